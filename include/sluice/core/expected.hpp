@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expected: a value, or the one line that says why there is none.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace sluice {
+
+/// What went wrong, for code; the line for people is in `Error`.
+enum class ErrorCode : std::uint8_t {
+  bad_input,       ///< a file, flag or request that cannot be understood
+  not_found,       ///< a file or name that does not exist
+  out_of_memory,   ///< device or host memory is exhausted
+  infeasible,      ///< no plan meets memory and SLO
+  transfer_failed, ///< the link or copy engine reported an error
+  unsupported,     ///< understood, and not offered
+};
+
+/// One line for a person: where it is, what is wrong, what would be right.
+struct Error {
+  ErrorCode code = ErrorCode::bad_input;
+  std::string where;    ///< "trace.csv:17", "--rate-scale", "config.json: num_hidden_layers"
+  std::string what;     ///< "the generated-token count is negative (-3)"
+  std::string expected; ///< "a whole number of at least 1"; empty where nothing helps
+
+  [[nodiscard]] std::string line() const {
+    std::string text = where.empty() ? what : where + ": " + what;
+    if (!expected.empty()) text += "; expected " + expected;
+    return text;
+  }
+};
+
+/// Success, or an Error.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error)
+      : error_(std::move(error)), failed_(true) {} // NOLINT(google-explicit-constructor): `return Error{…};`
+
+  [[nodiscard]] bool ok() const { return !failed_; }
+  explicit operator bool() const { return ok(); }
+  [[nodiscard]] const Error& error() const {
+    SLUICE_ASSERT(failed_, "error() of a status that is ok");
+    return error_;
+  }
+
+ private:
+  Error error_;
+  bool failed_ = false;
+};
+
+/// A `T`, or an Error. A small std::expected (which is C++23): the core needs the standard library alone, and of
+/// the proposal it uses only this much. Rejected: tl::expected, a dependency of every header for forty lines.
+template <class T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : state_(std::in_place_index<0>, std::move(value)) {}     // NOLINT(google-explicit-constructor)
+  Expected(Error error) : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  [[nodiscard]] T& value() & {
+    SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
+    return *std::get_if<0>(&state_);
+  }
+  [[nodiscard]] const T& value() const& {
+    SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
+    return *std::get_if<0>(&state_);
+  }
+  [[nodiscard]] T&& value() && {
+    SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
+    return std::move(*std::get_if<0>(&state_));
+  }
+  [[nodiscard]] T& operator*() & { return value(); }
+  [[nodiscard]] const T& operator*() const& { return value(); }
+  [[nodiscard]] T&& operator*() && { return std::move(*this).value(); }
+  [[nodiscard]] T* operator->() { return &value(); }
+  [[nodiscard]] const T* operator->() const { return &value(); }
+
+  [[nodiscard]] const Error& error() const {
+    SLUICE_ASSERT(!has_value(), "error() of an Expected that holds a value");
+    return *std::get_if<1>(&state_);
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+} // namespace sluice

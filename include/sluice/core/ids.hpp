@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids: which request, and where its row is.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace sluice {
+
+/// A request of the workload, in the order of arrival: stable from submission to the report.
+enum class RequestId : std::uint32_t {};
+
+/// Where a live request's row stands in the engine's table; reused once the request has ended.
+enum class Slot : std::uint32_t {};
+
+constexpr std::uint32_t index(RequestId id) { return static_cast<std::uint32_t>(id); }
+constexpr std::uint32_t index(Slot slot) { return static_cast<std::uint32_t>(slot); }
+
+} // namespace sluice

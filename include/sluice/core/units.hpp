@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units: seconds, bytes, tokens and the two kinds of block, as distinct types.
+#pragma once
+
+#include <compare>
+#include <concepts>
+#include <cstdint>
+
+namespace sluice {
+
+/// A number with a unit: `Tag` tells one unit from another, `Rep` holds the count.
+///
+/// Like quantities add, subtract, compare and divide to a plain ratio; a plain number scales one. Nothing converts
+/// between units by itself: the few products that mean something (bytes by a rate is a time) are spelled below.
+///
+/// Rejected: a dimensional-analysis library. Sluice has eight units and six products; what it needs is that a layer
+/// block is never taken for a token block, and that is one tag.
+template <class Tag, class Rep>
+class Quantity {
+ public:
+  using rep = Rep;
+
+  constexpr Quantity() = default;
+
+  /// Explicit for integers from any integer and for doubles from any number: `Tokens{16}`, `Seconds{1}`.
+  template <class Number>
+    requires std::integral<Number> || std::same_as<Number, Rep> ||
+        (std::floating_point<Rep>&& std::floating_point<Number>)explicit constexpr Quantity(Number count)
+        : count_(static_cast<Rep>(count)) {}
+
+    [[nodiscard]] constexpr Rep count() const { return count_; }
+
+    friend constexpr auto operator<=>(const Quantity&, const Quantity&) = default;
+
+    constexpr Quantity& operator+=(Quantity other) {
+      count_ += other.count_;
+      return *this;
+    }
+    constexpr Quantity& operator-=(Quantity other) {
+      count_ -= other.count_;
+      return *this;
+    }
+    friend constexpr Quantity operator+(Quantity a, Quantity b) {
+      return Quantity{static_cast<Rep>(a.count_ + b.count_)};
+    }
+    friend constexpr Quantity operator-(Quantity a, Quantity b) {
+      return Quantity{static_cast<Rep>(a.count_ - b.count_)};
+    }
+    friend constexpr Quantity operator-(Quantity a) { return Quantity{static_cast<Rep>(-a.count_)}; }
+    friend constexpr Quantity operator*(Quantity a, Rep factor) {
+      return Quantity{static_cast<Rep>(a.count_ * factor)};
+    }
+    friend constexpr Quantity operator*(Rep factor, Quantity a) {
+      return Quantity{static_cast<Rep>(a.count_ * factor)};
+    }
+    friend constexpr Quantity operator/(Quantity a, Rep divisor) {
+      return Quantity{static_cast<Rep>(a.count_ / divisor)};
+    }
+    /// The plain ratio of two like quantities (integers divide as integers).
+    friend constexpr Rep operator/(Quantity a, Quantity b) { return static_cast<Rep>(a.count_ / b.count_); }
+
+   private:
+    Rep count_{};
+};
+
+namespace units {
+struct SecondsTag;
+struct BytesTag;
+struct TokensTag;
+struct LayerBlocksTag;
+struct TokenBlocksTag;
+struct FlopsTag;
+struct BytesPerSecondTag;
+struct FlopsPerSecondTag;
+} // namespace units
+
+using Seconds = Quantity<units::SecondsTag, double>;
+using Bytes = Quantity<units::BytesTag, std::int64_t>;
+using Tokens = Quantity<units::TokensTag, std::int64_t>;
+/// `block_tokens` tokens of K and V of one request, of *one layer*: what plans count.
+using LayerBlocks = Quantity<units::LayerBlocksTag, std::int64_t>;
+/// The same tokens of *all layers*: what servers report, and what `--kv-blocks` takes.
+using TokenBlocks = Quantity<units::TokenBlocksTag, std::int64_t>;
+using Flops = Quantity<units::FlopsTag, double>;
+using BytesPerSecond = Quantity<units::BytesPerSecondTag, double>;
+using FlopsPerSecond = Quantity<units::FlopsPerSecondTag, double>;
+
+/// Time to move `bytes` at `rate`.
+constexpr Seconds operator/(Bytes bytes, BytesPerSecond rate) {
+  return Seconds{static_cast<double>(bytes.count()) / rate.count()};
+}
+/// Time to do `work` at `rate`.
+constexpr Seconds operator/(Flops work, FlopsPerSecond rate) { return Seconds{work.count() / rate.count()}; }
+
+/// Blocks that hold `tokens`, the last one perhaps partly: ceil(tokens / block_tokens).
+constexpr TokenBlocks blocks_for(Tokens tokens, Tokens block_tokens) {
+  return TokenBlocks{(tokens.count() + block_tokens.count() - 1) / block_tokens.count()};
+}
+/// One token block is one layer block of each of `layers` layers.
+constexpr LayerBlocks across_layers(TokenBlocks blocks, int layers) { return LayerBlocks{blocks.count() * layers}; }
+
+} // namespace sluice
