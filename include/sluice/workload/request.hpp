@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestSpec: what a user asks for, and when.
+#pragma once
+
+#include "sluice/core/units.hpp"
+
+#include <limits>
+
+namespace sluice {
+
+/// The latencies a user is promised. A request without a promise has an infinite one.
+struct Slo {
+  Seconds ttft{std::numeric_limits<double>::infinity()}; ///< arrival to first token
+  Seconds tbt{std::numeric_limits<double>::infinity()};  ///< a token is owed every `tbt` (the TPOT SLO is the same)
+
+  friend constexpr bool operator==(const Slo&, const Slo&) = default;
+};
+
+/// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system.
+///
+/// Both lengths are at least 1. The output length is what the request *will* generate: the engine ends it there, and
+/// only policies that say so (oracles such as ShortestRemainingFirst) may look at it beforehand.
+struct RequestSpec {
+  Seconds arrival{0};
+  Tokens prompt{1};
+  Tokens output{1};
+  Slo slo;
+
+  friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
+};
+
+} // namespace sluice
