@@ -1,0 +1,36 @@
+# What holds only when Sluice itself is built, not when it is somebody's dependency: warnings, sanitizers, the compiler
+# cache, where programs go. A consumer's build is the consumer's business.
+
+option(SLUICE_WERROR "Treat warnings as errors" ON)
+option(SLUICE_BUILD_BENCH "Build the benchmarks" ON)
+set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: 'address,undefined' or 'thread'")
+# x86-64-v2 has a popcount, which plans count layers with, and every such processor since 2009 has it. Rejected: native,
+# which may contract a*b+c and so print another report from the same seed on another machine.
+set(SLUICE_ARCH "x86-64-v2" CACHE STRING "-march= of programs, benchmarks and tests on x86-64; empty for the compiler's own")
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+endif()
+
+# Everything of ours links this. An interface target and not CMAKE_CXX_FLAGS: flags would reach the consumer check too.
+add_library(sluice_project INTERFACE)
+target_link_libraries(sluice_project INTERFACE sluice::sluice)
+target_compile_options(
+  sluice_project INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion $<$<BOOL:${SLUICE_WERROR}>:-Werror>
+                           -ffp-contract=off)
+if(SLUICE_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(sluice_project INTERFACE -march=${SLUICE_ARCH})
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_project INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(sluice_project INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
