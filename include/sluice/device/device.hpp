@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: an accelerator, its link to the host, and the host's memory.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+/// How the two directions of the link share it.
+enum class Lanes : std::uint8_t {
+  shared,   ///< one lane: while both directions are active they divide one rate between them
+  each_way, ///< one lane each way: both directions run at once
+};
+
+/// An accelerator as cost models and the link see it. Rates are bytes and FLOPs per second; memories are bytes.
+///
+/// The link is a property of the device and its host, so a transfer rule models no hardware: it only says who gets
+/// the link when.
+struct Device {
+  std::string name;
+  Bytes memory{0};                            ///< all of the device's memory, weights included
+  BytesPerSecond memory_bandwidth{0};         ///< peak, of the data sheet
+  FlopsPerSecond half_precision_peak{0};      ///< dense FP16/BF16 matrix products with FP32 accumulation
+  std::optional<double> compute_fraction{};   ///< share of the peak that is reached, where a source states it
+  std::optional<double> bandwidth_fraction{}; ///< the same of the memory bandwidth
+  BytesPerSecond host_to_device{0};           ///< one direction alone, pinned memory, large segments
+  BytesPerSecond device_to_host{0};
+  Lanes lanes = Lanes::each_way;
+  double mix_loss = 0.0;   ///< share of its rate that a direction loses while the other is active
+  Seconds segment_cost{0}; ///< what each copied segment costs whatever its size
+  Bytes host_memory{0};    ///< the host's memory, the ceiling of what may be offloaded
+
+  friend bool operator==(const Device&, const Device&) = default;
+
+  /// Matrix products a second: the stated share of the peak, or `if_unstated` of it. A cost model states its own
+  /// assumption; the device does not guess one.
+  [[nodiscard]] FlopsPerSecond compute_rate(double if_unstated) const {
+    return half_precision_peak * compute_fraction.value_or(if_unstated);
+  }
+  [[nodiscard]] BytesPerSecond memory_rate(double if_unstated) const {
+    return memory_bandwidth * bandwidth_fraction.value_or(if_unstated);
+  }
+};
+
+namespace detail {
+
+inline Status check_device_rate(const char* name, double value, const std::string& where) {
+  if (std::isfinite(value) && value > 0.0 && value <= 1e21) return {};
+  return Error{ErrorCode::bad_input, where, std::string{name} + " is " + std::to_string(value), "a positive number"};
+}
+
+inline Status check_device_share(const char* name, double value, bool zero_is_valid, const std::string& where) {
+  const bool valid = zero_is_valid ? value >= 0.0 && value < 1.0 : value > 0.0 && value <= 1.0;
+  if (valid) return {};
+  return Error{ErrorCode::bad_input, where, std::string{name} + " is " + std::to_string(value),
+               zero_is_valid ? "a share from 0 to below 1" : "a share above 0 and at most 1"};
+}
+
+} // namespace detail
+
+/// Whether the numbers describe a device; `where` opens the error's line.
+inline Status check(const Device& device, const std::string& where) {
+  const struct {
+    const char* name;
+    double value;
+  } rates[] = {
+      {"the device memory", static_cast<double>(device.memory.count())},
+      {"the memory bandwidth", device.memory_bandwidth.count()},
+      {"the half-precision peak", device.half_precision_peak.count()},
+      {"the host-to-device rate", device.host_to_device.count()},
+      {"the device-to-host rate", device.device_to_host.count()},
+  };
+  for (const auto& rate : rates) {
+    if (Status status = detail::check_device_rate(rate.name, rate.value, where); !status) return status;
+  }
+  if (Status status = detail::check_device_share("the loss when both directions mix", device.mix_loss, true, where);
+      !status) {
+    return status;
+  }
+  if (device.compute_fraction) {
+    if (Status status = detail::check_device_share("the achieved share of the compute peak", *device.compute_fraction,
+                                                   false, where);
+        !status) {
+      return status;
+    }
+  }
+  if (device.bandwidth_fraction) {
+    if (Status status = detail::check_device_share("the achieved share of the memory bandwidth",
+                                                   *device.bandwidth_fraction, false, where);
+        !status) {
+      return status;
+    }
+  }
+  if (!(device.segment_cost.count() >= 0.0 && device.segment_cost.count() < 1.0)) {
+    return Error{ErrorCode::bad_input, where,
+                 "the cost of a segment is " + std::to_string(device.segment_cost.count()) + " s",
+                 "seconds from 0 to below 1"};
+  }
+  if (device.host_memory.count() < 0) {
+    return Error{ErrorCode::bad_input, where, "the host memory is negative", "bytes, 0 or more"};
+  }
+  return {};
+}
+
+} // namespace sluice

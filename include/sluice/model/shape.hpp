@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelShape: the sizes of a decoder, and the bytes and FLOPs that follow from them.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+/// The shape of a decoder-only transformer: what every byte and FLOP of serving it follows from.
+///
+/// Left out: norms, biases and learned positions, together under 0.3 % of the parameters of every named model, and no
+/// part of what moves or of what takes time.
+struct ModelShape {
+  std::string name;
+  int layers = 1;
+  int hidden = 1;               ///< width of the residual stream
+  int heads = 1;                ///< query heads
+  int kv_heads = 1;             ///< heads of K and of V; fewer than `heads` under grouped-query attention
+  int head_dim = 1;             ///< not always hidden / heads (Qwen3)
+  int mlp = 1;                  ///< intermediate size of a dense MLP; unused where there are experts
+  bool gated_mlp = true;        ///< gate, up and down (SwiGLU); false: up and down only (OPT)
+  int experts = 0;              ///< 0: a dense MLP
+  int experts_per_token = 0;    ///< how many of `experts` the router takes
+  int moe_intermediate = 0;     ///< intermediate size of one expert
+  int vocabulary = 1;           ///< rows of the embedding and of the output head
+  bool tied_embeddings = false; ///< the output head is the embedding's matrix
+  int weight_element_bytes = 2; ///< half precision; 1 for 8-bit weights, 4 for single precision
+  int kv_element_bytes = 2;
+
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
+
+  // Parameters of one layer ---------------------------------------------------------------------------------------
+
+  /// Q, K, V and output projections.
+  [[nodiscard]] constexpr std::int64_t attention_parameters() const {
+    return std::int64_t{2} * hidden * (std::int64_t{heads} + kv_heads) * head_dim;
+  }
+  /// One expert's matrices, or the dense MLP's.
+  [[nodiscard]] constexpr std::int64_t expert_parameters() const {
+    return (gated_mlp ? std::int64_t{3} : std::int64_t{2}) * hidden * (experts > 0 ? moe_intermediate : mlp);
+  }
+  [[nodiscard]] constexpr std::int64_t router_parameters() const { return std::int64_t{experts} * hidden; }
+  [[nodiscard]] constexpr std::int64_t layer_parameters() const {
+    return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts : 1);
+  }
+  /// Those that one token passes through.
+  [[nodiscard]] constexpr std::int64_t active_layer_parameters() const {
+    return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts_per_token : 1);
+  }
+
+  // Parameters of the whole ---------------------------------------------------------------------------------------
+
+  [[nodiscard]] constexpr std::int64_t embedding_parameters() const { return std::int64_t{vocabulary} * hidden; }
+  /// Embedding, layers and output head; a tied head counts once.
+  [[nodiscard]] constexpr std::int64_t parameters() const {
+    return layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
+  }
+  /// Those that one token passes through, in the convention of the model cards (embedding and head included).
+  [[nodiscard]] constexpr std::int64_t active_parameters() const {
+    return active_layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
+  }
+
+  // Bytes ---------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] constexpr Bytes layer_weight_bytes() const { return Bytes{layer_parameters() * weight_element_bytes}; }
+  [[nodiscard]] constexpr Bytes weight_bytes() const { return Bytes{parameters() * weight_element_bytes}; }
+  /// The output head, read once per iteration that samples.
+  [[nodiscard]] constexpr Bytes head_weight_bytes() const {
+    return Bytes{embedding_parameters() * weight_element_bytes};
+  }
+  /// Expected number of one layer's experts that `tokens` tokens touch together, if the router spreads them evenly and
+  /// independently: E * (1 - (1 - k/E)^tokens). 1 for a dense MLP.
+  [[nodiscard]] double experts_touched(Tokens tokens) const {
+    if (experts == 0) return 1.0;
+    const double missed = 1.0 - static_cast<double>(experts_per_token) / experts;
+    return experts * (1.0 - std::pow(missed, static_cast<double>(tokens.count())));
+  }
+  /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer, and of a layer of
+  /// experts those that are touched.
+  [[nodiscard]] Bytes layer_weight_bytes_read(Tokens tokens) const {
+    const double read = static_cast<double>(attention_parameters() + router_parameters()) +
+                        static_cast<double>(expert_parameters()) * experts_touched(tokens);
+    return Bytes{static_cast<std::int64_t>(read * weight_element_bytes)};
+  }
+  /// K and V of one token in one layer.
+  [[nodiscard]] constexpr Bytes kv_bytes_per_token_per_layer() const {
+    return Bytes{std::int64_t{2} * kv_heads * head_dim * kv_element_bytes};
+  }
+  /// K and V of one token in all layers.
+  [[nodiscard]] constexpr Bytes kv_bytes_per_token() const { return kv_bytes_per_token_per_layer() * layers; }
+  /// One layer block: 65,536 B for Llama-3-8B at 16 tokens in half precision.
+  [[nodiscard]] constexpr Bytes layer_block_bytes(Tokens block_tokens) const {
+    return kv_bytes_per_token_per_layer() * block_tokens.count();
+  }
+  /// One token block: a layer block of every layer.
+  [[nodiscard]] constexpr Bytes token_block_bytes(Tokens block_tokens) const {
+    return layer_block_bytes(block_tokens) * layers;
+  }
+  /// One token's hidden state, what HCache keeps of a layer instead of K and V.
+  [[nodiscard]] constexpr Bytes hidden_bytes_per_token() const {
+    return Bytes{std::int64_t{hidden} * kv_element_bytes};
+  }
+
+  // FLOPs (a multiply-add is two) ---------------------------------------------------------------------------------
+
+  /// The matrix products of one layer for one token: projections, router and the experts taken (or the MLP).
+  [[nodiscard]] constexpr Flops linear_flops_per_token_per_layer() const {
+    return Flops{2.0 * static_cast<double>(active_layer_parameters())};
+  }
+  /// One layer's attention for one (query, key) pair: the score and the weighted sum, over all query heads.
+  [[nodiscard]] constexpr Flops attention_flops_per_pair_per_layer() const {
+    return Flops{4.0 * static_cast<double>(heads) * head_dim};
+  }
+  /// K and V projections alone, for one token in one layer: what rebuilding KV from hidden states costs.
+  [[nodiscard]] constexpr Flops kv_projection_flops_per_token_per_layer() const {
+    return Flops{4.0 * static_cast<double>(hidden) * kv_heads * head_dim};
+  }
+  /// The output head for one row (one sampled token).
+  [[nodiscard]] constexpr Flops head_flops_per_row() const {
+    return Flops{2.0 * static_cast<double>(embedding_parameters())};
+  }
+};
+
+namespace detail {
+
+struct ShapeField {
+  const char* name;
+  int value;
+  int least;
+  int most;
+};
+
+inline Status check_shape_field(const ShapeField& field, const std::string& where) {
+  if (field.value >= field.least && field.value <= field.most) return {};
+  return Error{ErrorCode::bad_input, where, std::string{field.name} + " is " + std::to_string(field.value),
+               "a whole number from " + std::to_string(field.least) + " to " + std::to_string(field.most)};
+}
+
+} // namespace detail
+
+/// Whether the sizes make a decoder. The upper bounds are far above any model, and low enough that no product of them
+/// overflows. `where` opens the error's line: a file, or the flag that the shape came from.
+inline Status check(const ModelShape& shape, const std::string& where) {
+  constexpr int wide = 1 << 18;
+  const detail::ShapeField fields[] = {
+      {"the number of layers", shape.layers, 1, max_layers},
+      {"the hidden size", shape.hidden, 1, wide},
+      {"the number of heads", shape.heads, 1, 1 << 12},
+      {"the number of KV heads", shape.kv_heads, 1, 1 << 12},
+      {"the head size", shape.head_dim, 1, 1 << 12},
+      {"the vocabulary", shape.vocabulary, 1, 1 << 24},
+      {"the number of experts", shape.experts, 0, 1 << 12},
+      {"the size of a weight in bytes", shape.weight_element_bytes, 1, 4},
+      {"the size of a KV element in bytes", shape.kv_element_bytes, 1, 4},
+  };
+  for (const detail::ShapeField& field : fields) {
+    if (Status status = detail::check_shape_field(field, where); !status) return status;
+  }
+  if (shape.heads % shape.kv_heads != 0) {
+    return Error{ErrorCode::bad_input, where,
+                 std::to_string(shape.heads) + " heads cannot share " + std::to_string(shape.kv_heads) + " KV heads",
+                 "a number of heads that the KV heads divide"};
+  }
+  if (shape.experts == 0) return detail::check_shape_field({"the MLP size", shape.mlp, 1, wide}, where);
+  if (Status status = detail::check_shape_field({"the MLP size of an expert", shape.moe_intermediate, 1, wide}, where);
+      !status) {
+    return status;
+  }
+  return detail::check_shape_field({"the number of experts per token", shape.experts_per_token, 1, shape.experts},
+                                   where);
+}
+
+} // namespace sluice
