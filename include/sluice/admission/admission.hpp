@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Admission: the concept of the role that proposes who runs next, in which order, with how many tokens.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+#include <span>
+
+namespace sluice {
+
+/// `P` keeps the queue of those who wait.
+template <class P>
+concept KeepsQueue = requires(const P& policy, typename P::State& state, const RequestRow& row, Slot slot) {
+  { policy.enter(state, slot, row) } -> std::same_as<void>;
+  { policy.leave(state, slot, row) } -> std::same_as<void>;
+};
+
+/// `P` proposes claims.
+template <class P>
+concept ProposesClaims = requires(const P& policy, typename P::State& state, const View& view, Proposal& proposal) {
+  { policy.propose(view, state, proposal) } -> std::same_as<void>;
+};
+
+/// `P` settles the claims that were accepted.
+template <class P>
+concept SettlesClaims = requires(const P& policy, const View& view, std::span<Claim> accepted) {
+  { policy.settle(view, accepted) } -> std::same_as<void>;
+};
+
+/// Who is proposed for the next iteration, in which order, with how many tokens, as *must* or *may*; who leaves.
+///
+///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
+///  2. `enter(state, slot, row)`: a request arrived. `leave(state, slot, row)`: it no longer waits.
+///  3. `propose(view, state, proposal)` fills an empty proposal: musts first. It never proposes more than
+///     `view.limits` allow, and no parked request whose row does not say `may_return`.
+///  4. `settle(view, accepted)` may lower tokens, to 0 even, and never raises them.
+///
+/// Not checked, and owed: every running request is claimed or leaves (a running request that is neither keeps its
+/// memory without being counted); the cost of a step does not grow with the number that wait.
+template <class P>
+concept Admission =
+    PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> && SettlesClaims<P>;
+
+template <>
+struct Contract<roles::Admission> {
+  template <class P>
+  static constexpr bool met = Admission<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasState<P>, "sluice: this Admission policy needs a nested `State` that holds its queue: "
+                               "write `struct State { … };` (default-constructible)");
+    if constexpr (HasState<P>) {
+      static_assert(KeepsQueue<P>, "sluice: this Admission policy needs `void enter(State&, Slot, const RequestRow&) "
+                                   "const` and `void leave(State&, Slot, const RequestRow&) const`");
+      static_assert(ProposesClaims<P>,
+                    "sluice: this Admission policy needs `void propose(const View&, State&, Proposal&) const`");
+      static_assert(SettlesClaims<P>,
+                    "sluice: this Admission policy needs `void settle(const View&, std::span<Claim>) const` "
+                    "(an empty body keeps every claim as proposed)");
+    }
+    return true;
+  }
+};
+
+} // namespace sluice

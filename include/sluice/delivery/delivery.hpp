@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Delivery: the concept of the role that says when a generated token reaches the user.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/view/request_row.hpp"
+
+#include <concepts>
+
+namespace sluice {
+
+/// A sink that accepts deliveries: the request, how many tokens, and when.
+struct DeliverySinkArchetype {
+  void operator()(const RequestRow& row, Tokens count, Seconds when) const;
+};
+
+/// `P` is told of each new token.
+template <class P>
+concept DeliversGenerated = requires(const P& policy, RequestRow& row, Seconds now, DeliverySinkArchetype sink) {
+  { policy.generated(row, now, sink) } -> std::same_as<void>;
+};
+
+/// `P` releases what has become due.
+template <class P>
+concept DeliversDue = requires(const P& policy, RequestRow& row, Seconds now, DeliverySinkArchetype sink) {
+  { policy.advance(row, now, sink) } -> std::same_as<void>;
+};
+
+/// `P` releases what is left when a request ends.
+template <class P>
+concept DeliversRest = requires(const P& policy, RequestRow& row, Seconds now, DeliverySinkArchetype sink) {
+  { policy.finish(row, now, sink) } -> std::same_as<void>;
+};
+
+/// `P` says whether it can hold tokens back at all.
+template <class P>
+concept StatesDeposit = requires {
+  { P::deposits } -> std::convertible_to<bool>;
+};
+
+/// When a generated token reaches the user.
+///
+///  1. `P::role` is `roles::Delivery`. Its memory is in the row, where planner and relief see it: `delivered`, `due`.
+///  2. `generated(row, now, sink)`: one more token exists (already counted in `row.generated`).
+///  3. `advance(row, now, sink)`: releases what became due up to `now`, each at its own time.
+///  4. `finish(row, now, sink)`: the last token exists; everything left goes out.
+///  5. `P::deposits`: false promises that `advance` and a parked request's deposit never matter.
+///
+/// Not checked, and owed: tokens are released in order, none before it exists, all of them by `finish`.
+template <class P>
+concept Delivery =
+    PlaysRole<P, roles::Delivery> && DeliversGenerated<P> && DeliversDue<P> && DeliversRest<P> && StatesDeposit<P>;
+
+template <>
+struct Contract<roles::Delivery> {
+  template <class P>
+  static constexpr bool met = Delivery<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(DeliversGenerated<P>,
+                  "sluice: this Delivery policy needs `void generated(RequestRow&, Seconds, auto&& sink) const`");
+    static_assert(DeliversDue<P>,
+                  "sluice: this Delivery policy needs `void advance(RequestRow&, Seconds, auto&& sink) const`");
+    static_assert(DeliversRest<P>,
+                  "sluice: this Delivery policy needs `void finish(RequestRow&, Seconds, auto&& sink) const`");
+    static_assert(StatesDeposit<P>,
+                  "sluice: this Delivery policy needs `static constexpr bool deposits = true;` (or false)");
+    return true;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layout: the concept of the role that says how many layers a unit of KV memory spans.
+#pragma once
+
+#include "sluice/core/role.hpp"
+#include "sluice/core/units.hpp"
+
+#include <concepts>
+
+namespace sluice {
+
+/// The layout says so of itself: it gives room to one layer without giving it to others.
+template <class P>
+concept StatesLayerwise = requires {
+  { P::layerwise } -> std::convertible_to<bool>;
+};
+
+/// The layout counts the layer blocks that `blocks` token blocks take when `resident` of `layers` layers are held.
+template <class P>
+concept CountsRoom = requires(TokenBlocks blocks, int resident, int layers) {
+  { P::room(blocks, resident, layers) } -> std::same_as<LayerBlocks>;
+};
+
+/// How many layers a unit of KV memory spans.
+///
+///  1. `P::role` is `roles::Layout`.
+///  2. `P::layerwise` is true where layers can be placed one by one: per-layer placements need it.
+///  3. `P::room(blocks, resident, layers)` is the room in layer blocks, fragmentation included.
+///
+/// Not checked, and owed: `room` grows with `blocks` and `resident`, is at least `blocks * resident`, and is zero
+/// when either is zero.
+template <class P>
+concept Layout = PlaysRole<P, roles::Layout> && StatesLayerwise<P> && CountsRoom<P>;
+
+} // namespace sluice

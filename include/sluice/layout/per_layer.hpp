@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// PerLayer: a unit of KV memory is one block of one layer (the default).
+#pragma once
+
+#include "sluice/layout/layout.hpp"
+
+namespace sluice {
+
+/// One block of one layer: any set of layers can be resident, nothing is lost to fragmentation beyond the last block.
+struct PerLayer {
+  using role = roles::Layout;
+  static constexpr bool layerwise = true;
+
+  static constexpr LayerBlocks room(TokenBlocks blocks, int resident, int /*layers*/) {
+    return LayerBlocks{blocks.count() * resident};
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookahead: the concept of the role that says whether a decision is made in its step or one step ahead.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/core/units.hpp"
+
+#include <concepts>
+#include <cstdint>
+
+namespace sluice {
+
+/// `P` says whether it decides beside the running iteration.
+template <class P>
+concept StatesAhead = requires {
+  { P::ahead } -> std::convertible_to<bool>;
+};
+
+/// `P` says what a search costs on the virtual clock.
+template <class P>
+concept PricesEffort = requires(const P& policy, std::int64_t effort) {
+  { policy.planning_time(effort) } -> std::same_as<Seconds>;
+};
+
+/// Decide now, or one step ahead beside the running iteration.
+///
+///  1. `P::role` is `roles::Lookahead`.
+///  2. `P::ahead`: false decides between two iterations, which wait for it; true decides the next iteration from the
+///     predicted end of the running one, and a decision that is late is used when it comes.
+///  3. `planning_time(effort)`: what a plan of that many search nodes takes on the simulated clock.
+template <class P>
+concept Lookahead = PlaysRole<P, roles::Lookahead> && StatesAhead<P> && PricesEffort<P>;
+
+template <>
+struct Contract<roles::Lookahead> {
+  template <class P>
+  static constexpr bool met = Lookahead<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(StatesAhead<P>,
+                  "sluice: this Lookahead policy needs `static constexpr bool ahead = true;` (or false)");
+    static_assert(PricesEffort<P>,
+                  "sluice: this Lookahead policy needs `Seconds planning_time(std::int64_t effort) const`");
+    return true;
+  }
+};
+
+} // namespace sluice

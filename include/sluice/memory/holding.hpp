@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holding: where the KV of one request is, and what it costs to move from one holding to another.
+#pragma once
+
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/layout/layout.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace sluice {
+
+/// Every token of a request, however many it comes to have.
+inline constexpr Tokens all_tokens{std::numeric_limits<std::int64_t>::max()};
+
+/// Where the KV of one request is, layer by layer. The same type says what a plan wants and what the ledger has.
+///
+/// The sets speak of the oldest `head` tokens; newer ones are on the device in every layer. OrbitFlow's plans speak of
+/// all tokens; eLLM's of an oldest share. A layer in neither set is resident.
+struct Holding {
+  Tokens head = all_tokens;
+  LayerSet host;    ///< offloaded: on the host, fetched just in time in each iteration
+  LayerSet nowhere; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
+
+  /// Layers whose KV of the head is not resident.
+  [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
+  [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
+
+  friend constexpr bool operator==(const Holding&, const Holding&) = default;
+};
+
+/// What a holding of some tokens takes of each memory.
+struct Footprint {
+  LayerBlocks device{0};
+  LayerBlocks host{0};
+
+  friend constexpr Footprint operator+(Footprint a, Footprint b) { return {a.device + b.device, a.host + b.host}; }
+  friend constexpr Footprint operator-(Footprint a, Footprint b) { return {a.device - b.device, a.host - b.host}; }
+  friend constexpr bool operator==(const Footprint&, const Footprint&) = default;
+};
+
+/// The room that `blocks` token blocks of a request take when held as `holding` says, of which `head` blocks are old.
+/// The one place where it is counted: plans, the ledger and the staleness check all call it.
+template <Layout L>
+[[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens,
+                                            int layers) {
+  if (holding.all_resident()) return {L::room(blocks, layers, layers), LayerBlocks{0}};
+  const TokenBlocks head =
+      holding.head == all_tokens ? blocks : std::min(blocks, TokenBlocks{holding.head.count() / block_tokens.count()});
+  const int resident = layers - holding.away().count();
+  return {L::room(head, resident, layers) + L::room(blocks - head, layers, layers),
+          L::room(head, holding.host.count(), layers)};
+}
+
+/// What crosses the link when a request goes from one holding to another.
+struct Movement {
+  LayerBlocks to_device{0};
+  LayerBlocks to_host{0};
+
+  friend constexpr Movement operator+(Movement a, Movement b) {
+    return {a.to_device + b.to_device, a.to_host + b.to_host};
+  }
+};
+
+/// The least that must move: layers newly on the host are written out, layers newly on the device are fetched; what is
+/// in the right place stays. A layer that becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the
+/// host is first rebuilt by an iteration and then written out.
+[[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks) {
+  const std::int64_t fetched = (from.host - to.away()).count();
+  const std::int64_t written = (to.host - from.host).count();
+  return {LayerBlocks{blocks.count() * fetched}, LayerBlocks{blocks.count() * written}};
+}
+
+} // namespace sluice

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: for every running request, where each layer's KV lives; and what the planner knew when it said so.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/memory/holding.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// What stood in the way of a better plan, or of any.
+enum class Binding : std::uint8_t {
+  none,          ///< nothing: every layer of every request is resident
+  device_memory, ///< the device's KV budget
+  host_memory,   ///< the host's
+  link,          ///< the transfers: the optimum stalls
+  slo,           ///< the SLO and alpha
+  search,        ///< the deadline: the plan is the best found, not proven best
+  layout,        ///< the layout or the rule allows no other
+};
+
+[[nodiscard]] constexpr std::string_view name_of(Binding binding) {
+  switch (binding) {
+  case Binding::none:
+    return "none";
+  case Binding::device_memory:
+    return "device memory";
+  case Binding::host_memory:
+    return "host memory";
+  case Binding::link:
+    return "link";
+  case Binding::slo:
+    return "SLO";
+  case Binding::search:
+    return "search";
+  case Binding::layout:
+    return "layout";
+  }
+  return "unknown";
+}
+
+/// One request's part of a plan.
+struct RequestPlan {
+  Slot slot{};
+  Holding holding;
+  /// Written back whole each iteration, as well as fetched (Pie): the transfer goes both ways.
+  bool written_back = false;
+
+  friend constexpr bool operator==(const RequestPlan&, const RequestPlan&) = default;
+};
+
+/// The weights' part of a plan (IntervalOffload, ParameterRemap): none of it for `ResidentWeights`.
+struct WeightsPlan {
+  LayerSet streamed;    ///< layers whose weights pass through the slots in each iteration
+  int slots = 0;        ///< device slots, of one layer's weights each
+  int level = 0;        ///< the level offered by the policy and granted by the coordinator
+  LayerBlocks freed{0}; ///< device memory given up to KV
+
+  friend constexpr bool operator==(const WeightsPlan&, const WeightsPlan&) = default;
+};
+
+/// The decision of the placement role. Plain and printable: observers copy it, tests build it by hand.
+struct Plan {
+  std::vector<RequestPlan> requests; ///< one per request considered and accepted, in the order of the claims
+  /// The rule for requests that the plan has not seen. Where `covers_unseen` is false they need a new plan.
+  Holding unseen;
+  bool covers_unseen = false;
+  WeightsPlan weights;
+
+  LayerBlocks in_flight{0};     ///< device blocks that the transfer rule needs beside the resident ones
+  std::uint64_t candidates = 0; ///< key of the requests *considered*, the rejected ones too
+  std::int64_t made_at_step = -1;
+  std::int64_t expires_at_step = std::numeric_limits<std::int64_t>::max();
+
+  // What the planner believed.
+  Seconds predicted_step{0};
+  Seconds lower_bound{0};
+  bool proven_optimal = true;
+  Binding binding = Binding::none;
+  std::int64_t effort = 0; ///< search nodes: what the plan cost, in a unit that does not depend on the machine
+};
+
+} // namespace sluice

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relief: the concept of the role that says who gives way when no plan fits, and who may come back.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+namespace sluice {
+
+/// How a request that gives way does so.
+enum class Parting : std::uint8_t {
+  park,   ///< it stops running and may come back; Retention says what remains
+  refuse, ///< it is ended, with the reason
+};
+
+/// `P` picks a victim.
+template <class P>
+concept ChoosesVictim = requires(const P& policy, typename P::State& state, const View& view,
+                                 std::span<const Claim> candidates) {
+  { policy.choose(view, state, candidates) } -> std::same_as<std::size_t>;
+};
+
+/// `P` gates the way back.
+template <class P>
+concept GatesReturn = requires(const P& policy, const View& view, const RequestRow& row) {
+  { policy.may_return(view, row) } -> std::same_as<bool>;
+};
+
+/// `P` says what giving way means.
+template <class P>
+concept StatesParting = requires {
+  { P::parting } -> std::convertible_to<Parting>;
+};
+
+/// Who gives way when no plan fits, and who may come back.
+///
+///  1. `P::role` is `roles::Relief`; `P::State` is default-constructible.
+///  2. `choose(view, state, candidates)` returns the index of the victim among the candidates (never empty).
+///  3. `may_return(view, row)`: a parked request may be proposed again.
+///  4. `P::parting` says whether the victim is parked or refused.
+///
+/// Not checked, and owed: `may_return` becomes true for every parked request once nothing else runs (else it starves).
+template <class P>
+concept Relief = PlaysRole<P, roles::Relief> && HasState<P> && ChoosesVictim<P> && GatesReturn<P> && StatesParting<P>;
+
+template <>
+struct Contract<roles::Relief> {
+  template <class P>
+  static constexpr bool met = Relief<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasState<P>, "sluice: this Relief policy needs a nested `State`: write `struct State {};` if it "
+                               "remembers nothing");
+    if constexpr (HasState<P>) {
+      static_assert(ChoosesVictim<P>, "sluice: this Relief policy needs `std::size_t choose(const View&, State&, "
+                                      "std::span<const Claim>) const`, the index of the victim");
+    }
+    static_assert(GatesReturn<P>,
+                  "sluice: this Relief policy needs `bool may_return(const View&, const RequestRow&) const`");
+    static_assert(StatesParting<P>, "sluice: this Relief policy needs `static constexpr Parting parting = "
+                                    "Parting::park;` (or `Parting::refuse`)");
+    return true;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replan: the concept of the role that says when to plan again, and for how long a plan must hold.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+#include <cstdint>
+
+namespace sluice {
+
+/// For how many iterations a plan must hold at least, and need hold at most.
+struct Window {
+  int min = 1;
+  int max = 1;
+};
+
+/// `P` says when.
+template <class P>
+concept SaysWhenDue = requires(const P& policy, const typename P::State& state, const View& view,
+                               std::uint64_t candidates) {
+  { policy.due(view, state, candidates) } -> std::same_as<bool>;
+};
+
+/// `P` says for how long.
+template <class P>
+concept SaysWindow = requires(const P& policy) {
+  { policy.window() } -> std::same_as<Window>;
+};
+
+/// `P` compares what was predicted with what happened.
+template <class P>
+concept WatchesProfile = requires(const P& policy, typename P::State& state, Seconds predicted, Seconds measured) {
+  { policy.observe(state, predicted, measured) } -> std::same_as<void>;
+  { policy.planned(state) } -> std::same_as<void>;
+};
+
+/// When to plan again. (A plan that no longer fits, or does not cover a must, is made anew whatever this role says.)
+///
+///  1. `P::role` is `roles::Replan`; `P::State` is default-constructible.
+///  2. `due(view, state, candidates)`: plan now? `candidates` is the key of everybody considered, the rejected too, so
+///     that a request that waits without a place does not cause a plan a step. `view.plan` is the plan in force.
+///  3. `window()`: the iterations that a new plan must hold for.
+///  4. `observe(state, predicted, measured)` after each predicted iteration; `planned(state)` after each new plan.
+template <class P>
+concept Replan = PlaysRole<P, roles::Replan> && HasState<P> && SaysWhenDue<P> && SaysWindow<P> && WatchesProfile<P>;
+
+template <>
+struct Contract<roles::Replan> {
+  template <class P>
+  static constexpr bool met = Replan<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasState<P>, "sluice: this Replan policy needs a nested `State`: write `struct State {};` if it "
+                               "remembers nothing");
+    if constexpr (HasState<P>) {
+      static_assert(SaysWhenDue<P>, "sluice: this Replan policy needs `bool due(const View&, const State&, "
+                                    "std::uint64_t candidates) const`");
+      static_assert(WatchesProfile<P>, "sluice: this Replan policy needs `void observe(State&, Seconds predicted, "
+                                       "Seconds measured) const` and `void planned(State&) const`");
+    }
+    static_assert(SaysWindow<P>, "sluice: this Replan policy needs `Window window() const`");
+    return true;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retention: the concept of the role that says what remains of a request that does not run.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+
+namespace sluice {
+
+/// What remains of a parked request's KV.
+enum class Kept : std::uint8_t {
+  nothing, ///< dropped: everything is computed again
+  host,    ///< moved to the host
+  device,  ///< left where it is until somebody needs the room
+};
+
+/// `P` says what remains when a request is parked.
+template <class P>
+concept KeepsOnPark = requires(const P& policy, const View& view, const RequestRow& row) {
+  { policy.on_park(view, row) } -> std::same_as<Kept>;
+};
+
+/// `P` says what becomes of what was kept on the device, once the room is needed: layer by layer, from the last.
+template <class P>
+concept YieldsOnDemand = requires(const P& policy, const View& view, const RequestRow& row) {
+  { policy.on_reclaim(view, row) } -> std::same_as<Kept>;
+};
+
+/// `P` says how KV comes back: layer by layer, just in time, or all of it before the first layer starts.
+template <class P>
+concept StatesReturn = requires {
+  { P::returns_layerwise } -> std::convertible_to<bool>;
+};
+
+/// What remains of a request that does not run.
+///
+///  1. `P::role` is `roles::Retention`.
+///  2. `on_park(view, row)`: what remains when it stops.
+///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when somebody needs its room: never
+///  `device`.
+///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
+///
+/// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
+template <class P>
+concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P>;
+
+template <>
+struct Contract<roles::Retention> {
+  template <class P>
+  static constexpr bool met = Retention<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(KeepsOnPark<P>,
+                  "sluice: this Retention policy needs `Kept on_park(const View&, const RequestRow&) const`");
+    static_assert(YieldsOnDemand<P>,
+                  "sluice: this Retention policy needs `Kept on_reclaim(const View&, const RequestRow&) const` "
+                  "(Kept::nothing or Kept::host)");
+    static_assert(StatesReturn<P>,
+                  "sluice: this Retention policy needs `static constexpr bool returns_layerwise = true;` (or false)");
+    return true;
+  }
+};
+
+} // namespace sluice

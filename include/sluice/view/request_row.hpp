@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestRow: what the engine knows of one live request. The engine alone writes it; every policy may read it.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/memory/holding.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+enum class Phase : std::uint8_t {
+  waiting, ///< has never run, or has nothing left to show for it: its whole context must be computed
+  running, ///< part of the batch: holds device memory
+  parked,  ///< has run and does not run now: paused, preempted or rotated out; Retention says what remains
+  ended,   ///< its last token exists; the row is about to be reused
+};
+
+/// A live request.
+///
+/// The *context* is prompt + generated: the tokens that exist. `computed` of them have KV. What is left to compute is
+/// `pending`: the prompt at first, one token when it decodes, everything again after a drop. A token is generated
+/// whenever an iteration ends with nothing pending.
+struct RequestRow {
+  RequestId id{};
+  Phase phase = Phase::waiting;
+  bool may_return = false;  ///< parked, and Relief lets it come back
+  bool copied_host = false; ///< its away layers were set by a plan for it (not by the rule for unseen requests)
+  std::int32_t times_parked = 0;
+
+  RequestSpec spec;
+  Tokens computed{0};
+  Tokens generated{0};
+  Tokens slack{0};                  ///< tokens that still fit into its last block
+  TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
+  Holding holding;                  ///< where they are
+  std::int32_t resident_layers = 0; ///< layers - |holding.away()|: kept beside it, as every step needs it
+
+  Seconds last_token{0}; ///< when the newest token was generated (undefined before the first)
+  Seconds running_since{0};
+  Seconds parked_since{0};
+  std::int64_t parked_at_step = -1;
+
+  // What Delivery leaves here for the others to see.
+  Tokens delivered{0};
+  Seconds due{0}; ///< when the next token is due (TokenDeposit)
+
+  [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
+  [[nodiscard]] constexpr Tokens pending() const { return context() - computed; }
+  [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
+  /// Tokens still to generate. An oracle's knowledge: only policies that say so may use it.
+  [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }
+  /// Blocks once `tokens` more have been computed.
+  [[nodiscard]] constexpr TokenBlocks blocks_after(Tokens tokens, Tokens block_tokens) const {
+    return tokens <= slack ? blocks : blocks + blocks_for(tokens - slack, block_tokens);
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// View: the snapshot of the world that every deciding policy gets, and all that it may know.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/memory/ledger.hpp"
+#include "sluice/plan/plan.hpp"
+#include "sluice/view/request_row.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// What bounds a batch, the same for every policy.
+struct Limits {
+  int batch = 256;           ///< requests that run at once (vLLM: max_num_seqs)
+  Tokens batch_tokens{2048}; ///< tokens computed in one iteration (vLLM: max_num_batched_tokens)
+  Tokens block_tokens{16};
+  Tokens max_context{1 << 30}; ///< the longest prompt + output that is accepted
+};
+
+/// Sizes that do not change during a run.
+struct Geometry {
+  int layers = 0;
+  Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
+  Bytes layer_weight_bytes{0}; ///< weights of one layer
+};
+
+/// One snapshot. `now` and the rows are those of the moment for which the decision is made: the present, or with
+/// `OneStepAhead` the predicted end of the running iteration.
+struct View {
+  Seconds now{0};
+  std::int64_t step = 0;
+  Limits limits;
+  Geometry geometry;
+
+  std::span<const RequestRow> rows; ///< by slot; only those named by the lists below mean anything
+  std::span<const Slot> running;    ///< in the order in which they joined
+  std::span<const Slot> parked;     ///< in the order in which they were parked
+  std::int64_t waiting = 0;         ///< how many wait; their order is Admission's own
+
+  const Ledger* ledger = nullptr;
+  const Plan* plan = nullptr; ///< the plan in force
+  std::int64_t finished = 0;  ///< requests ended so far
+  std::int64_t last_finish_step =
+      -1; ///< facts are levels, not edges: "somebody finished" survives a discarded decision
+
+  [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }
+};
+
+} // namespace sluice
