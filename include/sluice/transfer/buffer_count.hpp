@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// BufferCount: how many blocks in flight a planner sets aside beside the resident ones.
+#pragma once
+
+#include "sluice/transfer/transfer_scheduler.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// `B` counts, for a transfer rule, the blocks that must be free beside the resident ones. `loads`: blocks to move per
+/// layer; `streams`: the requests they belong to.
+template <class B, class Rule>
+concept BufferCount = TransferScheduler<Rule> &&
+    requires(std::span<const double> loads, std::span<const LayerStream> streams) {
+  { B::template blocks<Rule>(loads, streams) } -> std::same_as<double>;
+  { B::name } -> std::convertible_to<std::string_view>;
+};
+
+/// What the rule really holds. The default: no plan may use memory that does not exist.
+struct HeldBuffer {
+  static constexpr std::string_view name = "held";
+
+  template <class Rule>
+  static double blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
+    return Rule::held_blocks(loads, streams);
+  }
+};
+
+/// OrbitFlow's eq. 1: the worst single layer, whatever the rule. Kept to reproduce its Fig. 3, where the plan it calls
+/// best holds 74 blocks of 70.
+struct PaperBuffer {
+  static constexpr std::string_view name = "paper";
+
+  template <class Rule>
+  static double blocks(std::span<const double> loads, std::span<const LayerStream> /*streams*/) {
+    return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeadlinePool: one pool of blocks, filled in layer order as fast as link and room allow. The default rule.
+#pragma once
+
+#include "sluice/transfer/transfer_scheduler.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace sluice {
+
+/// Blocks move in the order in which layers need them; each takes room in the pool from its arrival until its layer
+/// has been computed. What a copy stream with a shared ring of blocks does.
+///
+/// W(t), the blocks moved so far, is all that matters. It grows at the link's rate while W < room + (blocks of the
+/// layers already computed); layer l starts when W reaches C_l, the blocks of layers 1..l. So with
+/// M = max(link free, end(j) - (room + C_{j-1}) / rate over the layers j whose room is needed), the blocks of layer l
+/// have arrived at M + C_l / rate: one pass with two pointers over the per-layer sums, O(L), whatever the requests.
+struct DeadlinePool {
+  using role = roles::Transfer;
+  static constexpr std::string_view name = "deadline-pool";
+
+  struct State {
+    double ahead_blocks = 0;   ///< of the next token, in layer order, already in the pool
+    double latency_paid_s = 0; ///< of the layer in which `ahead_blocks` ends, if none of its blocks has arrived yet
+    double behind_blocks = 0;  ///< of a plan's delta, not moved yet
+
+    void clear() { *this = State{}; }
+  };
+
+  /// The pool is whatever the resident blocks leave; it must hold the worst layer.
+  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> /*streams*/) {
+    return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+  }
+
+  template <class Sink = NoTimeline>
+  static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
+    PerLayer loads;
+    detail::layer_loads(pipeline, loads);
+    return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
+  }
+
+  /// The same from the per-layer sums alone: `loads` in blocks, L entries. `pipeline.streams` and `extra_blocks` are
+  /// not read. The room must hold the worst layer.
+  template <class Sink = NoTimeline>
+  static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
+                                 Sink&& sink = Sink{}) {
+    return Walk<Sink>{pipeline, loads, sink}.run(state);
+  }
+
+  /// A cold iteration's time, nothing recorded and nothing left: what planners call, millions of times. Link latency
+  /// zero, no urgent blocks; `rate_inverse` is seconds per block.
+  static double cold_step_s(std::span<const double> compute_s, std::span<const double> loads, double rate_inverse,
+                            double room) {
+    PerLayer freed_at; // end(j) - (room + C_{j-1}) / rate
+    double moved = 0;
+    double link = 0;
+    double freed = room; // room + C_{j-1} of the next layer j whose room has not been asked for
+    std::size_t next = 0;
+    double time = 0;
+    for (std::size_t l = 0; l < loads.size(); ++l) {
+      if (loads[l] > 0) {
+        moved += loads[l];
+        for (; freed < moved && next < l; ++next) {
+          link = std::max(link, freed_at[next]);
+          freed += loads[next];
+        }
+        time = std::max(time, link + moved * rate_inverse);
+      }
+      time += compute_s[l];
+      freed_at[l] = time - (room + moved - loads[l]) * rate_inverse;
+    }
+    return time;
+  }
+
+ private:
+  /// The general pass. Positions on the link are seconds of link work: blocks / rate, and a latency where a layer's
+  /// transfer begins.
+  template <class Sink>
+  struct Walk {
+    const Pipeline& pipeline;
+    std::span<const double> loads;
+    Sink& sink;
+
+    std::size_t layers = loads.size();
+    double seconds_per_block = 1.0 / pipeline.link.blocks_per_s;
+
+    // The cursor of room: blocks up to `room_at` may move, and lie in layer `room_layer`, before which `room_blocks`
+    // blocks and `room_link_s` of link work come.
+    std::size_t next_freed = 0; ///< the layer whose end gives the next room
+    double room_at = 0;
+    std::size_t room_layer = 0;
+    double room_blocks = 0;
+    double room_link_s = 0;
+    double base_s = 0; ///< M: a position p of the link is reached at base_s + p
+    bool waited = false;
+    PerLayer end_s{};
+
+    [[nodiscard]] double load(std::size_t position) const {
+      return loads[position < layers ? position : position - layers];
+    }
+    [[nodiscard]] double work(std::size_t position) const {
+      const double blocks = load(position);
+      return blocks > 0 ? blocks * seconds_per_block + pipeline.link.per_layer_s : 0;
+    }
+    /// The link position of the block at which the room ends.
+    double room_position() {
+      while (room_layer < 2 * layers && room_blocks + load(room_layer) <= room_at) {
+        room_blocks += load(room_layer);
+        room_link_s += work(room_layer);
+        ++room_layer;
+      }
+      const double inside = room_at - room_blocks;
+      return room_link_s + (inside > 0 ? pipeline.link.per_layer_s + inside * seconds_per_block : 0);
+    }
+    /// Lets `blocks` in all be moved (and the one behind them, if `more`): takes the room of as many computed layers as
+    /// that needs.
+    void take_room(double blocks, std::size_t computed, bool more = false) {
+      while ((room_at < blocks || (more && room_at <= blocks)) && next_freed < computed) {
+        const double freed_base = end_s[next_freed] - room_position();
+        if (freed_base > base_s) {
+          base_s = freed_base;
+          waited = true;
+        }
+        room_at += loads[next_freed];
+        ++next_freed;
+      }
+    }
+
+    StepCost run(State& state) {
+      SLUICE_ASSERT(layers == pipeline.compute_s.size(), "one load per layer");
+      const double behind = state.behind_blocks + pipeline.behind_blocks;
+      double total = 0;
+      double ahead_link_s = 0; // link work that the last iteration did for this one
+      for (std::size_t l = 0; l < layers; ++l) {
+        if (loads[l] <= 0) continue;
+        const double inside = state.ahead_blocks - total;
+        if (inside >= loads[l])
+          ahead_link_s += work(l);
+        else if (inside > 0)
+          ahead_link_s += pipeline.link.per_layer_s + inside * seconds_per_block;
+        else if (inside == 0)
+          ahead_link_s += std::min(state.latency_paid_s, pipeline.link.per_layer_s);
+        total += loads[l];
+      }
+      if (total <= 0) return idle(state, behind);
+
+      room_at = pipeline.room_blocks;
+      const double urgent_s = pipeline.urgent_blocks * seconds_per_block;
+      base_s = urgent_s - ahead_link_s;
+      double stall_s = 0;
+      double time = pipeline.before_s;
+      double moved = 0;
+      double position_s = 0;
+      for (std::size_t l = 0; l < layers; ++l) {
+        double start = time;
+        StallCause cause = StallCause::none;
+        if (loads[l] > 0) {
+          if constexpr (std::decay_t<Sink>::enabled) take_room(moved, l, true);
+          const double begins_s = std::max(0.0, base_s + position_s);
+          moved += loads[l];
+          position_s += work(l);
+          take_room(moved, l);
+          const double arrival = base_s + position_s;
+          if (arrival > time) {
+            start = arrival;
+            cause = waited ? StallCause::room : StallCause::link;
+          }
+          if constexpr (std::decay_t<Sink>::enabled)
+            if (arrival > 0) sink.transfer(-1, static_cast<int>(l), begins_s, arrival);
+        }
+        stall_s += start - time;
+        end_s[l] = start + pipeline.compute_s[l];
+        if constexpr (std::decay_t<Sink>::enabled)
+          sink.layer(static_cast<int>(l), start, end_s[l], start - time, cause);
+        time = end_s[l];
+      }
+      time += pipeline.after_s;
+      const double ahead_s = look_ahead(state, total, position_s, time);
+      const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
+      state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+      return {time, stall_s};
+    }
+
+   private:
+    StepCost idle(State& state, double behind) {
+      double time = pipeline.before_s;
+      for (std::size_t l = 0; l < layers; ++l) {
+        if constexpr (std::decay_t<Sink>::enabled)
+          sink.layer(static_cast<int>(l), time, time + pipeline.compute_s[l], 0, StallCause::none);
+        time += pipeline.compute_s[l];
+      }
+      time += pipeline.after_s;
+      const double urgent_s = pipeline.urgent_blocks * seconds_per_block;
+      state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
+      return {time, 0};
+    }
+
+    /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.
+    double look_ahead(State& state, double total, double position_s, double now) {
+      const double begin_s = position_s;
+      double moved = 0;
+      double latency_paid = 0;
+      const double room = pipeline.room_blocks;
+      for (std::size_t l = 0; l < layers && moved < room; ++l) {
+        if (loads[l] <= 0) continue;
+        // In steps of the room that layers give back: each may move the base.
+        double part = std::min(loads[l], room - moved);
+        bool begun = false;
+        while (part > 0) {
+          take_room(total + moved, layers, true);
+          const double piece = next_freed < layers ? std::min(part, room_at - (total + moved)) : part;
+          const double spent_s = now - (base_s + position_s);
+          if (spent_s <= 0) return leave(state, moved, latency_paid, position_s - begin_s);
+          if (!begun) {
+            if (spent_s <= pipeline.link.per_layer_s && pipeline.link.per_layer_s > 0)
+              return leave(state, moved, spent_s, position_s - begin_s + spent_s);
+            begun = true;
+            position_s += pipeline.link.per_layer_s;
+          }
+          const double possible = (now - (base_s + position_s)) / seconds_per_block;
+          if (possible < piece) {
+            moved += std::max(0.0, possible);
+            return leave(state, moved, 0, now - base_s - begin_s);
+          }
+          moved += piece;
+          position_s += piece * seconds_per_block;
+          part -= piece;
+        }
+      }
+      return leave(state, moved, 0, position_s - begin_s);
+    }
+    static double leave(State& state, double moved, double latency_paid, double link_s) {
+      state.ahead_blocks = moved;
+      state.latency_paid_s = latency_paid;
+      return link_s;
+    }
+  };
+};
+
+static_assert(TransferScheduler<DeadlinePool>);
+
+} // namespace sluice

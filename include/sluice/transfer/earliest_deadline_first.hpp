@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// EarliestDeadlineFirst: OrbitFlow's buffers, with the link always at the layer that is needed next.
+#pragma once
+
+#include "sluice/transfer/request_buffers.hpp"
+#include "sluice/transfer/transfer_scheduler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace sluice {
+
+/// A request's transfer may start when its previous offloaded layer has been computed (as in `FairShare`: a request has
+/// a buffer of one layer); among those that may, the link serves the nearest layer, and leaves it for a nearer one.
+///
+/// A layer waits for the last of its transfers, so only the sums of released work per layer matter: O(R K + L) for R
+/// requests of K offloaded layers.
+struct EarliestDeadlineFirst {
+  using role = roles::Transfer;
+  static constexpr std::string_view name = "earliest-deadline-first";
+
+  struct State {
+    PerLayer ahead_link_s{};  ///< link work already done for each of the next token's layers
+    double behind_blocks = 0; ///< of a plan's delta, not moved yet
+
+    void clear() { *this = State{}; }
+  };
+
+  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
+    return detail::request_buffers(loads, streams);
+  }
+
+  template <class Sink = NoTimeline>
+  static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
+    constexpr bool record = std::decay_t<Sink>::enabled;
+    const std::size_t layers = pipeline.compute_s.size();
+    const detail::BufferedStreams streams{pipeline};
+
+    std::array<double, 2 * max_layers> pending; // link work released for each layer of this token and the next
+    std::fill_n(pending.begin(), 2 * layers, 0.0);
+    for (std::size_t s = 0; s < streams.size(); ++s)
+      if (const int first = streams.first(s); first >= 0)
+        pending[static_cast<std::size_t>(first)] += streams.work_s(s, first);
+    for (std::size_t l = 0; l < layers; ++l) pending[l] = std::max(0.0, pending[l] - state.ahead_link_s[l]);
+
+    const double behind = state.behind_blocks + pipeline.behind_blocks;
+    double link_s = pipeline.urgent_blocks / pipeline.link.blocks_per_s;
+    double busy_s = link_s;
+    bool idled = false;
+    std::size_t nearest = 0; // no work is pending below it
+    std::array<double, record ? 2 * max_layers : 1> begun;
+    if constexpr (record) begun.fill(-1);
+    const auto serve_until = [&](double until) {
+      while (link_s < until) {
+        while (nearest < 2 * layers && pending[nearest] <= 0) ++nearest;
+        if (nearest == 2 * layers) {
+          idled = true;
+          link_s = until;
+          return;
+        }
+        if constexpr (record)
+          if (begun[nearest] < 0) begun[nearest] = link_s;
+        const double part = std::min(pending[nearest], until - link_s);
+        busy_s += part;
+        if (part == pending[nearest]) {
+          pending[nearest] = 0;
+          link_s += part;
+          if constexpr (record) sink.transfer(-1, static_cast<int>(nearest), begun[nearest], link_s);
+        } else {
+          pending[nearest] -= part;
+          link_s = until;
+        }
+      }
+    };
+
+    double stall_s = 0;
+    double time = pipeline.before_s;
+    for (std::size_t l = 0; l < layers; ++l) {
+      double start = time;
+      StallCause cause = StallCause::none;
+      serve_until(time);
+      if (pending[l] > 0) { // the nearest layer of all: it has the link alone
+        if constexpr (record)
+          if (begun[l] < 0) begun[l] = link_s;
+        start = link_s + pending[l];
+        busy_s += pending[l];
+        pending[l] = 0;
+        link_s = start;
+        cause = idled ? StallCause::room : StallCause::link;
+        if constexpr (record) sink.transfer(-1, static_cast<int>(l), begun[l], start);
+      }
+      stall_s += start - time;
+      if constexpr (record) sink.layer(static_cast<int>(l), start, start + pipeline.compute_s[l], start - time, cause);
+      time = start + pipeline.compute_s[l];
+      serve_until(time);
+      for (std::size_t s = 0; s < streams.size(); ++s) {
+        if (!streams.uses(s, static_cast<int>(l))) continue;
+        const int next = streams.after(s, static_cast<int>(l));
+        const std::size_t target =
+            static_cast<std::size_t>(next >= 0 ? next : streams.first(s) + static_cast<int>(layers));
+        pending[target] += streams.work_s(s, next >= 0 ? next : streams.first(s));
+        nearest = std::min(nearest, target);
+      }
+    }
+    if (pipeline.after_s > 0) {
+      time += pipeline.after_s;
+      serve_until(time);
+    }
+
+    // What is done for the next token: all that its first layers need, less what is still pending.
+    std::fill_n(state.ahead_link_s.begin(), layers, 0.0);
+    for (std::size_t s = 0; s < streams.size(); ++s)
+      if (const int first = streams.first(s); first >= 0)
+        state.ahead_link_s[static_cast<std::size_t>(first)] += streams.work_s(s, first);
+    for (std::size_t l = 0; l < layers; ++l)
+      state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
+    state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+    return {time, stall_s};
+  }
+};
+
+static_assert(TransferScheduler<EarliestDeadlineFirst>);
+
+} // namespace sluice

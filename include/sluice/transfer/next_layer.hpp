@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// NextLayer: each layer is fetched while the one before it computes (DeepSpeed, FlexGen).
+#pragma once
+
+#include "sluice/transfer/transfer_scheduler.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace sluice {
+
+/// A layer's transfer may start when the layer before it starts to compute; the first one's at once, and a later
+/// token's when the last layer of the token before starts.
+///
+/// Only one layer is then in flight at any time: when layer l-1 starts, its own blocks have arrived. Equal shares
+/// within it do not matter, because the layer waits for the last of them. So the per-layer sums are enough, O(L).
+struct NextLayer {
+  using role = roles::Transfer;
+  static constexpr std::string_view name = "next-layer";
+
+  struct State {
+    double ahead_link_s = 0;  ///< link work already done for the next token's first layer
+    double behind_blocks = 0; ///< of a plan's delta, not moved yet
+
+    void clear() { *this = State{}; }
+  };
+
+  /// Two adjacent layers: one computes, one arrives. The last is followed by the first of the next token.
+  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> /*streams*/) {
+    double worst = 0;
+    for (std::size_t l = 0; l < loads.size(); ++l) {
+      const std::size_t following = l + 1 < loads.size() ? l + 1 : 0;
+      worst = std::max(worst, loads[l] + loads[following]);
+    }
+    return worst;
+  }
+
+  template <class Sink = NoTimeline>
+  static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
+    PerLayer loads;
+    detail::layer_loads(pipeline, loads);
+    return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
+  }
+
+  /// The same from the per-layer sums alone, in blocks, L entries.
+  template <class Sink = NoTimeline>
+  static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
+                                 Sink&& sink = Sink{}) {
+    constexpr bool record = std::decay_t<Sink>::enabled;
+    const std::size_t layers = loads.size();
+    const double seconds_per_block = 1.0 / pipeline.link.blocks_per_s;
+    const auto work = [&](std::size_t layer) {
+      return loads[layer] > 0 ? loads[layer] * seconds_per_block + pipeline.link.per_layer_s : 0;
+    };
+
+    const double behind = state.behind_blocks + pipeline.behind_blocks;
+    double link_s = pipeline.urgent_blocks * seconds_per_block; // when the link is free
+    double busy_s = link_s;
+    double may_start_s = 0;
+    double done_s = state.ahead_link_s;
+    double stall_s = 0;
+    double time = pipeline.before_s;
+    for (std::size_t l = 0; l < layers; ++l) {
+      double start = time;
+      StallCause cause = StallCause::none;
+      const double rest_s = std::max(0.0, work(l) - done_s);
+      done_s = 0;
+      if (rest_s > 0) {
+        const double begin = std::max(link_s, may_start_s);
+        link_s = begin + rest_s;
+        busy_s += rest_s;
+        if (link_s > time) {
+          start = link_s;
+          // The first layer could not have begun earlier; a later one waited for the leave to start.
+          cause = l == 0 ? StallCause::link : StallCause::room;
+        }
+        if constexpr (record) sink.transfer(-1, static_cast<int>(l), begin, link_s);
+      }
+      stall_s += start - time;
+      may_start_s = start;
+      if constexpr (record) sink.layer(static_cast<int>(l), start, start + pipeline.compute_s[l], start - time, cause);
+      time = start + pipeline.compute_s[l];
+    }
+    time += pipeline.after_s;
+    const double begin = std::max(link_s, may_start_s);
+    state.ahead_link_s = layers > 0 ? std::clamp(time - begin, 0.0, work(0)) : 0;
+    busy_s += state.ahead_link_s;
+    state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+    return {time, stall_s};
+  }
+};
+
+static_assert(TransferScheduler<NextLayer>);
+
+} // namespace sluice

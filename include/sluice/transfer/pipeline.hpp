@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipeline: what the evaluator is told about one iteration, and what it tells back.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+namespace sluice {
+
+/// What one owner (a request; the weights of a model) moves to the device in every iteration: the same number of
+/// layer blocks for each of its layers, each before that layer computes.
+///
+/// Blocks are a double here and in the whole evaluator: it is a fluid model, parts of a block are in flight, and whole
+/// numbers below 2^53 stay exact.
+struct LayerStream {
+  LayerSet layers;   ///< layers counted from 0
+  double blocks = 0; ///< layer blocks in each of them, >= 0
+};
+
+/// The link from host to device, in the evaluator's unit.
+struct BlockLink {
+  double blocks_per_s = 0; ///< layer blocks a second, > 0
+  /// Link time that each layer's transfer takes beside its blocks (launches, segments; OrbitFlow's `Communication`
+  /// B/L). The transfers of one layer share it equally, so that the same plan costs the link the same under every rule.
+  double per_layer_s = 0;
+};
+
+/// One iteration as the evaluator sees it. Views only: the caller keeps the arrays alive during the call.
+struct Pipeline {
+  std::span<const double> compute_s; ///< compute time of each layer, seconds; its size is the number of layers, L
+  double before_s = 0;               ///< computed before the first layer (embedding); the link runs meanwhile
+  double after_s = 0;                ///< computed after the last one (norm, output head, sampling)
+  BlockLink link;
+  std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
+  /// Further blocks that must arrive before each layer: streamed weights in units of a block, or layers that a new plan
+  /// brings in for good. Empty, or L entries. To the rules that give each request a buffer they are one more request.
+  std::span<const double> extra_blocks;
+  double room_blocks = 0; ///< blocks in flight that the device holds (budget - resident); read by `DeadlinePool` alone
+  double urgent_blocks = 0; ///< moved before any prefetch (evictions that make the room of this iteration)
+  /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
+  /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
+  double behind_blocks = 0;
+
+  [[nodiscard]] int layers() const { return static_cast<int>(compute_s.size()); }
+  [[nodiscard]] double compute_total_s() const {
+    return before_s + std::accumulate(compute_s.begin(), compute_s.end(), 0.0) + after_s;
+  }
+};
+
+/// How long the iteration took, and how much of that the compute waited for transfers.
+struct StepCost {
+  double step_s = 0;
+  double stall_s = 0;
+};
+
+/// Why a layer waited.
+enum class StallCause : std::uint8_t {
+  none, ///< it did not
+  link, ///< the link was never idle before its blocks had arrived: too many blocks
+  room, ///< the link was idle for want of room or of the rule's leave to start, and so was late
+};
+
+constexpr const char* to_string(StallCause cause) {
+  switch (cause) {
+  case StallCause::none:
+    return "";
+  case StallCause::link:
+    return "link";
+  case StallCause::room:
+    return "room";
+  }
+  return "";
+}
+
+/// A sink of the evaluator's timeline that wants nothing and costs nothing. A sink has the same three members; times
+/// are seconds from the start of the iteration. `stream` is a position in `Pipeline::streams`, or -1 where the rule
+/// moves a layer as a whole. Layers L .. 2L-1 are the next token's.
+struct NoTimeline {
+  static constexpr bool enabled = false;
+  void layer(int /*layer*/, double /*start_s*/, double /*end_s*/, double /*stall_s*/, StallCause /*cause*/) {}
+  void transfer(int /*stream*/, int /*layer*/, double /*start_s*/, double /*end_s*/) {}
+};
+
+/// One number per layer, on the stack.
+using PerLayer = std::array<double, max_layers>;
+
+namespace detail {
+
+/// Blocks to move per layer, all streams together: the only thing that `NextLayer` and `DeadlinePool` need.
+inline void layer_loads(const Pipeline& pipeline, PerLayer& loads) {
+  const auto layers = static_cast<std::size_t>(pipeline.layers());
+  SLUICE_ASSERT(pipeline.layers() <= max_layers, "at most max_layers layers");
+  if (pipeline.extra_blocks.empty())
+    std::fill_n(loads.begin(), layers, 0.0);
+  else
+    std::copy_n(pipeline.extra_blocks.begin(), layers, loads.begin());
+  for (const LayerStream& stream : pipeline.streams)
+    stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+}
+
+/// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
+inline double behind_left(double behind_blocks, double idle_s, const BlockLink& link) {
+  return behind_blocks > 0 ? std::max(0.0, behind_blocks - std::max(0.0, idle_s) * link.blocks_per_s) : 0;
+}
+
+} // namespace detail
+} // namespace sluice

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// TransferScheduler: when a transfer may start, and who gets the link.
+#pragma once
+
+#include "sluice/core/role.hpp"
+#include "sluice/transfer/pipeline.hpp"
+
+#include <concepts>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// `T` names the state that one iteration leaves to the next, and can forget it.
+template <class T>
+concept HasTransferState = requires(typename T::State state) {
+  requires std::default_initializable<typename T::State>;
+  state.clear();
+};
+
+/// `T` evaluates one iteration.
+template <class T>
+concept EvaluatesPipeline = requires(const Pipeline& pipeline, typename T::State& state, NoTimeline& sink) {
+  { T::evaluate(pipeline, state) } -> std::same_as<StepCost>;
+  { T::evaluate(pipeline, state, sink) } -> std::same_as<StepCost>;
+};
+
+/// `T` says how many blocks can be in flight at once.
+template <class T>
+concept CountsBuffer = requires(std::span<const double> loads, std::span<const LayerStream> streams) {
+  { T::held_blocks(loads, streams) } -> std::same_as<double>;
+};
+
+/// A transfer rule: the one place where transfers become time. Planners call it as objective, the simulated backend as
+/// execution, observers as explanation.
+///
+/// 1. `using role = roles::Transfer;` and `static constexpr std::string_view name`.
+/// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it;
+///    whoever changes the plan or the batch does that, or the prefetched blocks would count for other requests. Where
+///    a rule needs scratch memory it is kept here too, so that a steady state allocates nothing.
+/// 3. `evaluate(pipeline, state, sink)`: the cost of one iteration that starts at the state; the state becomes the one
+///    it leaves. Without a sink, or with `NoTimeline`, nothing is recorded.
+/// 4. `held_blocks(loads, streams)`: the most blocks in flight at once, beside the resident ones, that the rule needs.
+///
+/// Not checked, to be honoured: `evaluate` is a pure function of its arguments; work moved is conserved; more compute
+/// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times.
+template <class T>
+concept TransferScheduler =
+    PlaysRole<T, roles::Transfer> && HasTransferState<T> && EvaluatesPipeline<T> && CountsBuffer<T> && requires {
+  { T::name } -> std::convertible_to<std::string_view>;
+};
+
+} // namespace sluice
