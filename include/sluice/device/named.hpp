@@ -14,11 +14,12 @@
 // Links are what pinned copies reach, not the bus's nominal rate:
 // - PCIe 4.0 x16: 24 GB/s, measured on the A10 (Select-N, section 3). PCIe 5.0 x16: twice that.
 // - A5000 and A6000: the OrbitFlow machines, measured with copies of one layer block each, so that the cost of a
-// segment
-//   is inside the rate (the slope of `Communication` in its profiles: 131,072 B of KV per token over A seconds).
+//   segment is inside the rate (`Communication` in its profiles: 131,072 B of KV per token over A seconds).
 // - A segment costs 5 us: SuperInfer reaches 10 GB/s with segments of 32 to 64 KiB, where the link alone would take
 //   under 0.3 us for each.
-// - Two directions at once on PCIe lose nothing here: no source at hand measures it.
+// - With both directions active each keeps 18.6 of 26.0 GB/s on PCIe 4.0 x16 (the sample output in the README of
+//   nvbandwidth, tests host_to_device_memcpy_ce and its bidirectional pair); the other PCIe links take the same share.
+//
 // Host memory is that of the paper's machine; elsewhere 256 GB, eLLM's server (section 6.1).
 namespace sluice {
 
@@ -27,6 +28,7 @@ namespace detail {
 inline constexpr std::int64_t gib = std::int64_t{1} << 30;
 inline constexpr BytesPerSecond pcie4_x16{24e9};
 inline constexpr BytesPerSecond pcie5_x16{48e9};
+inline constexpr double pcie_mix_loss = 1.0 - 18.6 / 26.0;
 inline constexpr Seconds copy_segment_cost{5e-6};
 inline constexpr Bytes usual_host_memory{256'000'000'000};
 
@@ -42,6 +44,7 @@ inline Device a5000() {
           .compute_fraction = 65.0 / 111.1,
           .host_to_device = BytesPerSecond{7.6e9},
           .device_to_host = BytesPerSecond{7.6e9},
+          .mix_loss = detail::pcie_mix_loss,
           .host_memory = Bytes{384'000'000'000}};
 }
 
@@ -54,6 +57,7 @@ inline Device a6000() {
           .half_precision_peak = FlopsPerSecond{154.8e12},
           .host_to_device = BytesPerSecond{7.0e9},
           .device_to_host = BytesPerSecond{7.0e9},
+          .mix_loss = detail::pcie_mix_loss,
           .host_memory = Bytes{256'000'000'000}};
 }
 
@@ -65,6 +69,7 @@ inline Device a10() {
           .half_precision_peak = FlopsPerSecond{125e12},
           .host_to_device = detail::pcie4_x16,
           .device_to_host = detail::pcie4_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -77,6 +82,7 @@ inline Device a100_40() {
           .half_precision_peak = FlopsPerSecond{312e12},
           .host_to_device = detail::pcie4_x16,
           .device_to_host = detail::pcie4_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -89,6 +95,7 @@ inline Device a100_80() {
           .half_precision_peak = FlopsPerSecond{312e12},
           .host_to_device = detail::pcie4_x16,
           .device_to_host = detail::pcie4_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -101,6 +108,7 @@ inline Device h100() {
           .half_precision_peak = FlopsPerSecond{989.5e12},
           .host_to_device = detail::pcie5_x16,
           .device_to_host = detail::pcie5_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -113,6 +121,7 @@ inline Device h200() {
           .half_precision_peak = FlopsPerSecond{989.5e12},
           .host_to_device = detail::pcie5_x16,
           .device_to_host = detail::pcie5_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -158,6 +167,7 @@ inline Device rtx_4090() {
           .half_precision_peak = FlopsPerSecond{165.2e12},
           .host_to_device = detail::pcie4_x16,
           .device_to_host = detail::pcie4_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }
@@ -171,6 +181,7 @@ inline Device rtx_pro_6000() {
           .half_precision_peak = FlopsPerSecond{503.8e12},
           .host_to_device = detail::pcie5_x16,
           .device_to_host = detail::pcie5_x16,
+          .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
           .host_memory = detail::usual_host_memory};
 }

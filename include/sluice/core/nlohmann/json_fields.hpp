@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// JsonFields: the fields of a JSON object, each read with a type and a range, or an error that names it.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// The fields of one JSON object. `where` opens every error: "device.json", "trace.jsonl:17".
+///
+/// nlohmann's own accessors throw and say neither file nor line; here a wrong field is one line and no exception.
+class JsonFields {
+ public:
+  /// Refers to `object`, which must be an object and outlive this.
+  JsonFields(const nlohmann::json& object, std::string where) : object_(&object), where_(std::move(where)) {
+    SLUICE_ASSERT(object.is_object(), "a JSON object");
+  }
+
+  /// Present, and not null.
+  [[nodiscard]] bool has(const char* name) const { return find(name) != nullptr; }
+
+  /// A whole number from `least` to `most`. 17.0 is refused: a file that writes it means something else by the field.
+  [[nodiscard]] Expected<std::int64_t> whole(const char* name, std::int64_t least, std::int64_t most) const {
+    const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+    const nlohmann::json* value = find(name);
+    if (value == nullptr) return missing(name, expected);
+    if (!value->is_number_integer()) return wrong(name, *value, expected);
+    if (value->is_number_unsigned()) {
+      const auto count = value->get<std::uint64_t>();
+      if (count > static_cast<std::uint64_t>(INT64_MAX)) return wrong(name, *value, expected);
+    }
+    const auto count = value->get<std::int64_t>();
+    if (count < least || count > most) return wrong(name, *value, expected);
+    return count;
+  }
+
+  /// A finite number from `least` to `most`.
+  [[nodiscard]] Expected<double> number(const char* name, double least, double most,
+                                        const std::string& expected) const {
+    const nlohmann::json* value = find(name);
+    if (value == nullptr) return missing(name, expected);
+    if (!value->is_number()) return wrong(name, *value, expected);
+    const auto count = value->get<double>();
+    if (!(std::isfinite(count) && count >= least && count <= most)) return wrong(name, *value, expected);
+    return count;
+  }
+
+  [[nodiscard]] Expected<std::string> text(const char* name, const std::string& expected) const {
+    const nlohmann::json* value = find(name);
+    if (value == nullptr) return missing(name, expected);
+    if (!value->is_string()) return wrong(name, *value, expected);
+    return value->get<std::string>();
+  }
+
+  [[nodiscard]] Expected<bool> flag(const char* name) const {
+    const nlohmann::json* value = find(name);
+    if (value == nullptr) return missing(name, "true or false");
+    if (!value->is_boolean()) return wrong(name, *value, "true or false");
+    return value->get<bool>();
+  }
+
+  /// Refuses every field that is not among `known`: a misspelt optional field must not pass for its default.
+  [[nodiscard]] Status only(std::initializer_list<std::string_view> known) const {
+    for (auto field = object_->begin(); field != object_->end(); ++field) {
+      bool found = false;
+      for (const std::string_view name : known) found = found || field.key() == name;
+      if (found) continue;
+      std::string names;
+      for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string{name};
+      return Error{ErrorCode::bad_input, where_, "there is no field '" + printable(field.key()) + "'",
+                   "one of " + names};
+    }
+    return {};
+  }
+
+  [[nodiscard]] Error missing(const char* name, const std::string& expected) const {
+    return {ErrorCode::bad_input, where_, std::string{name} + " is missing", expected};
+  }
+  [[nodiscard]] const std::string& where() const { return where_; }
+
+  /// A short excerpt of `text` without control characters, so that an error stays one line.
+  static std::string printable(std::string_view text) {
+    constexpr std::size_t longest = 40;
+    std::string shown;
+    for (const char character : text.substr(0, longest)) {
+      const bool plain = static_cast<unsigned char>(character) >= 0x20 && character != 0x7f;
+      shown += plain ? character : '?';
+    }
+    if (text.size() > longest) shown += "...";
+    return shown;
+  }
+
+ private:
+  [[nodiscard]] const nlohmann::json* find(const char* name) const {
+    const auto field = object_->find(name);
+    return field == object_->end() || field->is_null() ? nullptr : &*field;
+  }
+  [[nodiscard]] Error wrong(const char* name, const nlohmann::json& value, const std::string& expected) const {
+    const std::string shown = value.is_structured()
+                                  ? std::string{value.type_name()}
+                                  : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return {ErrorCode::bad_input, where_, std::string{name} + " is " + printable(shown), expected};
+  }
+
+  const nlohmann::json* object_;
+  std::string where_;
+};
+
+namespace detail {
+
+/// Parses nothing, and keeps where parsing failed.
+struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    at = position;
+    return false;
+  }
+
+  std::size_t at = 0;
+};
+
+} // namespace detail
+
+/// Parses `text` as one JSON object. `where` opens the error's line; `first_line`, where given, is the line number of
+/// the text's first line, which the error then continues.
+inline Expected<nlohmann::json> parse_json_object(std::string_view text, const std::string& where,
+                                                  std::optional<std::int64_t> first_line = std::nullopt) {
+  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  const std::string start = first_line ? where + ":" + std::to_string(*first_line) : where;
+  if (value.is_discarded()) {
+    detail::JsonErrorPosition failed;
+    nlohmann::json::sax_parse(text, &failed);
+    const std::string_view read = text.substr(0, failed.at);
+    std::int64_t line = first_line.value_or(1);
+    for (const char character : read) line += character == '\n';
+    const bool truncated = failed.at >= text.size();
+    return Error{ErrorCode::bad_input, where + ":" + std::to_string(line),
+                 truncated ? "the JSON ends too early" : "this is not JSON", "a JSON object"};
+  }
+  if (!value.is_object()) {
+    return Error{ErrorCode::bad_input, start, std::string{"this is a JSON "} + value.type_name(), "a JSON object"};
+  }
+  return value;
+}
+
+/// Reads and parses a file that is one JSON object, at most 16 MiB (a configuration or a profile, not a trace).
+inline Expected<nlohmann::json> read_json_object(const std::string& path) {
+  constexpr std::size_t longest = std::size_t{16} << 20;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{ErrorCode::not_found, path, "the file cannot be opened", "a readable JSON file"};
+  std::string text;
+  char buffer[1 << 14];
+  while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
+    text.append(buffer, static_cast<std::size_t>(file.gcount()));
+    if (text.size() > longest) {
+      return Error{ErrorCode::bad_input, path, "the file is larger than 16 MiB", "a small JSON file"};
+    }
+  }
+  if (text.empty()) return Error{ErrorCode::bad_input, path, "the file is empty or unreadable", "a JSON object"};
+  return parse_json_object(text, path);
+}
+
+} // namespace sluice
