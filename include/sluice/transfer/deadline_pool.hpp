@@ -38,7 +38,7 @@ struct DeadlinePool {
 
   template <class Sink = NoTimeline>
   static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
-    PerLayer loads;
+    LayerArray loads;
     detail::layer_loads(pipeline, loads);
     return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
   }
@@ -55,7 +55,7 @@ struct DeadlinePool {
   /// zero, no urgent blocks; `rate_inverse` is seconds per block.
   static double cold_step_s(std::span<const double> compute_s, std::span<const double> loads, double rate_inverse,
                             double room) {
-    PerLayer freed_at; // end(j) - (room + C_{j-1}) / rate
+    LayerArray freed_at; // end(j) - (room + C_{j-1}) / rate
     double moved = 0;
     double link = 0;
     double freed = room; // room + C_{j-1} of the next layer j whose room has not been asked for
@@ -97,7 +97,7 @@ struct DeadlinePool {
     double room_link_s = 0;
     double base_s = 0; ///< M: a position p of the link is reached at base_s + p
     bool waited = false;
-    PerLayer end_s{};
+    LayerArray end_s{};
 
     [[nodiscard]] double load(std::size_t position) const {
       return loads[position < layers ? position : position - layers];

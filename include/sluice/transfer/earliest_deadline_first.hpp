@@ -24,8 +24,8 @@ struct EarliestDeadlineFirst {
   static constexpr std::string_view name = "earliest-deadline-first";
 
   struct State {
-    PerLayer ahead_link_s{};  ///< link work already done for each of the next token's layers
-    double behind_blocks = 0; ///< of a plan's delta, not moved yet
+    LayerArray ahead_link_s{}; ///< link work already done for each of the next token's layers
+    double behind_blocks = 0;  ///< of a plan's delta, not moved yet
 
     void clear() { *this = State{}; }
   };

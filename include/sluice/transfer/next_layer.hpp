@@ -40,7 +40,7 @@ struct NextLayer {
 
   template <class Sink = NoTimeline>
   static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
-    PerLayer loads;
+    LayerArray loads;
     detail::layer_loads(pipeline, loads);
     return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
   }

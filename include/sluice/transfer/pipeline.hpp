@@ -89,12 +89,12 @@ struct NoTimeline {
 };
 
 /// One number per layer, on the stack.
-using PerLayer = std::array<double, max_layers>;
+using LayerArray = std::array<double, max_layers>;
 
 namespace detail {
 
 /// Blocks to move per layer, all streams together: the only thing that `NextLayer` and `DeadlinePool` need.
-inline void layer_loads(const Pipeline& pipeline, PerLayer& loads) {
+inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
   const auto layers = static_cast<std::size_t>(pipeline.layers());
   SLUICE_ASSERT(pipeline.layers() <= max_layers, "at most max_layers layers");
   if (pipeline.extra_blocks.empty())

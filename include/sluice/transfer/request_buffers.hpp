@@ -13,7 +13,7 @@ namespace sluice::detail {
 /// One buffer for every request that offloads at all; the further blocks of `loads`, which no stream explains, count
 /// with their worst layer.
 inline double request_buffers(std::span<const double> loads, std::span<const LayerStream> streams) {
-  PerLayer unexplained;
+  LayerArray unexplained;
   std::copy(loads.begin(), loads.end(), unexplained.begin());
   double blocks = 0;
   for (const LayerStream& stream : streams) {
@@ -69,7 +69,7 @@ class BufferedStreams {
   const Pipeline& pipeline_;
   LayerSet extra_;
   std::size_t size_ = 0;
-  PerLayer share_s_; ///< each transfer's share of its layer's latency; not set without latency
+  LayerArray share_s_; ///< each transfer's share of its layer's latency; not set without latency
 };
 
 } // namespace sluice::detail
