@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// fluid_reference: the four transfer rules by plain event simulation, written from their definitions and sharing
+// nothing with the evaluator but its input type.
+#pragma once
+
+#include "sluice/transfer/pipeline.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace sluice::test {
+
+enum class ReferenceRule { next_layer, fair_share, earliest_deadline_first, deadline_pool };
+
+struct ReferenceTransfer {
+  int stream;
+  int step;       ///< layer of the whole run: token * L + layer
+  int previous;   ///< the step of the stream's transfer before this one, or -1
+  double latency; ///< link work before the first block
+  double blocks;  ///< still to move
+  double seconds_per_block;
+  [[nodiscard]] bool done() const { return latency <= 1e-13 && blocks * seconds_per_block <= 1e-13; }
+};
+
+/// The end of each of `tokens` iterations run back to back from cold, in seconds.
+inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule rule, int tokens) {
+  const int layers = pipeline.layers();
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  std::vector<ReferenceTransfer> transfers;
+  std::vector<std::vector<double>> amounts;
+  for (const LayerStream& stream : pipeline.streams) {
+    std::vector<double> row(at(layers), 0.0);
+    for (int l = 0; l < layers; ++l)
+      if (stream.layers.contains(l)) row[at(l)] = stream.blocks;
+    amounts.push_back(row);
+  }
+  if (!pipeline.extra_blocks.empty()) amounts.emplace_back(pipeline.extra_blocks.begin(), pipeline.extra_blocks.end());
+  for (int token = 0; token < tokens + 1; ++token)
+    for (int l = 0; l < layers; ++l) {
+      int sharers = 0;
+      for (const auto& row : amounts) sharers += row[at(l)] > 0;
+      bool first = true;
+      for (std::size_t s = 0; s < amounts.size(); ++s) {
+        if (amounts[s][at(l)] <= 0) continue;
+        int previous = -1;
+        for (const ReferenceTransfer& t : transfers)
+          if (t.stream == static_cast<int>(s)) previous = t.step;
+        const bool pooled = rule == ReferenceRule::deadline_pool || rule == ReferenceRule::next_layer;
+        double latency = pooled ? (first ? pipeline.link.per_layer_s : 0.0) : pipeline.link.per_layer_s / sharers;
+        transfers.push_back({static_cast<int>(s), token * layers + l, previous, latency, amounts[s][at(l)],
+                             1 / pipeline.link.blocks_per_s});
+        first = false;
+      }
+    }
+
+  std::vector<double> ends;
+  double now = 0;
+  int step = 0; // the layer computing, or to compute next
+  bool computing = false;
+  double busy_until = pipeline.before_s; // embedding, a layer, or the output head
+  bool after = false;                    // in the output head of `step`'s token
+  int computed = -1;                     // the last step computed
+  int started = -1;
+  const double link_free = pipeline.urgent_blocks / pipeline.link.blocks_per_s;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (int guard = 0; guard < 10'000'000; ++guard) {
+    // Compute: what can happen now, happens.
+    if (now >= busy_until - 1e-13) {
+      if (computing) {
+        computed = step;
+        computing = false;
+        ++step;
+        if (step % layers == 0) {
+          after = true;
+          busy_until = now + pipeline.after_s;
+          continue;
+        }
+      } else if (after) {
+        after = false;
+        ends.push_back(now);
+        if (static_cast<int>(ends.size()) == tokens) return ends;
+        busy_until = now + pipeline.before_s;
+        continue;
+      }
+      const bool ready = std::none_of(transfers.begin(), transfers.end(),
+                                      [&](const ReferenceTransfer& t) { return t.step == step && !t.done(); });
+      if (!computing && ready) {
+        computing = true;
+        started = step;
+        busy_until = now + pipeline.compute_s[at(step % layers)];
+        continue;
+      }
+    }
+    // Link: who may have it.
+    double held = 0;
+    for (const ReferenceTransfer& t : transfers)
+      if (t.step > computed) held += amounts[at(t.stream)][at(t.step % layers)] - t.blocks;
+    std::vector<ReferenceTransfer*> active;
+    const int token = after ? step / layers - 1 : step / layers;
+    if (now >= link_free - 1e-13)
+      for (ReferenceTransfer& t : transfers) {
+        if (t.done()) continue;
+        bool may = false;
+        switch (rule) {
+        case ReferenceRule::next_layer:
+          may = t.step == 0 || started >= t.step - 1;
+          break;
+        case ReferenceRule::fair_share:
+        case ReferenceRule::earliest_deadline_first:
+          may = computed >= t.previous;
+          break;
+        case ReferenceRule::deadline_pool:
+          may = t.step / layers <= token + 1 && held < pipeline.room_blocks - 1e-10;
+          break;
+        }
+        if (may) active.push_back(&t);
+      }
+    if (rule == ReferenceRule::next_layer) { // a latency of the layer runs before its shares
+      for (ReferenceTransfer* t : active)
+        if (t->latency > 1e-13) {
+          active = {t};
+          break;
+        }
+    } else if (rule != ReferenceRule::fair_share && !active.empty()) {
+      ReferenceTransfer* nearest = active.front();
+      for (ReferenceTransfer* t : active)
+        if (t->step < nearest->step) nearest = t;
+      active = {nearest};
+    }
+    // Until the next event.
+    double next = infinity;
+    if (now < busy_until - 1e-13) next = busy_until - now;
+    if (now < link_free - 1e-13) next = std::min(next, link_free - now);
+    const double share = active.empty() ? 0 : 1.0 / static_cast<double>(active.size());
+    for (const ReferenceTransfer* t : active) {
+      const double work = t->latency > 1e-13 ? t->latency : t->blocks * t->seconds_per_block;
+      next = std::min(next, work / share);
+      if (rule == ReferenceRule::deadline_pool && t->latency <= 1e-13)
+        next = std::min(next, (pipeline.room_blocks - held) * t->seconds_per_block / share);
+    }
+    if (next == infinity) return {}; // nothing can ever move: the room is too small
+    for (ReferenceTransfer* t : active) {
+      if (t->latency > 1e-13)
+        t->latency -= next * share;
+      else
+        t->blocks = std::max(0.0, t->blocks - next * share / t->seconds_per_block);
+    }
+    now += next;
+  }
+  return {};
+}
+
+} // namespace sluice::test
