@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/layer_set.hpp"
-
 #include "sluice/core/random.hpp"
 
 #include <doctest/doctest.h>
+
 #include <set>
 
 using sluice::LayerSet;

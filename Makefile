@@ -1,0 +1,44 @@
+# The two commands of the README, and the few that a developer runs. All the building is CMake's: see CMakePresets.json.
+JOBS ?= 2
+OUT ?= out/demo
+RELEASE := build/release
+
+.PHONY: demo test build setup umbrella format ci clean
+.DEFAULT_GOAL := build
+
+## demo: build sluice-compare and run it on a generated workload; table on the screen, report in out/demo
+demo: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS) --target sluice-compare
+	$(RELEASE)/bin/sluice-compare --out $(OUT)
+
+## test: build and run the test suite
+test: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS) --target tests
+	@.ci/test-summary release -j$(JOBS)
+
+## build: everything, benchmarks included
+build: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS)
+
+# Configured once: afterwards the build itself sees a changed CMakeLists.txt or a new file.
+$(RELEASE)/build.ninja: | setup
+	@cmake --preset release
+
+## setup: install what is missing (Debian 12, root or sudo); nothing happens when nothing is
+setup:
+	@.ci/setup
+
+## umbrella: write include/sluice/sluice.hpp anew after adding or removing a header
+umbrella:
+	@cmake -P cmake/umbrella.cmake
+
+## format: clang-format every source in place
+format:
+	@git ls-files -z '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 clang-format-14 -i
+
+## ci: everything that .ci/run checks
+ci:
+	@.ci/run
+
+clean:
+	@rm -rf build out

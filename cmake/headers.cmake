@@ -1,0 +1,24 @@
+# Which headers there are, told once: the architecture checks, the umbrella and the ODR sentinel all glob through this.
+
+# A header that needs a library says so in the name of a folder on its path.
+set(SLUICE_LIBRARY_FOLDERS nlohmann eigen cuda)
+
+# sluice_headers(<include folder> <out> [WITH <library folder>...])
+# All headers below, relative to the include folder and sorted, without the umbrella (which is made from this list) and
+# without those that need a library other than the ones named.
+function(sluice_headers include_folder out)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "WITH")
+  set(depends CONFIGURE_DEPENDS)
+  if(CMAKE_SCRIPT_MODE_FILE)
+    set(depends "")
+  endif()
+  file(GLOB_RECURSE found ${depends} RELATIVE "${include_folder}" "${include_folder}/sluice/*.hpp")
+  list(FILTER found EXCLUDE REGEX "^sluice/sluice\\.hpp$")
+  foreach(library IN LISTS SLUICE_LIBRARY_FOLDERS)
+    if(NOT library IN_LIST arg_WITH)
+      list(FILTER found EXCLUDE REGEX "/${library}/")
+    endif()
+  endforeach()
+  list(SORT found)
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of a header, checked on its text: which layers it may include, which libraries, and its form.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace architecture {
+
+/// The ranks of cmake/layers.txt: folders from left to right, and the pairs that may cross within a rank.
+struct Layers {
+  std::map<std::string, int> rank;
+  std::set<std::pair<std::string, std::string>> allowed;
+};
+
+inline Layers read_layers(std::istream& in) {
+  Layers layers;
+  int rank = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    std::istringstream words(line);
+    const std::vector<std::string> names(std::istream_iterator<std::string>{words},
+                                         std::istream_iterator<std::string>{});
+    if (names.size() == 3 && names[1] == "->") {
+      layers.allowed.emplace(names[0], names[2]);
+      continue;
+    }
+    for (const std::string& name : names) layers.rank.emplace(name, rank);
+    ++rank;
+  }
+  return layers;
+}
+
+/// A header of include/, by its path from there ("sluice/core/units.hpp"), and its text.
+struct Header {
+  std::string path;
+  std::string text;
+};
+
+/// The folder that a path belongs to: "core" of "sluice/core/units.hpp", "" of "sluice/sluice.hpp".
+inline std::string folder_of(const std::string& path) {
+  const std::size_t begin = path.find('/') + 1;
+  const std::size_t end = path.find('/', begin);
+  return end == std::string::npos ? std::string{} : path.substr(begin, end - begin);
+}
+
+/// Whether `name` is a folder on the path, which is how a header says that it needs the library of that name.
+inline bool in_folder(const std::string& path, const std::string& name) {
+  return path.find("/" + name + "/") != std::string::npos;
+}
+
+/// The folder whose name admits an include of `<name>` that is not the standard library's; none of a standard header.
+inline std::optional<std::string> library_of(const std::string& name) {
+  static const std::map<std::string, std::string> known{{"Eigen", "eigen"}, {"cub", "cuda"}, {"thrust", "cuda"}};
+  const std::size_t slash = name.find('/');
+  if (slash != std::string::npos) {
+    const std::string first = name.substr(0, slash);
+    const auto found = known.find(first);
+    return found == known.end() ? first : found->second;
+  }
+  if (name.rfind("cuda", 0) == 0) return "cuda";
+  if (name.find('.') != std::string::npos) return name.substr(0, name.find('.'));
+  return std::nullopt;
+}
+
+/// Each line names the header, what is wrong and what would be right. Empty: nothing is wrong.
+inline std::vector<std::string> include_faults(const Header& header, const Layers& layers) {
+  static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  static const std::vector<std::string> libraries{"nlohmann", "eigen", "cuda"};
+  std::vector<std::string> faults;
+  const auto fault = [&](const std::string& what) { faults.push_back(header.path + ": " + what); };
+  const std::string from = folder_of(header.path);
+  const bool umbrella = from.empty();
+  if (!umbrella && layers.rank.count(from) == 0) fault("its folder is not in cmake/layers.txt");
+
+  std::istringstream in(header.text);
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, include)) continue;
+    const std::string name = match[2];
+    if (match[1] == "<") {
+      if (name == "iostream")
+        fault("includes <iostream>, whose statics run in every program; print through a FILE or an ostream");
+      const std::optional<std::string> library = library_of(name);
+      if (library && !in_folder(header.path, *library))
+        fault("includes <" + name + ">; what needs a library stands in a folder of its name, " + *library + "/");
+      continue;
+    }
+    if (name.rfind("sluice/", 0) != 0) {
+      fault("includes \"" + name + "\"; headers are included by their path from include/, \"sluice/…\"");
+      continue;
+    }
+    for (const std::string& library : libraries)
+      if (in_folder(name, library) && !in_folder(header.path, library))
+        fault("includes " + name + " and so needs " + library + "; only headers in a folder " + library + "/ may");
+    const std::string to = folder_of(name);
+    if (to.empty()) {
+      fault("includes " + name + ", which includes everything; include what is used");
+    } else if (layers.rank.count(to) == 0) {
+      fault("includes " + name + ", whose folder is not in cmake/layers.txt");
+    } else if (!umbrella && from != to && layers.rank.count(from) != 0) {
+      const int left = layers.rank.at(to), here = layers.rank.at(from);
+      if (left > here) fault("includes " + name + ", which is to its right in cmake/layers.txt");
+      if (left == here && layers.allowed.count({from, to}) == 0)
+        fault("includes " + name + ", which has the same rank; cmake/layers.txt allows it with a line `" + from +
+              " -> " + to + "`");
+    }
+  }
+  return faults;
+}
+
+/// The form that every header has.
+inline std::vector<std::string> form_faults(const Header& header) {
+  std::vector<std::string> faults;
+  const auto fault = [&](const std::string& what) { faults.push_back(header.path + ": " + what); };
+  std::istringstream in(header.text);
+  std::string line;
+  if (!std::getline(in, line) || line != "// SPDX-License-Identifier: Apache-2.0") fault("line 1 is not the SPDX line");
+  if (!std::getline(in, line) || line.rfind("// ", 0) != 0) fault("line 2 does not say what the file is");
+  if (header.text.find("\n#pragma once\n") == std::string::npos) fault("has no #pragma once");
+  if (std::regex_search(header.text, std::regex(R"(\nnamespace\s*\{)")))
+    fault("has an anonymous namespace: each translation unit would get its own");
+  if (std::regex_search(header.text, std::regex(R"(\nusing namespace )")))
+    fault("has a using-directive at namespace scope");
+  const auto lines = std::count(header.text.begin(), header.text.end(), '\n');
+  if (lines > 600) fault("has " + std::to_string(lines) + " lines; headers have at most 600: split it by idea");
+  return faults;
+}
+
+/// The headers below `include`, sorted by path.
+inline std::vector<Header> read_headers(const std::filesystem::path& include) {
+  std::vector<Header> headers;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(include)) {
+    if (entry.path().extension() != ".hpp") continue;
+    std::ifstream in(entry.path());
+    std::ostringstream text;
+    text << in.rdbuf();
+    headers.push_back({std::filesystem::relative(entry.path(), include).generic_string(), text.str()});
+  }
+  std::sort(headers.begin(), headers.end(), [](const Header& a, const Header& b) { return a.path < b.path; });
+  return headers;
+}
+
+} // namespace architecture

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "architecture/include_graph.hpp"
+#include <doctest/doctest.h>
+
+using namespace architecture;
+
+// Written by the build beside this program; each is a translation unit with every header, so that the link fails when
+// a header defines something twice.
+int sluice_odr_first();
+int sluice_odr_second();
+
+namespace {
+
+Layers three_layers() {
+  std::istringstream text("# a comment\ncore\nmodel device\nengine\nmodel -> device\n");
+  return read_layers(text);
+}
+
+Header header(const std::string& path, const std::string& includes) { return {path, "#pragma once\n" + includes}; }
+
+std::size_t faults(const std::string& path, const std::string& includes) {
+  return include_faults(header(path, includes), three_layers()).size();
+}
+
+Layers project_layers() {
+  std::ifstream in("cmake/layers.txt");
+  REQUIRE_MESSAGE(in.good(), "run this from the repository's root");
+  return read_layers(in);
+}
+
+} // namespace
+
+TEST_CASE("the layer check accepts what points left and reports what does not") {
+  CHECK(faults("sluice/engine/a.hpp", "#include \"sluice/core/b.hpp\"\n#include <vector>\n") == 0);
+  CHECK(faults("sluice/core/a.hpp", "#include \"sluice/core/b.hpp\"\n") == 0);
+  CHECK(faults("sluice/core/a.hpp", "  # include \"sluice/engine/b.hpp\"\n") == 1);
+  CHECK(faults("sluice/model/a.hpp", "#include \"sluice/device/b.hpp\"\n") == 0); // the line that allows it
+  CHECK(faults("sluice/device/a.hpp", "#include \"sluice/model/b.hpp\"\n") == 1); // one way only
+  CHECK(faults("sluice/core/a.hpp", "#include \"sluice/unheard/b.hpp\"\n") == 1);
+  CHECK(faults("sluice/unheard/a.hpp", "") == 1);
+  CHECK(faults("sluice/core/a.hpp", "#include \"sluice/sluice.hpp\"\n") == 1);
+  CHECK(faults("sluice/core/a.hpp", "#include \"b.hpp\"\n") == 1);
+  CHECK(faults("sluice/sluice.hpp", "#include \"sluice/engine/a.hpp\"\n#include \"sluice/core/a.hpp\"\n") == 0);
+}
+
+TEST_CASE("the layer check keeps libraries in the folders that name them") {
+  CHECK(faults("sluice/model/a.hpp", "#include <nlohmann/json.hpp>\n") == 1);
+  CHECK(faults("sluice/model/nlohmann/a.hpp", "#include <nlohmann/json.hpp>\n") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);
+  CHECK(faults("sluice/engine/nlohmann/b.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "#include <cuda_runtime.h>\n") == 1);
+  CHECK(faults("sluice/engine/cuda/a.hpp", "#include <cuda_runtime.h>\n") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "#include <Eigen/Dense>\n") == 1);
+  CHECK(faults("sluice/engine/a.hpp", "#include <iostream>\n") == 1);
+  CHECK(faults("sluice/sluice.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);
+}
+
+TEST_CASE("the form check reports each departure") {
+  const std::string good = "// SPDX-License-Identifier: Apache-2.0\n// What it is.\n#pragma once\n";
+  CHECK(form_faults({"sluice/a.hpp", good}).empty());
+  CHECK(form_faults({"sluice/a.hpp", good + "namespace {\n}\n"}).size() == 1);
+  CHECK(form_faults({"sluice/a.hpp", good + "using namespace std;\n"}).size() == 1);
+  CHECK(form_faults({"sluice/a.hpp", good + std::string(700, '\n')}).size() == 1);
+  CHECK(form_faults({"sluice/a.hpp", "\n"}).size() == 3);
+}
+
+TEST_CASE("every include points left") {
+  const Layers layers = project_layers();
+  const std::vector<Header> headers = read_headers("include");
+  REQUIRE(headers.size() > 1);
+  for (const Header& each : headers)
+    for (const std::string& fault : include_faults(each, layers)) FAIL_CHECK(fault);
+}
+
+TEST_CASE("every header has the form of the house") {
+  for (const Header& each : read_headers("include"))
+    for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
+}
+
+TEST_CASE("the umbrella has every header that needs no library, left to right") {
+  const Layers layers = project_layers();
+  const std::vector<Header> headers = read_headers("include");
+  const auto umbrella =
+      std::find_if(headers.begin(), headers.end(), [](const Header& each) { return each.path == "sluice/sluice.hpp"; });
+  REQUIRE(umbrella != headers.end());
+  std::vector<int> ranks;
+  for (const Header& each : headers) {
+    if (folder_of(each.path).empty()) continue;
+    const bool library =
+        in_folder(each.path, "nlohmann") || in_folder(each.path, "eigen") || in_folder(each.path, "cuda");
+    const bool included = umbrella->text.find("#include \"" + each.path + "\"\n") != std::string::npos;
+    CHECK_MESSAGE(included != library, each.path << ": run `make umbrella`");
+  }
+  static const std::regex include("#include \"([^\"]+)\"");
+  for (std::sregex_iterator it(umbrella->text.begin(), umbrella->text.end(), include), end; it != end; ++it)
+    ranks.push_back(layers.rank.at(folder_of((*it)[1])));
+  CHECK(std::is_sorted(ranks.begin(), ranks.end()));
+}
+
+TEST_CASE("two translation units with every header link into one program") {
+  CHECK(sluice_odr_first() + sluice_odr_second() == 2);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer block is 1/layers of a token block: taking one for the other is the mistake that the units exist for.
+// sentences: 0
+// says[GNU]: no match for .operator\+
+// says[Clang]: invalid operands to binary expression
+// says[nvcc]: no operator "\+" matches these operands
+#include "sluice/core/units.hpp"
+
+#ifdef GOOD
+sluice::LayerBlocks sum = sluice::LayerBlocks{3} + sluice::across_layers(sluice::TokenBlocks{4}, 32);
+#else
+sluice::LayerBlocks sum = sluice::LayerBlocks{3} + sluice::TokenBlocks{4};
+#endif

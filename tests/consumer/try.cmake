@@ -1,0 +1,25 @@
+# Builds and runs the consumer as WAY says, from an empty folder.
+# cmake -DWAY=find_package|add_subdirectory -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch>
+#       -DCOMPILER=… -DGENERATOR=… -P try.cmake
+cmake_minimum_required(VERSION 3.25)
+
+function(step)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(failed)
+    list(JOIN ARGN " " line)
+    message(FATAL_ERROR "${line}\n${text}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Debug)
+if(WAY STREQUAL "find_package")
+  step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+else()
+  list(APPEND arguments -DSLUICE_SOURCE=${SOURCE})
+endif()
+step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build ${arguments})
+step(${CMAKE_COMMAND} --build ${WORK}/build)
+step(${WORK}/build/consumer)
+step(${WORK}/build/reader)
