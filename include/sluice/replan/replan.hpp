@@ -3,18 +3,13 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/plan/window.hpp"
 #include "sluice/view/view.hpp"
 
 #include <concepts>
 #include <cstdint>
 
 namespace sluice {
-
-/// For how many iterations a plan must hold at least, and need hold at most.
-struct Window {
-  int min = 1;
-  int max = 1;
-};
 
 /// `P` says when.
 template <class P>

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batching: how an order of requests becomes claims, under the limits, prefill first or chunked.
+#pragma once
+
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/view.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// How prompts share the engine with decodes.
+enum class Batching : std::uint8_t {
+  chunked,       ///< decodes first, prompts in chunks of what is left of the token budget (vLLM V1, Sarathi)
+  prefill_first, ///< a prompt is computed whole, and decodes sit that iteration out (vLLM V0, OrbitFlow)
+};
+
+/// What a request that has not run yet claims.
+enum class Newcomers : std::uint8_t {
+  may,  ///< it joins if there is room
+  must, ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
+};
+
+/// Turns orders into claims. All admission policies share it, so that they differ in order alone.
+///
+/// The token budget of an iteration is `view.limits.batch_tokens`, its width `view.limits.batch`. A running request
+/// that the budget cannot reach claims 0 tokens: it keeps its place.
+template <Batching B, Newcomers N>
+class ClaimBuilder {
+ public:
+  ClaimBuilder(const View& view, Proposal& proposal)
+      : view_(view), proposal_(proposal), budget_(view.limits.batch_tokens.count()) {}
+
+  [[nodiscard]] bool full() const {
+    return static_cast<int>(proposal_.claims.size()) >= view_.limits.batch || budget_ <= 0;
+  }
+
+  /// A request of the batch stays in it.
+  void keep(Slot slot) {
+    const std::int64_t tokens = std::min(view_.row(slot).pending().count(), budget_);
+    budget_ -= tokens;
+    proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{0}, true});
+  }
+
+  /// A request that does not run asks to. False where the limits leave it no place; those behind it must then wait too,
+  /// or the order would mean nothing.
+  bool join(Slot slot, bool must) {
+    if (full()) return false;
+    const std::int64_t pending = view_.row(slot).pending().count();
+    if constexpr (B == Batching::prefill_first) {
+      // A prompt is not split for want of budget, unless it is longer than any budget.
+      if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
+    }
+    const std::int64_t tokens = std::min(pending, budget_);
+    budget_ -= tokens;
+    proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{pending}, must});
+    return true;
+  }
+
+  /// Parked requests that Relief lets come back, the longest parked first, then those who wait, in the order of
+  /// `for_each_waiting(visit)`, which stops when `visit(Slot)` says false.
+  template <class ForEachWaiting>
+  void join_in_order(ForEachWaiting&& for_each_waiting) {
+    if constexpr (N == Newcomers::must) {
+      for_each_waiting([this](Slot slot) { return join(slot, true); });
+      join_parked();
+    } else {
+      if (join_parked()) for_each_waiting([this](Slot slot) { return join(slot, false); });
+    }
+  }
+
+  /// Who computes in the iteration that was accepted: with prefill first, decodes yield to prompts. It is settled after
+  /// acceptance, or decodes would starve for prompts that then find no room.
+  static void settle(const View& view, std::span<Claim> accepted) {
+    if constexpr (B == Batching::prefill_first) {
+      const auto decodes = [&view](const Claim& claim) { return view.row(claim.slot).pending().count() <= 1; };
+      if (std::all_of(accepted.begin(), accepted.end(), decodes)) return;
+      for (Claim& claim : accepted)
+        if (decodes(claim)) claim.tokens = Tokens{0};
+    }
+  }
+
+ private:
+  bool join_parked() {
+    for (const Slot slot : view_.parked)
+      if (view_.row(slot).may_return && !join(slot, false)) return false;
+    return true;
+  }
+
+  const View& view_;
+  Proposal& proposal_;
+  std::int64_t budget_;
+};
+
+} // namespace sluice

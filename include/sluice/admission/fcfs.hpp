@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fcfs: first come, first served (the default).
+#pragma once
+
+#include "sluice/admission/admission.hpp"
+#include "sluice/admission/batching.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <span>
+
+namespace sluice {
+
+/// Running requests stay, then those who were parked, then those who wait, by arrival. Strict: where one finds no
+/// place, nobody behind it is tried. A step looks at no more of the queue than could join.
+template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
+struct BasicFcfs {
+  using role = roles::Admission;
+
+  struct State {
+    std::deque<Slot> queue;
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
+
+  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
+    if (!state.queue.empty() && state.queue.front() == slot) {
+      state.queue.pop_front(); // the rule: they leave in order
+      return;
+    }
+    const auto found = std::find(state.queue.begin(), state.queue.end(), slot);
+    if (found != state.queue.end()) state.queue.erase(found);
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    ClaimBuilder<B, N> claims(view, proposal);
+    for (const Slot slot : view.running) claims.keep(slot);
+    claims.join_in_order([&state](auto&& visit) {
+      for (const Slot slot : state.queue)
+        if (!visit(slot)) return;
+    });
+  }
+
+  void settle(const View& view, std::span<Claim> accepted) const { ClaimBuilder<B, N>::settle(view, accepted); }
+};
+
+using Fcfs = BasicFcfs<>;
+using FcfsPrefillFirst = BasicFcfs<Batching::prefill_first>;
+
+static_assert(Admission<Fcfs>);
+
+} // namespace sluice

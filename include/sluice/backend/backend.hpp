@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backend: the concept of the role that says what an iteration does, and what time it is.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/core/ids.hpp"
+#include "sluice/cost/work.hpp"
+#include "sluice/plan/plan.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/pipeline.hpp"
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+#include <span>
+
+namespace sluice {
+
+/// One iteration, as the engine hands it to its backend: who computes what, and what must be where before which layer.
+struct Iteration {
+  const View& view;
+  const Work& work;
+  std::span<const Claim> batch;
+  std::span<const LayerStream> streams;   ///< KV on the host that the batch needs, per request
+  std::span<const double> extra_blocks;   ///< streamed weights, in layer blocks per layer; empty if none
+  double room_blocks = 0;                 ///< device room for blocks in flight
+  double urgent_blocks = 0;               ///< must cross the link before any prefetch (room to make, a whole swap-in)
+  double behind_blocks = 0;               ///< cross it when it is idle (evictions, what prompts write out)
+
+  /// Nothing crosses the link.
+  [[nodiscard]] bool computes_only() const {
+    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && behind_blocks <= 0;
+  }
+};
+
+/// What an iteration took.
+struct IterationCost {
+  Seconds duration{0};
+  Seconds stall{0}; ///< of it, time the compute stream waited for a transfer
+};
+
+/// The one translation from an iteration to the evaluator's terms; planners, the simulated backend and the prediction
+/// that a calibrating cost model learns from all go through it.
+///
+/// `compute` is scratch that must outlive the pipeline.
+template <class Cost>
+[[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, PerLayer& compute) {
+  const int layers = iteration.view.geometry.layers;
+  const StepTime time = cost.step(iteration.work);
+  const LinkCost link = cost.link();
+  std::fill_n(compute.begin(), static_cast<std::size_t>(layers), time.layer.count());
+  Pipeline pipeline;
+  pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
+  pipeline.before_s = time.before.count();
+  pipeline.after_s = time.after.count();
+  pipeline.link = {link.rate.count() / static_cast<double>(iteration.view.geometry.layer_block_bytes.count()),
+                   link.per_layer.count()};
+  pipeline.streams = iteration.streams;
+  pipeline.extra_blocks = iteration.extra_blocks;
+  pipeline.room_blocks = iteration.room_blocks;
+  pipeline.urgent_blocks = iteration.urgent_blocks;
+  pipeline.behind_blocks = iteration.behind_blocks;
+  return pipeline;
+}
+
+/// `P` keeps a clock.
+template <class P>
+concept KeepsClock = requires(P& backend, const P& watched, Seconds when) {
+  { watched.now() } -> std::same_as<Seconds>;
+  { backend.idle_until(when) } -> std::same_as<void>;
+};
+
+/// `P` runs an iteration under a transfer rule.
+template <class P>
+concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
+  { backend.template run<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
+  { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
+};
+
+/// What an iteration *does*, and what time it is. Unlike the other roles a backend is an object with a life of its own
+/// (a clock, a device): the engine owns it, and calls its non-const members.
+///
+///  1. `P::role` is `roles::Backend`.
+///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
+///  3. `run<Transfer>(iteration, state)` executes one iteration from what the last one left and advances the clock.
+///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
+///
+/// Not checked, and owed: time never runs backwards; `run` allocates nothing in the steady state.
+template <class P>
+concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P>;
+
+template <>
+struct Contract<roles::Backend> {
+  template <class P>
+  static constexpr bool met = Backend<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(KeepsClock<P>,
+                  "sluice: this Backend needs `Seconds now() const` and `void idle_until(Seconds when)`");
+    static_assert(RunsIteration<P>, "sluice: this Backend needs `template <class Transfer> IterationCost run(const "
+                                    "Iteration&, typename Transfer::State&)` and `template <class Transfer, class "
+                                    "Sink> void replay(const Iteration&, typename Transfer::State&, Sink&&)`");
+    return true;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulated: a virtual clock, and a cost model of the world (the default).
+#pragma once
+
+#include "sluice/backend/backend.hpp"
+#include "sluice/cost/roofline.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+/// Runs an iteration by the evaluator, with the *world's* cost model: another object than the planner's, so that the two
+/// can differ and a planner that calibrates learns from the world and not from itself.
+template <class World>
+class BasicSimulated {
+ public:
+  using role = roles::Backend;
+  using world_type = World;
+
+  BasicSimulated() = default;
+  explicit BasicSimulated(World world) : world_(std::move(world)) {}
+
+  [[nodiscard]] Seconds now() const { return now_; }
+  void idle_until(Seconds when) {
+    if (when > now_) now_ = when;
+  }
+
+  template <class Transfer>
+  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+    IterationCost cost;
+    if (iteration.computes_only() && state.behind_blocks <= 0) {
+      cost.duration = world_.step(iteration.work).total(iteration.view.geometry.layers);
+    } else {
+      const StepCost step = Transfer::evaluate(pipeline_of(iteration, world_, compute_), state);
+      cost = {Seconds{step.step_s}, Seconds{step.stall_s}};
+    }
+    now_ += cost.duration;
+    return cost;
+  }
+
+  template <class Transfer, class Sink>
+  void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    Transfer::evaluate(pipeline_of(iteration, world_, compute_), state, sink);
+  }
+
+  [[nodiscard]] const World& world() const { return world_; }
+
+ private:
+  World world_;
+  Seconds now_{0};
+  PerLayer compute_{};
+};
+
+using Simulated = BasicSimulated<Roofline>;
+
+} // namespace sluice

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Immediate: a token reaches the user when it exists (the default).
+#pragma once
+
+#include "sluice/delivery/delivery.hpp"
+
+namespace sluice {
+
+struct Immediate {
+  using role = roles::Delivery;
+  static constexpr bool deposits = false;
+
+  void generated(RequestRow& row, Seconds now, auto&& sink) const {
+    row.delivered += Tokens{1};
+    sink(row, Tokens{1}, now);
+  }
+  void advance(RequestRow& /*row*/, Seconds /*now*/, auto&& /*sink*/) const {}
+  void finish(RequestRow& /*row*/, Seconds /*now*/, auto&& /*sink*/) const {}
+};
+
+static_assert(Delivery<Immediate>);
+
+} // namespace sluice

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// TokenDeposit: tokens made early are held back and released one per SLO (OrbitFlow, section 3.2).
+#pragma once
+
+#include "sluice/delivery/delivery.hpp"
+
+#include <cmath>
+
+namespace sluice {
+
+/// While the deposit holds tokens, one goes out every `spec.slo.tbt`. When it is empty, a token goes out as soon as it
+/// is made, and the next is due one SLO later. A paused request's deposit goes on draining. When the request ends, the
+/// rest goes out in one burst. A request without a promise has nothing to wait for: its tokens go out at once.
+struct TokenDeposit {
+  using role = roles::Delivery;
+  static constexpr bool deposits = true;
+
+  void generated(RequestRow& row, Seconds now, auto&& sink) const {
+    if (std::isinf(row.spec.slo.tbt.count()) || row.delivered.count() == 0) {
+      release(row, now, sink);
+      return;
+    }
+    advance(row, now, sink);
+    // Overdue, or due this instant: it goes out as it comes.
+    if (row.deposit().count() == 1 && row.due <= now) release(row, now, sink);
+  }
+
+  void advance(RequestRow& row, Seconds now, auto&& sink) const {
+    // The newest token is not deposited before now: when it is due earlier, it is late, and `generated` releases it.
+    while (row.deposit().count() > 0 && row.due <= now) {
+      if (row.last_token > row.due && row.deposit().count() == 1) return;
+      release(row, row.due, sink);
+    }
+  }
+
+  void finish(RequestRow& row, Seconds now, auto&& sink) const {
+    advance(row, now, sink);
+    const Tokens rest = row.deposit();
+    if (rest.count() == 0) return;
+    row.delivered += rest;
+    sink(row, rest, now);
+  }
+
+ private:
+  static void release(RequestRow& row, Seconds when, auto&& sink) {
+    row.delivered += Tokens{1};
+    row.due = when + row.spec.slo.tbt;
+    sink(row, Tokens{1}, when);
+  }
+};
+
+static_assert(Delivery<TokenDeposit>);
+
+} // namespace sluice

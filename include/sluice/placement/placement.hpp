@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement: the concept of the role that says where each layer's KV of each request lives.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/cost/work.hpp"
+#include "sluice/layout/per_layer.hpp"
+#include "sluice/memory/holding.hpp"
+#include "sluice/plan/plan.hpp"
+#include "sluice/plan/window.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/view.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+namespace sluice {
+
+/// One planning problem: the claims, what memory there is for them, and the models to judge a plan by.
+///
+/// `Cost` is the planner's cost model, `Transfer` the rule by which the engine moves blocks, `L` its layout: a
+/// placement is judged by what the engine will do.
+template <class Cost, class Transfer, class L>
+struct PlacementTask {
+  using cost_type = Cost;
+  using transfer_type = Transfer;
+  using layout_type = L;
+
+  const View& view;
+  std::span<const Claim> claims; ///< musts first
+  std::size_t musts = 0;
+  LayerBlocks device_budget{0}; ///< for the KV of these requests, blocks in flight included
+  LayerBlocks host_budget{0};
+  const Cost& cost;
+  Window window;
+  bool enforce_slo = true;          ///< false: one request is left, and it runs as well as it can
+  std::int64_t depleted_parked = 0; ///< parked requests that miss their SLO now: nothing deposited
+
+  [[nodiscard]] int layers() const { return view.geometry.layers; }
+
+  /// Blocks per layer of a claim once it has joined and `steps` more tokens have followed.
+  [[nodiscard]] TokenBlocks blocks(const Claim& claim, std::int64_t steps = 0) const {
+    const Tokens tokens = std::max(claim.tokens, claim.reserve) + Tokens{steps};
+    return view.row(claim.slot).blocks_after(tokens, view.limits.block_tokens);
+  }
+  [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
+    return footprint<L>(holding, blocks, view.limits.block_tokens, layers());
+  }
+
+  /// The steady decode of the first `count` claims, every one of them one token a step: what a plan is judged by. (The
+  /// prompts among them pass; judging by them would turn plans over twice per request.)
+  [[nodiscard]] Work steady_decode(std::size_t count) const {
+    Work work;
+    for (const Claim& claim : claims.first(count)) {
+      ++work.decodes;
+      work.decode_context += view.row(claim.slot).context() + Tokens{1};
+    }
+    work.samples = work.decodes;
+    return work;
+  }
+  /// The link in the evaluator's unit.
+  [[nodiscard]] BlockLink block_link() const {
+    const LinkCost link = cost.link();
+    return {link.rate.count() / static_cast<double>(view.geometry.layer_block_bytes.count()), link.per_layer.count()};
+  }
+};
+
+/// The answer beside the plan.
+struct Verdict {
+  bool feasible = false;
+  std::size_t joined = 0;          ///< how many of the mays have a place: the first `joined` of them
+  Binding binding = Binding::none; ///< what stood in the way, of feasibility or of a better plan
+
+  static constexpr Verdict infeasible(Binding why) { return {false, 0, why}; }
+};
+
+/// A cost model that the concept is checked with; any other has the same hooks.
+struct CostArchetype {
+  [[nodiscard]] StepTime step(const Work& work) const;
+  [[nodiscard]] LinkCost link() const;
+};
+using PlacementTaskArchetype = PlacementTask<CostArchetype, DeadlinePool, PerLayer>;
+
+/// `P` names what it remembers, for a given transfer rule (a solver keeps its workspace there).
+template <class P>
+concept HasPlacementState = requires {
+  typename P::template State<DeadlinePool>;
+}
+&&std::default_initializable<typename P::template State<DeadlinePool>>;
+
+/// `P` solves.
+template <class P>
+concept SolvesPlacement = requires(const P& policy, typename P::template State<DeadlinePool>& state,
+                                   const PlacementTaskArchetype& task, Plan& plan) {
+  { policy.solve(task, state, plan) } -> std::same_as<Verdict>;
+};
+
+/// `P` says what a lone request needs at least.
+template <class P>
+concept StatesLeastHolding = requires(const P& policy, int layers) {
+  { policy.least(layers) } -> std::same_as<Holding>;
+};
+
+/// `P` says whether it places layers one by one.
+template <class P>
+concept StatesPlacesLayers = requires {
+  { P::places_layers } -> std::convertible_to<bool>;
+};
+
+/// Where each layer's KV of each accepted request lives; how many *mays* join; or *infeasible*, with what binds.
+///
+///  1. `P::role` is `roles::Placement`; `P::template State<Transfer>` is default-constructible.
+///  2. `solve(task, state, plan)` fills `plan.requests` (one per accepted claim, in the order of the claims) or
+///     `plan.unseen` with `plan.covers_unseen`, and `plan.in_flight`; the plan may hold an older plan's content before.
+///     The engine fills in candidates, step and expiry.
+///  3. `least(layers)`: the holding with the least device memory that the policy could ever choose: what decides at
+///     submission whether a request can be placed at all.
+///  4. `P::places_layers`: true if a plan may hold some layers of a request and not others: needs a layerwise layout.
+///
+/// Not checked, and owed: resident blocks and blocks in flight stay within `task.device_budget`, host blocks within
+/// `task.host_budget`, for `task.window.min` iterations; removing a claim never makes a feasible task infeasible.
+template <class P>
+concept Placement = PlaysRole<P, roles::Placement> && HasPlacementState<P> && SolvesPlacement<P> &&
+    StatesLeastHolding<P> && StatesPlacesLayers<P>;
+
+template <>
+struct Contract<roles::Placement> {
+  template <class P>
+  static constexpr bool met = Placement<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasPlacementState<P>, "sluice: this Placement policy needs `template <class Transfer> struct State`: "
+                                        "write `template <class> struct State {};` if it remembers nothing");
+    if constexpr (HasPlacementState<P>) {
+      static_assert(SolvesPlacement<P>,
+                    "sluice: this Placement policy needs `template <class Task, class S> Verdict solve(const Task&, "
+                    "S& state, Plan&) const`");
+    }
+    static_assert(StatesLeastHolding<P>, "sluice: this Placement policy needs `Holding least(int layers) const`, the "
+                                         "holding with the least device memory that it could choose");
+    static_assert(StatesPlacesLayers<P>, "sluice: this Placement policy needs `static constexpr bool places_layers = "
+                                         "true;` (false if a request is on the device whole or not at all)");
+    return true;
+  }
+};
+
+/// The most mays that can join: the longest prefix for which `feasible(claims)` holds, given that it holds for the
+/// musts alone and that a further claim never makes it hold again.
+template <class Feasible>
+[[nodiscard]] std::size_t longest_prefix(std::size_t musts, std::size_t claims, Feasible&& feasible) {
+  if (claims == musts || feasible(claims)) return claims - musts;
+  std::size_t fits = musts, fails = claims;
+  while (fails - fits > 1) {
+    const std::size_t middle = fits + (fails - fits) / 2;
+    (feasible(middle) ? fits : fails) = middle;
+  }
+  return fits - musts;
+}
+
+} // namespace sluice

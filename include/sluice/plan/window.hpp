@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Window: for how many iterations a plan must hold.
+#pragma once
+
+namespace sluice {
+
+/// For how many iterations a plan must hold at least, and need hold at most.
+struct Window {
+  int min = 1;
+  int max = 1;
+};
+
+} // namespace sluice

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refuse: the newest request is ended, with the reason, instead of being parked.
+#pragma once
+
+#include "sluice/relief/relief.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace sluice {
+
+/// Nobody who was promised a place loses it: the newest candidate is refused for good. (Select-N refuses what it cannot
+/// serve within the SLO; a server that sheds load does the same.)
+struct Refuse {
+  using role = roles::Relief;
+  struct State {};
+  static constexpr Parting parting = Parting::refuse;
+
+  std::size_t choose(const View& /*view*/, State& /*state*/, std::span<const Claim> candidates) const {
+    return candidates.size() - 1;
+  }
+  bool may_return(const View& /*view*/, const RequestRow& /*row*/) const { return true; }
+};
+
+static_assert(Relief<Refuse>);
+
+} // namespace sluice

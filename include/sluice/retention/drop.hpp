@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drop: nothing remains; the context is computed again (vLLM's recompute; the default).
+#pragma once
+
+#include "sluice/retention/retention.hpp"
+
+namespace sluice {
+
+/// Frees everything at once and moves nothing: coming back costs a prefill of prompt and generated tokens.
+struct Drop {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+};
+
+static_assert(Retention<Drop>);
+
+} // namespace sluice

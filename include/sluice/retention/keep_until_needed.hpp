@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// KeepUntilNeeded: the KV stays on the device until somebody needs the room, and then goes layer by layer.
+#pragma once
+
+#include "sluice/retention/retention.hpp"
+
+namespace sluice {
+
+/// OrbitFlow's removable cache (sections 3.4 and 4): blocks are given up on demand, layer by layer from the last, and
+/// moved to the host. Coming back costs at most what was given up.
+struct KeepUntilNeeded {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+};
+
+static_assert(Retention<KeepUntilNeeded>);
+
+} // namespace sluice

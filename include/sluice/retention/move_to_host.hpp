@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// MoveToHost: the KV is moved to the host at once, and back before the request runs again (vLLM's swap).
+#pragma once
+
+#include "sluice/retention/retention.hpp"
+
+namespace sluice {
+
+/// Both ways cross the link while the engine waits, as vLLM's swap does: all layers before the first one computes.
+/// `BasicMoveToHost<true>` fetches layer by layer, just in time, instead.
+template <bool Layerwise = false>
+struct BasicMoveToHost {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = Layerwise;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+};
+
+using MoveToHost = BasicMoveToHost<>;
+
+static_assert(Retention<MoveToHost>);
+
+} // namespace sluice
