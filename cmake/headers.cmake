@@ -1,7 +1,9 @@
 # Which headers there are, told once: the architecture checks, the umbrella and the ODR sentinel all glob through this.
 
-# A header that needs a library says so in the name of a folder on its path.
-set(SLUICE_LIBRARY_FOLDERS nlohmann eigen cuda)
+# A header that needs a library says so in the name of a folder on its path: the line `libraries:` of layers.txt.
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt SLUICE_LIBRARY_FOLDERS REGEX "^libraries:")
+string(REGEX REPLACE "^libraries: *" "" SLUICE_LIBRARY_FOLDERS "${SLUICE_LIBRARY_FOLDERS}")
+string(REPLACE " " ";" SLUICE_LIBRARY_FOLDERS "${SLUICE_LIBRARY_FOLDERS}")
 
 # sluice_headers(<include folder> <out> [WITH <library folder>...])
 # All headers below, relative to the include folder and sorted, without the umbrella (which is made from this list) and

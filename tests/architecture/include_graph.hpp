@@ -17,10 +17,12 @@
 
 namespace architecture {
 
-/// The ranks of cmake/layers.txt: folders from left to right, and the pairs that may cross within a rank.
+/// What cmake/layers.txt says: the rank of each folder, the pairs that may cross within a rank, and the folders that
+/// stand for a library.
 struct Layers {
   std::map<std::string, int> rank;
   std::set<std::pair<std::string, std::string>> allowed;
+  std::vector<std::string> libraries;
 };
 
 inline Layers read_layers(std::istream& in) {
@@ -31,8 +33,13 @@ inline Layers read_layers(std::istream& in) {
     std::istringstream words(line);
     const std::vector<std::string> names(std::istream_iterator<std::string>{words},
                                          std::istream_iterator<std::string>{});
+    if (names.empty()) continue;
     if (names.size() == 3 && names[1] == "->") {
       layers.allowed.emplace(names[0], names[2]);
+      continue;
+    }
+    if (names.front() == "libraries:") {
+      layers.libraries.assign(names.begin() + 1, names.end());
       continue;
     }
     for (const std::string& name : names) layers.rank.emplace(name, rank);
@@ -76,7 +83,6 @@ inline std::optional<std::string> library_of(const std::string& name) {
 /// Each line names the header, what is wrong and what would be right. Empty: nothing is wrong.
 inline std::vector<std::string> include_faults(const Header& header, const Layers& layers) {
   static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
-  static const std::vector<std::string> libraries{"nlohmann", "eigen", "cuda"};
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& what) { faults.push_back(header.path + ": " + what); };
   const std::string from = folder_of(header.path);
@@ -100,7 +106,7 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
       fault("includes \"" + name + "\"; headers are included by their path from include/, \"sluice/…\"");
       continue;
     }
-    for (const std::string& library : libraries)
+    for (const std::string& library : layers.libraries)
       if (in_folder(name, library) && !in_folder(header.path, library))
         fault("includes " + name + " and so needs " + library + "; only headers in a folder " + library + "/ may");
     const std::string to = folder_of(name);
