@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -78,8 +79,7 @@ class JsonFields {
       if (found) continue;
       std::string names;
       for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string{name};
-      return Error{ErrorCode::bad_input, where_, "there is no field '" + printable(field.key()) + "'",
-                   "one of " + names};
+      return Error{ErrorCode::bad_input, where_, "there is no field '" + excerpt(field.key()) + "'", "one of " + names};
     }
     return {};
   }
@@ -88,18 +88,6 @@ class JsonFields {
     return {ErrorCode::bad_input, where_, std::string{name} + " is missing", expected};
   }
   [[nodiscard]] const std::string& where() const { return where_; }
-
-  /// A short excerpt of `text` without control characters, so that an error stays one line.
-  static std::string printable(std::string_view text) {
-    constexpr std::size_t longest = 40;
-    std::string shown;
-    for (const char character : text.substr(0, longest)) {
-      const bool plain = static_cast<unsigned char>(character) >= 0x20 && character != 0x7f;
-      shown += plain ? character : '?';
-    }
-    if (text.size() > longest) shown += "...";
-    return shown;
-  }
 
  private:
   [[nodiscard]] const nlohmann::json* find(const char* name) const {
@@ -110,7 +98,7 @@ class JsonFields {
     const std::string shown = value.is_structured()
                                   ? std::string{value.type_name()}
                                   : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    return {ErrorCode::bad_input, where_, std::string{name} + " is " + printable(shown), expected};
+    return {ErrorCode::bad_input, where_, std::string{name} + " is " + excerpt(shown), expected};
   }
 
   const nlohmann::json* object_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/device/named.hpp"
 
 #include <cstdint>
@@ -83,8 +84,7 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
     const Expected<std::string> lanes = fields.text("lanes", "\"shared\" or \"each-way\"");
     if (!lanes) return lanes.error();
     if (*lanes != "shared" && *lanes != "each-way") {
-      return Error{ErrorCode::bad_input, where, "lanes is '" + JsonFields::printable(*lanes) + "'",
-                   "\"shared\" or \"each-way\""};
+      return Error{ErrorCode::bad_input, where, "lanes is '" + excerpt(*lanes) + "'", "\"shared\" or \"each-way\""};
     }
     device.lanes = *lanes == "shared" ? Lanes::shared : Lanes::each_way;
   }

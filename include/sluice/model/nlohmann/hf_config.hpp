@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/model/named.hpp"
 
 #include <cstdint>
@@ -46,8 +47,7 @@ inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   if (*type == "float16" || *type == "bfloat16") return 2;
   if (*type == "float32") return 4;
   if (type->rfind("float8", 0) == 0) return 1;
-  return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + JsonFields::printable(*type) + "'",
-               expected};
+  return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + excerpt(*type) + "'", expected};
 }
 
 /// What a sparse model's config may say that this shape cannot hold: layers without experts among those with them.
@@ -81,7 +81,7 @@ inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, c
   const bool mixtral = *type == "mixtral";
   const bool qwen_moe = *type == "qwen3_moe";
   if (!opt && !mixtral && !qwen_moe && *type != "llama" && *type != "mistral" && *type != "qwen2" && *type != "qwen3") {
-    return Error{ErrorCode::unsupported, where, "model_type is '" + JsonFields::printable(*type) + "'", known};
+    return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", known};
   }
   if (fields.has("quantization_config")) {
     return Error{ErrorCode::unsupported, where, "quantization_config is set", "an unquantised checkpoint"};

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// JsonMembers: the members of a JSON object in a stream, one at a time, in constant memory.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+
+#include <cstdint>
+#include <istream>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// Walks the members of an object, and of objects inside it, without holding more than one value.
+///
+/// nlohmann's parsers run to the end of their input: a DOM holds the whole trace, and its SAX interface pushes events
+/// and cannot be left halfway, so neither yields one request at a time. This finds where values begin and end, and
+/// nlohmann parses each value by itself.
+class JsonMembers {
+ public:
+  /// A value longer than this is an error, so that memory stays bounded whatever the file holds.
+  static constexpr std::size_t longest_value = std::size_t{1} << 20;
+
+  JsonMembers(std::istream& stream, std::string name) : stream_(&stream), name_(std::move(name)) {}
+
+  /// Steps into the object that begins here.
+  Status enter() {
+    if (skip_blanks() != '{') return broken("this is not an object", "{");
+    take();
+    first_ = true;
+    return {};
+  }
+
+  /// Moves to the next member of the object and reads its key; false at the object's end, which is consumed. The
+  /// member's value must be taken (`value`, `skip` or `enter`) before the next call.
+  Expected<bool> next(std::string& key) {
+    int character = skip_blanks();
+    if (character == '}') {
+      take();
+      first_ = false; // the object was a member of the one around it
+      return false;
+    }
+    if (!first_) {
+      if (character != ',') return broken("this is not JSON", "a comma or }");
+      take();
+      character = skip_blanks();
+    }
+    first_ = false;
+    if (character != '"') return broken("this is not JSON", "a key in quotes");
+    std::string text;
+    if (Status status = copy_string(&text); !status) return status.error();
+    const nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+    if (!parsed.is_string()) return broken("this is no valid key", "a key in quotes");
+    key = parsed.get<std::string>();
+    if (skip_blanks() != ':') return broken("this is not JSON", "a colon");
+    take();
+    skip_blanks();
+    value_line_ = line_;
+    return true;
+  }
+
+  /// The current member's value, parsed.
+  Expected<nlohmann::json> value() {
+    std::string text;
+    if (Status status = copy_value(&text); !status) return status.error();
+    nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+    if (parsed.is_discarded()) {
+      return Error{ErrorCode::bad_input, where(), "this is not JSON: " + excerpt(text), "a JSON value"};
+    }
+    return parsed;
+  }
+
+  /// Passes over the current member's value, which may be longer than `longest_value`.
+  Status skip() { return copy_value(nullptr); }
+
+  /// Whether nothing but blanks is left.
+  Status end() {
+    if (skip_blanks() == eof) return {};
+    return broken("there is text behind the object", "the end of the file");
+  }
+
+  /// "trace.json:17", the place of the current member's value.
+  [[nodiscard]] std::string where() const { return name_ + ":" + std::to_string(value_line_); }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  static constexpr int eof = std::char_traits<char>::eof();
+
+  int take() {
+    const int character = stream_->get();
+    line_ += character == '\n';
+    return character;
+  }
+  int skip_blanks() {
+    for (;;) {
+      const int character = stream_->peek();
+      if (character != ' ' && character != '\t' && character != '\n' && character != '\r') return character;
+      take();
+    }
+  }
+
+  [[nodiscard]] Error broken(const char* what, const char* expected) {
+    const bool truncated = stream_->peek() == eof;
+    return Error{ErrorCode::bad_input, name_ + ":" + std::to_string(line_),
+                 truncated ? "the JSON ends too early" : what, expected};
+  }
+
+  Status append(std::string* text, int character) {
+    if (text == nullptr) return {};
+    if (text->size() >= longest_value) return broken("the value is longer than 1 MiB", "a value of one request");
+    *text += static_cast<char>(character);
+    return {};
+  }
+
+  /// Copies a string from its first quote to its last, or passes over it where `text` is null.
+  Status copy_string(std::string* text) {
+    bool escaped = false;
+    for (bool open = false;;) {
+      const int character = stream_->peek();
+      if (character == eof || character == '\n') return broken("the string does not end on its line", "a quote");
+      take();
+      if (Status status = append(text, character); !status) return status;
+      if (escaped) {
+        escaped = false;
+      } else if (character == '\\') {
+        escaped = true;
+      } else if (character == '"') {
+        if (open) return {};
+        open = true;
+      }
+    }
+  }
+
+  /// Copies a value: to the matching bracket, or of a plain value to the comma or bracket behind it.
+  Status copy_value(std::string* text) {
+    std::int64_t depth = 0;
+    bool any = false;
+    for (;;) {
+      const int character = stream_->peek();
+      if (character == eof) return broken("the value does not end", "a complete JSON value");
+      const bool closes = character == '}' || character == ']';
+      if (depth == 0 && (closes || character == ',')) {
+        if (any) return {};
+        return broken("there is no value", "a JSON value");
+      }
+      any = true;
+      if (character == '"') {
+        if (Status status = copy_string(text); !status) return status;
+      } else {
+        take();
+        if (Status status = append(text, character); !status) return status;
+        depth += character == '{' || character == '[';
+        depth -= closes;
+      }
+      if (depth == 0 && closes) return {};
+    }
+  }
+
+  std::istream* stream_; // read through its own functions, which never throw, not through its buffer
+  std::string name_;
+  std::int64_t line_ = 1;
+  std::int64_t value_line_ = 1;
+  bool first_ = true;
+};
+
+} // namespace sluice

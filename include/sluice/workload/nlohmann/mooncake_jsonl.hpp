@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// MooncakeReader: the trace release of Mooncake.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/reader.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// Mooncake's traces (Qin et al., FAST 2025): one JSON object a line, `timestamp` in milliseconds, `input_length` and
+/// `output_length` in tokens. `hash_ids`, the hashes of the prompt's 512-token blocks, are not read: no role shares
+/// prefixes yet.
+class MooncakeReader {
+ public:
+  explicit MooncakeReader(LineReader lines) : lines_(std::move(lines)) {}
+
+  static Expected<MooncakeReader> open(const std::string& path) {
+    Expected<LineReader> lines = LineReader::open(path);
+    if (!lines) return lines.error();
+    return MooncakeReader{std::move(*lines)};
+  }
+
+  Expected<std::optional<RequestSpec>> next() {
+    const Expected<std::optional<std::string_view>> line = lines_.next();
+    if (!line) return line.error();
+    if (!*line) {
+      if (!any_) return Error{ErrorCode::bad_input, lines_.name(), "the trace holds no request", "at least one line"};
+      return std::optional<RequestSpec>{};
+    }
+    any_ = true;
+    const Expected<nlohmann::json> object = parse_json_object(**line, lines_.name(), lines_.number());
+    if (!object) return object.error();
+    const JsonFields fields(*object, lines_.where());
+    const Expected<double> milliseconds = fields.number("timestamp", 0.0, 1e15, "milliseconds, 0 or more");
+    if (!milliseconds) return milliseconds.error();
+    const Expected<std::int64_t> prompt = fields.whole("input_length", 1, max_request_tokens);
+    if (!prompt) return prompt.error();
+    const Expected<std::int64_t> output = fields.whole("output_length", 1, max_request_tokens);
+    if (!output) return output.error();
+    const Expected<Seconds> arrival = clock_.arrival(*milliseconds / 1000.0, lines_.where());
+    if (!arrival) return arrival.error();
+    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};
+  }
+
+ private:
+  LineReader lines_;
+  detail::ArrivalClock clock_;
+  bool any_ = false;
+};
+
+static_assert(TraceReader<MooncakeReader>);
+
+} // namespace sluice

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// VllmRunReader: the requests of a recorded vLLM run, with what was measured of each.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/reader.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// One request of a recorded run: its times on the server's own monotonic clock, in seconds.
+struct VllmRunRecord {
+  std::string id;
+  Tokens prompt{1};
+  Tokens output{1};
+  Seconds queued{0};      ///< `queued_ts`: the arrival
+  Seconds scheduled{0};   ///< `scheduled_ts`: first taken into a batch
+  Seconds first_token{0}; ///< `first_token_ts`
+  Seconds last_token{0};  ///< `last_token_ts`
+
+  friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
+};
+
+/// `requests.jsonl` of a recorded vLLM run: one JSON object a line. The arrival is `queued_ts`; `arrival_time` is on
+/// another clock and is not read.
+///
+/// A run's lines are in the order of submission, and requests may enter the queue in a slightly different one: so the
+/// reader sorts by arrival within a window of `window` lines (constant memory), and refuses a line that is further out.
+class VllmRunReader {
+ public:
+  static constexpr std::size_t window = 4096;
+
+  explicit VllmRunReader(LineReader lines) : lines_(std::move(lines)) {}
+
+  static Expected<VllmRunReader> open(const std::string& path) {
+    Expected<LineReader> lines = LineReader::open(path);
+    if (!lines) return lines.error();
+    return VllmRunReader{std::move(*lines)};
+  }
+
+  /// The next record in the order of arrival, with its measured times as they stand in the file.
+  Expected<std::optional<VllmRunRecord>> next_record() {
+    while (!ended_ && waiting_.size() < window) {
+      if (Status status = read_line(); !status) return status.error();
+    }
+    if (waiting_.empty()) {
+      if (lines_read_ == 0) {
+        return Error{ErrorCode::bad_input, lines_.name(), "the run holds no request", "at least one line"};
+      }
+      return std::optional<VllmRunRecord>{};
+    }
+    std::pop_heap(waiting_.begin(), waiting_.end(), later);
+    Waiting earliest = std::move(waiting_.back());
+    waiting_.pop_back();
+    const std::string where = lines_.name() + ":" + std::to_string(earliest.line);
+    if (const Expected<Seconds> arrival = clock_.arrival(earliest.record.queued.count(), where); !arrival) {
+      return arrival.error();
+    } else {
+      arrival_ = *arrival;
+    }
+    return std::optional{std::move(earliest.record)};
+  }
+
+  Expected<std::optional<RequestSpec>> next() {
+    const Expected<std::optional<VllmRunRecord>> record = next_record();
+    if (!record) return record.error();
+    if (!*record) return std::optional<RequestSpec>{};
+    return std::optional{RequestSpec{arrival_, (*record)->prompt, (*record)->output, {}}};
+  }
+
+ private:
+  struct Waiting {
+    VllmRunRecord record;
+    std::int64_t line = 0;
+  };
+  /// Heap order: the earliest on top, lines as they stand where arrivals are equal.
+  static bool later(const Waiting& a, const Waiting& b) {
+    if (a.record.queued != b.record.queued) return a.record.queued > b.record.queued;
+    return a.line > b.line;
+  }
+
+  Status read_line() {
+    const Expected<std::optional<std::string_view>> line = lines_.next();
+    if (!line) return line.error();
+    if (!*line) {
+      ended_ = true;
+      return {};
+    }
+    ++lines_read_;
+    const Expected<nlohmann::json> object = parse_json_object(**line, lines_.name(), lines_.number());
+    if (!object) return object.error();
+    const JsonFields fields(*object, lines_.where());
+    VllmRunRecord record;
+    if (fields.has("request_id")) {
+      Expected<std::string> id = fields.text("request_id", "a string");
+      if (!id) return id.error();
+      record.id = std::move(*id);
+    }
+    const Expected<std::int64_t> prompt = fields.whole("input_toks", 1, max_request_tokens);
+    if (!prompt) return prompt.error();
+    const Expected<std::int64_t> output = fields.whole("output_toks", 1, max_request_tokens);
+    if (!output) return output.error();
+    record.prompt = Tokens{*prompt};
+    record.output = Tokens{*output};
+    const struct {
+      const char* name;
+      Seconds* time;
+    } times[] = {{"queued_ts", &record.queued},
+                 {"scheduled_ts", &record.scheduled},
+                 {"first_token_ts", &record.first_token},
+                 {"last_token_ts", &record.last_token}};
+    Seconds before{0};
+    const char* before_name = "zero";
+    for (const auto& time : times) {
+      const Expected<double> value = fields.number(time.name, 0.0, 1e12, "seconds, 0 or more");
+      if (!value) return value.error();
+      *time.time = Seconds{*value};
+      if (*time.time < before) {
+        return Error{ErrorCode::bad_input, lines_.where(), std::string{time.name} + " is before " + before_name,
+                     "queued_ts <= scheduled_ts <= first_token_ts <= last_token_ts"};
+      }
+      before = *time.time;
+      before_name = time.name;
+    }
+    waiting_.push_back({std::move(record), lines_.number()});
+    std::push_heap(waiting_.begin(), waiting_.end(), later);
+    return {};
+  }
+
+  LineReader lines_;
+  std::vector<Waiting> waiting_;
+  detail::ArrivalClock clock_;
+  std::int64_t lines_read_ = 0;
+  Seconds arrival_{0}; // of the last record
+  bool ended_ = false;
+};
+
+static_assert(TraceReader<VllmRunReader>);
+
+/// The whole of a recorded run in the order of arrival: a run is compared request by request, and is small.
+inline Expected<std::vector<VllmRunRecord>> read_vllm_run(const std::string& path) {
+  Expected<VllmRunReader> reader = VllmRunReader::open(path);
+  if (!reader) return reader.error();
+  std::vector<VllmRunRecord> records;
+  for (;;) {
+    Expected<std::optional<VllmRunRecord>> record = reader->next_record();
+    if (!record) return record.error();
+    if (!*record) return records;
+    records.push_back(std::move(**record));
+  }
+}
+
+} // namespace sluice

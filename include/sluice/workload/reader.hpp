@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// TraceReader: a workload, one request at a time, from a file or a generator.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The longest prompt or output that a reader accepts. Two thousand times today's contexts, and small enough that no
+/// sum over a trace overflows.
+inline constexpr std::int64_t max_request_tokens = std::int64_t{1} << 28;
+
+/// A source of requests.
+///
+/// 1. `next()` yields the next request, an empty optional at the end, or an Error that names the place.
+/// 2. Arrivals start at 0 and never decrease; both lengths are from 1 to `max_request_tokens`.
+/// 3. Memory is constant: it does not grow with the number of requests.
+/// 4. A source without a single request is an error, not an end.
+///
+/// Not checked, and owed by the model: after an error or the end, `next()` is not called again.
+template <class Reader>
+concept TraceReader = requires(Reader& reader) {
+  { reader.next() } -> std::same_as<Expected<std::optional<RequestSpec>>>;
+};
+
+/// What a program may ask of any workload, whatever its format.
+struct ReadOptions {
+  std::optional<std::int64_t> limit; ///< read at most so many requests
+  double rate_scale = 1.0;           ///< arrival times are divided by it: 2 doubles the rate
+  Slo slo;                           ///< every request's promise
+
+  friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
+};
+
+namespace detail {
+
+inline Status check_slo(const char* flag, Seconds slo) {
+  if (slo.count() > 0.0) return {}; // infinite is valid, NaN is not
+  return Error{ErrorCode::bad_input, flag, "the SLO is " + std::to_string(slo.count()) + " s",
+               "a positive number of seconds"};
+}
+
+} // namespace detail
+
+/// Whether the options can be met; an error names the program's flag.
+inline Status check(const ReadOptions& options) {
+  if (options.limit && *options.limit < 1) {
+    return Error{ErrorCode::bad_input, "--limit", "the limit is " + std::to_string(*options.limit),
+                 "a whole number of at least 1"};
+  }
+  // The range keeps a scaled arrival finite and apart from its neighbours.
+  if (!(options.rate_scale >= 1e-6 && options.rate_scale <= 1e6)) {
+    return Error{ErrorCode::bad_input, "--rate-scale", "the rate scale is " + std::to_string(options.rate_scale),
+                 "a number from 0.000001 to 1000000"};
+  }
+  if (Status status = detail::check_slo("--slo-ttft", options.slo.ttft); !status) return status;
+  return detail::check_slo("--slo-tbt", options.slo.tbt);
+}
+
+/// Any reader, with the options applied: itself a TraceReader. It stops reading at the limit, so what stands behind it
+/// in a file is never looked at.
+template <TraceReader Reader>
+class Shaped {
+ public:
+  /// The options must have passed `check`.
+  Shaped(Reader reader, ReadOptions options) : reader_(std::move(reader)), options_(options) {
+    SLUICE_ASSERT(check(options_).ok(), "options that passed check()");
+  }
+
+  Expected<std::optional<RequestSpec>> next() {
+    if (options_.limit && taken_ >= *options_.limit) return std::optional<RequestSpec>{};
+    Expected<std::optional<RequestSpec>> request = reader_.next();
+    if (!request || !*request) return request;
+    ++taken_;
+    (*request)->arrival = (*request)->arrival / options_.rate_scale;
+    (*request)->slo = options_.slo;
+    return request;
+  }
+
+  [[nodiscard]] const Reader& reader() const { return reader_; }
+  [[nodiscard]] const ReadOptions& options() const { return options_; }
+
+ private:
+  Reader reader_;
+  ReadOptions options_;
+  std::int64_t taken_ = 0;
+};
+
+/// All that is left of `reader`, in order, or the first error.
+template <TraceReader Reader>
+Expected<std::vector<RequestSpec>> read_all(Reader& reader) {
+  std::vector<RequestSpec> requests;
+  for (;;) {
+    Expected<std::optional<RequestSpec>> request = reader.next();
+    if (!request) return request.error();
+    if (!*request) return requests;
+    requests.push_back(**request);
+  }
+}
+template <TraceReader Reader>
+Expected<std::vector<RequestSpec>> read_all(Reader&& reader) {
+  return read_all(reader);
+}
+
+namespace detail {
+
+/// Turns a format's own clock into arrivals from 0 that never decrease.
+///
+/// A line out of order is refused, not sorted: sorting needs the whole trace in memory, and in a log that should be in
+/// order it is a sign of two logs joined. (A vLLM run is the exception, see VllmRunReader.)
+class ArrivalClock {
+ public:
+  /// `raw` seconds on the format's clock; `where` is the place of the request that arrives then.
+  Expected<Seconds> arrival(double raw, const std::string& where) {
+    if (!std::isfinite(raw) || std::fabs(raw) > 1e12) {
+      return Error{ErrorCode::bad_input, where, "the arrival is no usable time", "seconds within 1e12 of zero"};
+    }
+    if (!first_) first_ = last_ = raw;
+    if (raw < *last_) {
+      return Error{ErrorCode::bad_input, where,
+                   "the request arrives " + std::to_string(*last_ - raw) + " s before the one above it",
+                   "requests in the order of arrival (sort the file)"};
+    }
+    last_ = raw;
+    return Seconds{raw - *first_};
+  }
+
+ private:
+  std::optional<double> first_;
+  std::optional<double> last_;
+};
+
+} // namespace detail
+
+} // namespace sluice
