@@ -22,6 +22,7 @@ namespace sluice {
 struct DeadlinePool {
   using role = roles::Transfer;
   static constexpr std::string_view name = "deadline-pool";
+  static constexpr bool needs_room = true;
 
   struct State {
     double ahead_blocks = 0;   ///< of the next token, in layer order, already in the pool

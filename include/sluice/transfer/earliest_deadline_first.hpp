@@ -22,6 +22,7 @@ namespace sluice {
 struct EarliestDeadlineFirst {
   using role = roles::Transfer;
   static constexpr std::string_view name = "earliest-deadline-first";
+  static constexpr bool needs_room = false;
 
   struct State {
     LayerArray ahead_link_s{}; ///< link work already done for each of the next token's layers

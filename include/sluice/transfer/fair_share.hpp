@@ -24,6 +24,7 @@ namespace sluice {
 struct FairShare {
   using role = roles::Transfer;
   static constexpr std::string_view name = "fair-share";
+  static constexpr bool needs_room = false;
 
   struct State {
     /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`

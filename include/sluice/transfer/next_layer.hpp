@@ -20,6 +20,7 @@ namespace sluice {
 struct NextLayer {
   using role = roles::Transfer;
   static constexpr std::string_view name = "next-layer";
+  static constexpr bool needs_room = false;
 
   struct State {
     double ahead_link_s = 0;  ///< link work already done for the next token's first layer

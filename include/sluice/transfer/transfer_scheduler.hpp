@@ -34,7 +34,9 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// A transfer rule: the one place where transfers become time. Planners call it as objective, the simulated backend as
 /// execution, observers as explanation.
 ///
-/// 1. `using role = roles::Transfer;` and `static constexpr std::string_view name`.
+/// 1. `using role = roles::Transfer;`, `static constexpr std::string_view name`, and `static constexpr bool
+/// needs_room`:
+///    whether `evaluate` reads `room_blocks`, which must then hold the worst layer.
 /// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it;
 ///    whoever changes the plan or the batch does that, or the prefetched blocks would count for other requests. Where
 ///    a rule needs scratch memory it is kept here too, so that a steady state allocates nothing.
@@ -48,6 +50,7 @@ template <class T>
 concept TransferScheduler =
     PlaysRole<T, roles::Transfer> && HasTransferState<T> && EvaluatesPipeline<T> && CountsBuffer<T> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
+  { T::needs_room } -> std::convertible_to<bool>;
 };
 
 } // namespace sluice

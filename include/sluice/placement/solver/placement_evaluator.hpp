@@ -30,7 +30,7 @@ struct PlacementCost {
 
 /// How a placement holds up over the instance's window.
 struct WindowCheck {
-  int window = 0;                   ///< the longest of [min, max] that holds, or 0
+  int window = 0;                  ///< the longest of [min, max] that holds, or 0
   Binding binding = Binding::none; ///< if 0: `device_memory` or `slo`
 };
 
@@ -98,7 +98,8 @@ class PlacementEvaluator {
     streams_.clear();
     LayerArray loads;
     std::fill_n(loads.begin(), layers, 0.0);
-    if (!instance.extra_blocks.empty()) std::copy(instance.extra_blocks.begin(), instance.extra_blocks.end(), loads.begin());
+    if (!instance.extra_blocks.empty())
+      std::copy(instance.extra_blocks.begin(), instance.extra_blocks.end(), loads.begin());
     for (std::size_t r = 0; r < offloaded.size(); ++r) {
       const double blocks = instance.blocks_at(r, step);
       result.resident_blocks += blocks * (layers - offloaded[r].count());
@@ -106,8 +107,8 @@ class PlacementEvaluator {
       streams_.push_back({offloaded[r], blocks});
       offloaded[r].for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += blocks; });
     }
-    result.buffer_blocks = Count::template blocks<Rule>(std::span<const double>{loads.data(), instance.layer_compute_s.size()},
-                                                        std::span<const LayerStream>{streams_});
+    result.buffer_blocks = Count::template blocks<Rule>(
+        std::span<const double>{loads.data(), instance.layer_compute_s.size()}, std::span<const LayerStream>{streams_});
     const auto budget = static_cast<double>(instance.device_blocks.count());
     result.fits = result.resident_blocks + result.buffer_blocks <= budget + 1e-9 * budget;
     return result;
@@ -124,12 +125,12 @@ class PlacementEvaluator {
     pipeline.streams = streams_;
     pipeline.extra_blocks = instance.extra_blocks;
     pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - result.resident_blocks;
-    if (LoadRule<Rule> && !result.fits) {
-      // A pool smaller than its worst layer never fills it: there is no such iteration. (`NextLayer` has no pool.)
+    if constexpr (Rule::needs_room) {
+      // A pool smaller than its worst layer never fills it: there is no such iteration.
       LayerArray loads;
       detail::layer_loads(pipeline, loads);
       const double worst = *std::max_element(loads.begin(), loads.begin() + instance.layers());
-      if (Rule::name == std::string_view{"deadline-pool"} && worst > pipeline.room_blocks * (1 + 1e-9)) {
+      if (worst > pipeline.room_blocks * (1 + 1e-9)) {
         constexpr double never = std::numeric_limits<double>::infinity();
         result.step = {never, never};
         return result;
