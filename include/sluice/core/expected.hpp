@@ -39,8 +39,8 @@ struct Error {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error)
-      : error_(std::move(error)), failed_(true) {} // NOLINT(google-explicit-constructor): `return Error{…};`
+  // NOLINTNEXTLINE(google-explicit-constructor): so that a function can `return Error{…};`
+  Status(Error error) : error_(std::move(error)), failed_(true) {}
 
   [[nodiscard]] bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
