@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// JsonWriter: writes JSON as it goes, without a document in memory.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// Appends JSON to a string. The caller nests correctly; the writer sets commas, escapes and numbers.
+///
+/// Numbers are the shortest decimal that reads back as the same double, so equal input gives equal bytes on every
+/// machine; NaN and infinities are null. Text that is not UTF-8 (a file name) has its stray bytes replaced by U+FFFD.
+///
+/// Rejected: a JSON library. A trace has a million events, whose document would take a hundred times their text, and
+/// reports are only ever written; reading JSON is what the library is for.
+class JsonWriter {
+ public:
+  /// `script_safe` also escapes <, > and &, for text inside an HTML script element.
+  explicit JsonWriter(std::string& out, bool script_safe = false) : out_(out), script_safe_(script_safe) {}
+
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+
+  JsonWriter& key(std::string_view name) {
+    separate();
+    text(name);
+    out_ += ':';
+    comma_ = false;
+    return *this;
+  }
+  JsonWriter& value(std::string_view content) {
+    separate();
+    text(content);
+    return *this;
+  }
+  JsonWriter& value(const char* content) { return value(std::string_view{content}); }
+  template <std::same_as<bool> Bool>
+  JsonWriter& value(Bool flag) {
+    separate();
+    out_ += flag ? "true" : "false";
+    return *this;
+  }
+  template <std::integral Integer>
+    requires(!std::same_as<Integer, bool> && !std::same_as<Integer, char>)
+  JsonWriter& value(Integer number) {
+    separate();
+    char digits[24];
+    out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+    return *this;
+  }
+  JsonWriter& value(double number) {
+    if (!std::isfinite(number)) return null();
+    separate();
+    char digits[32];
+    out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+    return *this;
+  }
+  /// Rounded to so many significant digits: for plots, where six are more than a screen shows.
+  JsonWriter& rounded(double number, int digits) {
+    if (!std::isfinite(number)) return null();
+    separate();
+    char text[48];
+    out_.append(text, std::to_chars(text, text + sizeof text, number, std::chars_format::general, digits).ptr);
+    return *this;
+  }
+  JsonWriter& null() {
+    separate();
+    out_ += "null";
+    return *this;
+  }
+  template <class Value>
+  JsonWriter& field(std::string_view name, const Value& content) {
+    return key(name).value(content);
+  }
+  /// The next element starts on a line of its own: for people and for diff.
+  JsonWriter& line(int indent = 0) {
+    line_break_ = indent;
+    return *this;
+  }
+
+ private:
+  JsonWriter& open(char bracket) {
+    separate();
+    out_ += bracket;
+    comma_ = false;
+    return *this;
+  }
+  JsonWriter& close(char bracket) {
+    if (line_break_ >= 0) new_line();
+    out_ += bracket;
+    comma_ = true;
+    return *this;
+  }
+  void separate() {
+    if (comma_) out_ += ',';
+    if (line_break_ >= 0) new_line();
+    comma_ = true;
+  }
+  void new_line() {
+    out_ += '\n';
+    out_.append(static_cast<std::size_t>(line_break_), ' ');
+    line_break_ = -1;
+  }
+
+  /// Length of the UTF-8 sequence at `at`, or 0 if there is none (overlong forms and surrogates are none).
+  static std::size_t sequence(std::string_view content, std::size_t at) {
+    const auto byte = [&](std::size_t i) {
+      return i < content.size() ? static_cast<unsigned char>(content[i]) : static_cast<unsigned char>(0);
+    };
+    const unsigned char lead = byte(at);
+    if (lead < 0x80) return 1;
+    const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4) return 0;
+    for (std::size_t i = 1; i < length; ++i)
+      if ((byte(at + i) & 0xC0) != 0x80) return 0;
+    const unsigned char second = byte(at + 1);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+    if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+    return length;
+  }
+  void text(std::string_view content) {
+    out_ += '"';
+    for (std::size_t i = 0; i < content.size();) {
+      const std::size_t length = sequence(content, i);
+      if (length == 0) {
+        out_ += "\xEF\xBF\xBD";
+        ++i;
+      } else if (length == 1) {
+        character(content[i++]);
+      } else {
+        out_ += content.substr(i, length);
+        i += length;
+      }
+    }
+    out_ += '"';
+  }
+  void character(char c) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+    if (c == '"' || c == '\\') {
+      out_ += '\\';
+      out_ += c;
+    } else if (c == '\n') {
+      out_ += "\\n";
+    } else if (control || (script_safe_ && (c == '<' || c == '>' || c == '&'))) {
+      constexpr std::string_view hex = "0123456789abcdef";
+      out_ += "\\u00";
+      out_ += hex[static_cast<unsigned char>(c) >> 4];
+      out_ += hex[static_cast<unsigned char>(c) & 15];
+    } else {
+      out_ += c;
+    }
+  }
+
+  std::string& out_;
+  bool script_safe_;
+  bool comma_ = false;
+  int line_break_ = -1;
+};
+
+} // namespace sluice

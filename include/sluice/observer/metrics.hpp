@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics: every number of one run, under the names that report.json gives them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace sluice {
+
+/// The numbers of one run (docs/metrics.md defines each). A number that does not exist, such as the P99 of no gaps or
+/// an attainment of a promise that nobody was given, is NaN; reports write it as null or as a dash.
+///
+/// Plain doubles and counts, the unit in the name: these are the keys of report.json.
+struct Metrics {
+  static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
+
+  double tbt_attainment = absent; ///< the one that systems are ranked by
+  double per_token_attainment = absent;
+  double tpot_attainment = absent;
+  double ttft_attainment = absent;
+
+  double mean_tbt_s = absent, p50_tbt_s = absent, p95_tbt_s = absent, p99_tbt_s = absent;
+  double mean_ttft_s = absent, p50_ttft_s = absent, p95_ttft_s = absent, p99_ttft_s = absent;
+  double mean_tpot_s = absent, p50_tpot_s = absent, p95_tpot_s = absent, p99_tpot_s = absent;
+  double mean_e2e_s = absent, p50_e2e_s = absent, p95_e2e_s = absent, p99_e2e_s = absent;
+  double longest_gap_s = absent;
+
+  double throughput_tokens_per_s = absent;
+  double throughput_requests_per_min = absent;
+
+  std::int64_t bytes_moved = 0; ///< both ways
+  std::int64_t bytes_to_device = 0;
+  std::int64_t bytes_to_host = 0;
+  std::int64_t blocks_to_device = 0; ///< layer blocks
+  std::int64_t blocks_to_host = 0;
+  double stall_share = absent; ///< of the time that iterations took
+  double stall_s = 0;
+  double busy_s = 0; ///< time that iterations took
+
+  std::int64_t device_peak_bytes = 0; ///< resident KV
+  double device_mean_bytes = absent;  ///< over the time that iterations took
+  std::int64_t device_capacity_bytes = 0;
+  double device_peak_share = absent; ///< of the KV capacity
+  double device_mean_share = absent;
+  std::int64_t host_peak_bytes = 0;
+
+  std::int64_t plans = 0;
+  double planning_s = 0;           ///< on the engine's clock: reproducible
+  double planning_p99_us = absent; ///< the same, of one plan
+  double planning_wall_s = 0;      ///< what the planner took on this machine
+  double planning_wall_p99_us = absent;
+  double planning_wait_s = 0; ///< time that iterations waited for the planner
+  std::int64_t iterations = 0;
+  std::int64_t repeated_iterations = 0; ///< ran the last decision again, as no new one was ready
+
+  std::int64_t requests = 0;
+  std::int64_t served = 0;
+  std::int64_t refused = 0;
+  std::int64_t unfinished = 0;
+  std::int64_t times_parked = 0;
+  std::int64_t tokens_delivered = 0;
+  std::int64_t tokens_on_time = 0;   ///< that followed another within the SLO
+  std::int64_t tokens_late = 0;      ///< that did not, and those that never came: what per-token attainment counts
+  std::int64_t deadlines_missed = 0; ///< what TBT attainment counts
+  std::int64_t deadlines_missed_undelivered = 0; ///< of them, for tokens that never came
+  double end_s = absent;                         ///< end of the run
+};
+
+/// Calls `visit(name, number)` for every number, in the order of report.json.
+template <class Visit>
+constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
+  visit("tbt_attainment", m.tbt_attainment);
+  visit("per_token_attainment", m.per_token_attainment);
+  visit("tpot_attainment", m.tpot_attainment);
+  visit("ttft_attainment", m.ttft_attainment);
+  visit("mean_tbt_s", m.mean_tbt_s);
+  visit("p50_tbt_s", m.p50_tbt_s);
+  visit("p95_tbt_s", m.p95_tbt_s);
+  visit("p99_tbt_s", m.p99_tbt_s);
+  visit("mean_ttft_s", m.mean_ttft_s);
+  visit("p50_ttft_s", m.p50_ttft_s);
+  visit("p95_ttft_s", m.p95_ttft_s);
+  visit("p99_ttft_s", m.p99_ttft_s);
+  visit("mean_tpot_s", m.mean_tpot_s);
+  visit("p50_tpot_s", m.p50_tpot_s);
+  visit("p95_tpot_s", m.p95_tpot_s);
+  visit("p99_tpot_s", m.p99_tpot_s);
+  visit("mean_e2e_s", m.mean_e2e_s);
+  visit("p50_e2e_s", m.p50_e2e_s);
+  visit("p95_e2e_s", m.p95_e2e_s);
+  visit("p99_e2e_s", m.p99_e2e_s);
+  visit("longest_gap_s", m.longest_gap_s);
+  visit("throughput_tokens_per_s", m.throughput_tokens_per_s);
+  visit("throughput_requests_per_min", m.throughput_requests_per_min);
+  visit("bytes_moved", m.bytes_moved);
+  visit("bytes_to_device", m.bytes_to_device);
+  visit("bytes_to_host", m.bytes_to_host);
+  visit("blocks_to_device", m.blocks_to_device);
+  visit("blocks_to_host", m.blocks_to_host);
+  visit("stall_share", m.stall_share);
+  visit("stall_s", m.stall_s);
+  visit("busy_s", m.busy_s);
+  visit("device_peak_bytes", m.device_peak_bytes);
+  visit("device_mean_bytes", m.device_mean_bytes);
+  visit("device_capacity_bytes", m.device_capacity_bytes);
+  visit("device_peak_share", m.device_peak_share);
+  visit("device_mean_share", m.device_mean_share);
+  visit("host_peak_bytes", m.host_peak_bytes);
+  visit("plans", m.plans);
+  visit("planning_s", m.planning_s);
+  visit("planning_p99_us", m.planning_p99_us);
+  visit("planning_wall_s", m.planning_wall_s);
+  visit("planning_wall_p99_us", m.planning_wall_p99_us);
+  visit("planning_wait_s", m.planning_wait_s);
+  visit("iterations", m.iterations);
+  visit("repeated_iterations", m.repeated_iterations);
+  visit("requests", m.requests);
+  visit("served", m.served);
+  visit("refused", m.refused);
+  visit("unfinished", m.unfinished);
+  visit("times_parked", m.times_parked);
+  visit("tokens_delivered", m.tokens_delivered);
+  visit("tokens_on_time", m.tokens_on_time);
+  visit("tokens_late", m.tokens_late);
+  visit("deadlines_missed", m.deadlines_missed);
+  visit("deadlines_missed_undelivered", m.deadlines_missed_undelivered);
+  visit("end_s", m.end_s);
+}
+
+} // namespace sluice
