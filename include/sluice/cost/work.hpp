@@ -18,11 +18,11 @@ struct ChunkWork {
 /// What one iteration computes: the sums that every cost model needs, kept by the engine as it goes, so that a step
 /// of pure decoding costs a model O(1) however large the batch.
 struct Work {
-  std::int64_t decodes = 0;           ///< sequences with one fresh token
-  Tokens decode_context{0};           ///< sum over the decodes of the tokens whose KV they read, the fresh one included
-  std::span<const ChunkWork> chunks;  ///< the others
-  std::int64_t samples = 0;           ///< sequences that yield a token: rows of the output head
-  Tokens rebuilt{0};                  ///< tokens whose KV is recomputed in every layer of `RequestPlan::rebuilt` (eLLM)
+  std::int64_t decodes = 0;          ///< sequences with one fresh token
+  Tokens decode_context{0};          ///< sum over the decodes of the tokens whose KV they read, the fresh one included
+  std::span<const ChunkWork> chunks; ///< the others
+  std::int64_t samples = 0;          ///< sequences that yield a token: rows of the output head
+  Tokens rebuilt{0};                 ///< tokens whose KV is recomputed in every layer of `RequestPlan::rebuilt` (eLLM)
 
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};

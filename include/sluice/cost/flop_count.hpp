@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlopCount: FLOPs over one achieved rate, memory traffic ignored (the cost model of eLLM's equations).
+#pragma once
+
+#include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/layer_work.hpp"
+#include "sluice/device/device.hpp"
+#include "sluice/model/shape.hpp"
+
+namespace sluice {
+
+/// eLLM plans by FLOPs alone (equations 1 to 5). Where decode is bound by memory it predicts too little: on an A100 a
+/// decode of Llama-3-8B at batch 1 by a factor of about 150. It is kept because the paper's plans follow from it.
+class FlopCount {
+ public:
+  using role = roles::Cost;
+  struct State {};
+
+  /// `rate`: what the device achieves, in FLOP/s.
+  FlopCount(const ModelShape& shape, FlopsPerSecond rate, LinkCost link) : work_(shape), rate_(rate), link_(link) {
+    SLUICE_ASSERT(rate.count() > 0, "a positive rate");
+  }
+  /// At the device's own peak: the paper divides by "the computing power of the GPU".
+  FlopCount(const ModelShape& shape, const Device& device)
+      : FlopCount(shape, device.compute_rate(1.0), {device.host_to_device, device.segment_cost}) {}
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    const Flops layer = work_.linear_flops(work.tokens() + work.rebuilt) + work_.attention(work).flops;
+    return {Seconds{0}, layer / rate_, work_.head_flops(work.samples) / rate_};
+  }
+  [[nodiscard]] LinkCost link() const { return link_; }
+  [[nodiscard]] const FlopCount& believe(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+
+ private:
+  LayerWork work_;
+  FlopsPerSecond rate_;
+  LinkCost link_;
+};
+
+static_assert(explain<FlopCount>());
+
+} // namespace sluice
