@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// parse_generator: the text of `--generate`.
+#pragma once
+
+#include "sluice/core/text.hpp"
+#include "sluice/workload/generator.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// For help texts: what `parse_generator` takes.
+inline constexpr std::string_view generator_help =
+    "demo | sharegpt | leval | poisson | gamma | lognormal | even, then :key=value,... with rate (requests/s), "
+    "requests, "
+    "cv, prompt, output, longest; lengths as 512, uniform(96,144), lognormal(mean,cv) or "
+    "bins(weight:least-most;weight:least-most)";
+
+namespace detail {
+
+inline constexpr const char* generator_flag = "--generate";
+
+inline Error generator_error(std::string what, std::string expected) {
+  return {ErrorCode::bad_input, generator_flag, std::move(what), std::move(expected)};
+}
+
+/// Splits at `separator` outside parentheses.
+inline std::vector<std::string_view> split_outside_parentheses(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')') --depth;
+    if (text[i] != separator || depth > 0) continue;
+    parts.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+template <class Number>
+std::optional<Number> parse_whole_text(std::string_view text) {
+  Number value{};
+  const auto [stopped, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || stopped != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+inline Expected<double> generator_number(std::string_view key, std::string_view text) {
+  const std::optional<double> value = parse_whole_text<double>(text);
+  if (!value || !std::isfinite(*value)) {
+    return generator_error(std::string{key} + " is '" + excerpt(text) + "'", "a number");
+  }
+  return *value;
+}
+
+inline Expected<std::int64_t> generator_whole(std::string_view key, std::string_view text) {
+  const std::optional<std::int64_t> value = parse_whole_text<std::int64_t>(text);
+  if (!value) return generator_error(std::string{key} + " is '" + excerpt(text) + "'", "a whole number");
+  return *value;
+}
+
+/// "0.5:96-144;0.5:400-608"
+inline Expected<LengthDistribution> parse_bins(std::string_view key, std::string_view text) {
+  BinnedLength binned;
+  for (const std::string_view part : split_outside_parentheses(text, ';')) {
+    const std::size_t colon = part.find(':');
+    const std::size_t dash = part.find('-', colon == std::string_view::npos ? 0 : colon);
+    if (colon == std::string_view::npos || dash == std::string_view::npos) {
+      return generator_error(std::string{key} + " has the bin '" + excerpt(part) + "'", "weight:least-most");
+    }
+    const Expected<double> weight = generator_number(key, part.substr(0, colon));
+    if (!weight) return weight.error();
+    const Expected<std::int64_t> least = generator_whole(key, part.substr(colon + 1, dash - colon - 1));
+    if (!least) return least.error();
+    const Expected<std::int64_t> most = generator_whole(key, part.substr(dash + 1));
+    if (!most) return most.error();
+    binned.bins.push_back({*weight, {Tokens{*least}, Tokens{*most}}});
+  }
+  return LengthDistribution{std::move(binned)};
+}
+
+/// "512", "uniform(96,144)", "lognormal(1024,1.0)" or "bins(…)".
+inline Expected<LengthDistribution> parse_lengths(std::string_view key, std::string_view text) {
+  const std::string expected = "512, uniform(least,most), lognormal(mean,cv) or bins(weight:least-most;...)";
+  const std::size_t open = text.find('(');
+  if (open == std::string_view::npos) {
+    const std::optional<std::int64_t> tokens = parse_whole_text<std::int64_t>(text);
+    if (!tokens) return generator_error(std::string{key} + " is '" + excerpt(text) + "'", expected);
+    return LengthDistribution{FixedLength{Tokens{*tokens}}};
+  }
+  if (text.back() != ')') return generator_error(std::string{key} + " lacks the closing parenthesis", expected);
+  const std::string_view kind = text.substr(0, open);
+  const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
+  if (kind == "bins") return parse_bins(key, inside);
+  const std::vector<std::string_view> numbers = split_outside_parentheses(inside, ',');
+  if ((kind != "uniform" && kind != "lognormal") || numbers.size() != 2) {
+    return generator_error(std::string{key} + " is '" + excerpt(text) + "'", expected);
+  }
+  if (kind == "lognormal") {
+    const Expected<double> mean = generator_number(key, numbers[0]);
+    if (!mean) return mean.error();
+    const Expected<double> cv = generator_number(key, numbers[1]);
+    if (!cv) return cv.error();
+    return LengthDistribution{LognormalLength{*mean, *cv}};
+  }
+  const Expected<std::int64_t> least = generator_whole(key, numbers[0]);
+  if (!least) return least.error();
+  const Expected<std::int64_t> most = generator_whole(key, numbers[1]);
+  if (!most) return most.error();
+  return LengthDistribution{UniformLength{Tokens{*least}, Tokens{*most}}};
+}
+
+/// A kind of `--generate` and what its keys start from.
+struct GeneratorKind {
+  std::string_view name;
+  bool preset;
+  GeneratorSpec spec;
+};
+
+inline std::optional<GeneratorKind> find_generator_kind(std::string_view name) {
+  if (name == "demo") return GeneratorKind{name, true, demo_workload()};
+  if (name == "sharegpt") return GeneratorKind{name, true, sharegpt_like()};
+  if (name == "leval") return GeneratorKind{name, true, leval_like()};
+  const struct {
+    std::string_view name;
+    ArrivalKind kind;
+  } plain[] = {{"poisson", ArrivalKind::poisson},
+               {"gamma", ArrivalKind::gamma},
+               {"lognormal", ArrivalKind::lognormal},
+               {"even", ArrivalKind::even}};
+  for (const auto& known : plain) {
+    if (name != known.name) continue;
+    GeneratorKind kind{known.name, false, {}};
+    kind.spec.name = std::string{name};
+    kind.spec.arrivals.kind = known.kind;
+    return kind;
+  }
+  return std::nullopt;
+}
+
+} // namespace detail
+
+/// The workload that a text names: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
+/// `poisson:rate=2,requests=200,prompt=lognormal(1024,1.0),output=lognormal(128,0.8)`.
+///
+/// Presets have a value for every key; the plain kinds need rate, requests, prompt and output, and gamma and lognormal
+/// also cv. A cv on a preset makes its arrivals gamma. Errors open with `--generate`.
+inline Expected<GeneratorSpec> parse_generator(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  std::optional<detail::GeneratorKind> kind = detail::find_generator_kind(name);
+  if (!kind) {
+    return detail::generator_error("there is no generator '" + excerpt(name) + "'", std::string{generator_help});
+  }
+  GeneratorSpec& spec = kind->spec;
+  std::vector<std::string_view> given;
+  const auto has = [&given](std::string_view key) {
+    for (const std::string_view other : given) {
+      if (other == key) return true;
+    }
+    return false;
+  };
+  if (colon != std::string_view::npos) {
+    for (const std::string_view part : detail::split_outside_parentheses(text.substr(colon + 1), ',')) {
+      const std::size_t equals = part.find('=');
+      const std::string_view key = part.substr(0, equals);
+      if (equals == std::string_view::npos) {
+        return detail::generator_error("'" + excerpt(part) + "' has no value", "key=value");
+      }
+      if (has(key)) return detail::generator_error(excerpt(key) + " appears twice", "every key once");
+      const std::string_view value = part.substr(equals + 1);
+      if (key == "rate" || key == "cv") {
+        const Expected<double> number = detail::generator_number(key, value);
+        if (!number) return number.error();
+        (key == "rate" ? spec.arrivals.rate : spec.arrivals.cv) = *number;
+      } else if (key == "requests" || key == "longest") {
+        const Expected<std::int64_t> number = detail::generator_whole(key, value);
+        if (!number) return number.error();
+        if (key == "requests") spec.requests = *number;
+        if (key == "longest") spec.longest = Tokens{*number};
+      } else if (key == "prompt" || key == "output") {
+        const Expected<LengthDistribution> lengths = detail::parse_lengths(key, value);
+        if (!lengths) return lengths.error();
+        (key == "prompt" ? spec.prompt : spec.output) = *lengths;
+      } else {
+        return detail::generator_error("there is no key '" + excerpt(key) + "'",
+                                       "rate, requests, cv, prompt, output or longest");
+      }
+      given.push_back(key);
+    }
+  }
+
+  const ArrivalKind arrivals = spec.arrivals.kind;
+  const bool takes_cv = arrivals == ArrivalKind::gamma || arrivals == ArrivalKind::lognormal;
+  if (has("cv") && !takes_cv) {
+    if (!kind->preset) {
+      return detail::generator_error(std::string{name} + " arrivals have no cv to choose", "gamma or lognormal");
+    }
+    spec.arrivals.kind = ArrivalKind::gamma;
+  }
+  if (Status status = check(spec, detail::generator_flag); !status) return status.error();
+  if (!kind->preset) {
+    for (const std::string_view key : {"rate", "requests", "prompt", "output"}) {
+      if (!has(key))
+        return detail::generator_error(std::string{key} + " is missing", "rate=, requests=, prompt= and output=");
+    }
+    if (takes_cv && !has("cv")) {
+      return detail::generator_error("cv is missing", "the coefficient of variation of the gaps, such as cv=2");
+    }
+  }
+  return spec;
+}
+
+} // namespace sluice
