@@ -125,6 +125,33 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
   return faults;
 }
 
+/// The text without its comments and string literals, line breaks kept: what a rule about code may look at.
+inline std::string code_of(const std::string& text) {
+  static const std::regex other(R"(//[^\n]*|"(\\.|[^"\\\n])*")");
+  return std::regex_replace(text, other, "");
+}
+
+/// Words that the design rules out of headers, and what takes their place.
+inline std::vector<std::string> word_faults(const Header& header) {
+  struct Rule {
+    std::regex word;
+    std::string why;
+  };
+  static const std::vector<Rule> rules{
+      {std::regex(R"(\bthrow\b)"), "throws; what can happen at run time is a Status or an Expected"},
+      {std::regex(R"(\bvirtual\b)"), "has a virtual function; policies are composed at compile time"},
+      {std::regex(R"(\bstd::function\b)"), "has a std::function, which may allocate; take a template parameter"},
+      {std::regex(R"(\b(printf|fprintf|puts)\s*\(|std::(cout|cerr|clog)\b)"), "prints; programs do that"},
+      {std::regex(R"(\b(abort|exit|terminate)\s*\()"), "ends the process; only SLUICE_ASSERT may"},
+  };
+  std::vector<std::string> faults;
+  if (header.path == "sluice/core/assert.hpp") return faults;
+  const std::string code = code_of(header.text);
+  for (const Rule& rule : rules)
+    if (std::regex_search(code, rule.word)) faults.push_back(header.path + ": " + rule.why);
+  return faults;
+}
+
 /// The form that every header has.
 inline std::vector<std::string> form_faults(const Header& header) {
   std::vector<std::string> faults;

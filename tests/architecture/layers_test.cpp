@@ -64,6 +64,15 @@ TEST_CASE("the form check reports each departure") {
   CHECK(form_faults({"sluice/a.hpp", "\n"}).size() == 3);
 }
 
+TEST_CASE("the word check reads code, not comments or strings") {
+  CHECK(word_faults({"sluice/a.hpp", "int f() { throw 1; }"}).size() == 1);
+  CHECK(word_faults({"sluice/a.hpp", "struct A { virtual ~A(); };"}).size() == 1);
+  CHECK(word_faults({"sluice/a.hpp", "std::function<void()> f;"}).size() == 1);
+  CHECK(word_faults({"sluice/a.hpp", "int f() { std::printf(\"\"); std::exit(2); }"}).size() == 2);
+  CHECK(word_faults({"sluice/a.hpp", "// never throw\nconst char* s = \"a \\\" virtual\"; // std::cout"}).empty());
+  CHECK(word_faults({"sluice/core/assert.hpp", "std::abort();"}).empty());
+}
+
 TEST_CASE("every include points left") {
   const Layers layers = project_layers();
   const std::vector<Header> headers = read_headers("include");
@@ -77,6 +86,11 @@ TEST_CASE("every header has the form of the house") {
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
 }
 
+TEST_CASE("no header throws, prints, dispatches virtually or ends the process") {
+  for (const Header& each : read_headers("include"))
+    for (const std::string& fault : word_faults(each)) FAIL_CHECK(fault);
+}
+
 TEST_CASE("the umbrella has every header that needs no library, left to right") {
   const Layers layers = project_layers();
   const std::vector<Header> headers = read_headers("include");
@@ -84,13 +98,17 @@ TEST_CASE("the umbrella has every header that needs no library, left to right") 
       std::find_if(headers.begin(), headers.end(), [](const Header& each) { return each.path == "sluice/sluice.hpp"; });
   REQUIRE(umbrella != headers.end());
   std::vector<int> ranks;
+  std::string stale;
   for (const Header& each : headers) {
     if (folder_of(each.path).empty()) continue;
     const bool library = std::any_of(layers.libraries.begin(), layers.libraries.end(),
                                      [&](const std::string& name) { return in_folder(each.path, name); });
     const bool included = umbrella->text.find("#include \"" + each.path + "\"\n") != std::string::npos;
-    CHECK_MESSAGE(included != library, each.path << ": run `make umbrella`");
+    if (included == library)
+      stale += "
+               " + each.path;
   }
+  CHECK_MESSAGE(stale.empty(), "run `make umbrella`; missing, or there and needing a library:" << stale);
   static const std::regex include("#include \"([^\"]+)\"");
   for (std::sregex_iterator it(umbrella->text.begin(), umbrella->text.end(), include), end; it != end; ++it)
     ranks.push_back(layers.rank.at(folder_of((*it)[1])));

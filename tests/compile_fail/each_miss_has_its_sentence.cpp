@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two requirements missed are two sentences, in one compilation: nobody should mend one to be told the next.
+// sentences: 2
+// says: this Relief policy needs a nested .State.: write .struct State \{\}.
+// says: this Relief policy needs .static constexpr Parting parting
+#include "sluice/relief/relief.hpp"
+
+struct LastOne {
+  using role = sluice::roles::Relief;
+#ifdef GOOD
+  struct State {};
+  static constexpr sluice::Parting parting = sluice::Parting::park;
+  std::size_t choose(const sluice::View&, State&, std::span<const sluice::Claim> candidates) const {
+    return candidates.size() - 1;
+  }
+#endif
+  bool may_return(const sluice::View&, const sluice::RequestRow&) const { return true; }
+};
+
+static_assert(sluice::explain<LastOne>());
