@@ -104,9 +104,7 @@ TEST_CASE("the umbrella has every header that needs no library, left to right") 
     const bool library = std::any_of(layers.libraries.begin(), layers.libraries.end(),
                                      [&](const std::string& name) { return in_folder(each.path, name); });
     const bool included = umbrella->text.find("#include \"" + each.path + "\"\n") != std::string::npos;
-    if (included == library)
-      stale += "
-               " + each.path;
+    if (included == library) stale += "\n  " + each.path;
   }
   CHECK_MESSAGE(stale.empty(), "run `make umbrella`; missing, or there and needing a library:" << stale);
   static const std::regex include("#include \"([^\"]+)\"");
