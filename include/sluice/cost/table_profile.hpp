@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// TableProfile: an iteration as the sum of its measured kernels.
+#pragma once
+
+#include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/measured_grid.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Where in an iteration a kernel runs, and how often.
+enum class KernelPlace : std::uint8_t { before, layer, after, per_sequence };
+
+struct KernelName {
+  std::string_view name;
+  KernelPlace place = KernelPlace::layer;
+  int times = 1; ///< per layer, or per iteration
+  bool required = true;
+};
+
+/// The kernels of a Llama- or Qwen3-like decoder, by the names of LLMServingSim 2.0's profiles. A layer normalises
+/// twice (before attention and before the MLP); Qwen3 also normalises Q and K, one kernel each.
+inline constexpr std::array<KernelName, 12> profiled_kernels{{{"embedding", KernelPlace::before},
+                                                              {"layernorm", KernelPlace::layer, 2},
+                                                              {"qkv_proj", KernelPlace::layer},
+                                                              {"qk_norm", KernelPlace::layer, 2, false},
+                                                              {"rotary_emb", KernelPlace::layer},
+                                                              {"o_proj", KernelPlace::layer},
+                                                              {"gate_up_proj", KernelPlace::layer},
+                                                              {"act_fn", KernelPlace::layer},
+                                                              {"down_proj", KernelPlace::layer},
+                                                              {"final_layernorm", KernelPlace::after},
+                                                              {"lm_head", KernelPlace::per_sequence},
+                                                              {"sampler", KernelPlace::per_sequence}}};
+
+/// The parts of an iteration as measured, each a sum of kernels.
+struct KernelTimes {
+  TabulatedLine before;       ///< by tokens
+  TabulatedLine layer;        ///< by tokens, attention left out
+  TabulatedLine after;        ///< by tokens
+  TabulatedLine per_sequence; ///< by sequences in the batch
+  AttentionGrid attention;
+};
+
+/// An iteration is the sum of its kernels, back to back: a serving engine that schedules a step ahead keeps the device
+/// fed, so that only kernels take time. `read_table_profile` loads one.
+///
+/// Attention is measured for one prompt chunk beside decodes. Several chunks share one kernel launch: the largest is
+/// looked up beside the decodes, and each other adds what it takes alone beyond an empty kernel. (Looking up one chunk
+/// of all their tokens instead would let every prompt attend to the others: too much by a third for two of 1,024.)
+/// Decodes are looked up at their mean context: attention reads KV in proportion to the sum of the contexts. That
+/// leaves out the imbalance between long and short ones.
+class TableProfile {
+ public:
+  using role = roles::Cost;
+  struct State {};
+
+  TableProfile(KernelTimes times, LinkCost link) : times_(std::move(times)), link_(link) {}
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    const std::int64_t tokens = (work.tokens() + work.rebuilt).count();
+    if (tokens == 0) return {};
+    // Every sequence has a row in the output head, a chunk that is not a prompt's last included: vLLM computes the
+    // logits of each sequence's last token and drops those that yield none.
+    const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
+    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(tokens) + attention(work)},
+            Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
+  }
+  [[nodiscard]] LinkCost link() const { return link_; }
+  [[nodiscard]] const TableProfile& believe(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+
+ private:
+  [[nodiscard]] double attention(const Work& work) const {
+    std::int64_t decodes = work.decodes;
+    Tokens before_fresh = work.decode_context - Tokens{work.decodes}; // the profile counts what was there before
+    const ChunkWork* largest = nullptr;
+    double largest_pairs = -1.0;
+    for (const ChunkWork& chunk : work.chunks) {
+      if (chunk.fresh <= Tokens{1}) { // one token of one sequence is a decode for the kernel
+        decodes += chunk.fresh.count();
+        before_fresh += chunk.cached * chunk.fresh.count();
+      } else if (pairs(chunk) > largest_pairs) {
+        largest = &chunk;
+        largest_pairs = pairs(chunk);
+      }
+    }
+    const auto count = static_cast<double>(decodes);
+    const double context = decodes > 0 ? static_cast<double>(before_fresh.count()) / count : 0.0;
+    if (largest == nullptr) return decodes > 0 ? times_.attention.decoding(count, context) : 0.0;
+    double seconds = alone_or_beside(*largest, count, context);
+    for (const ChunkWork& chunk : work.chunks) {
+      if (&chunk == largest || chunk.fresh <= Tokens{1}) continue;
+      seconds += std::max(0.0, alone_or_beside(chunk, 0.0, 0.0) - times_.attention.floor());
+    }
+    return seconds;
+  }
+  [[nodiscard]] double alone_or_beside(const ChunkWork& chunk, double decodes, double context) const {
+    return times_.attention.chunk(static_cast<double>(chunk.fresh.count()), static_cast<double>(chunk.cached.count()),
+                                  decodes, context);
+  }
+  /// (query, key) pairs of a chunk, nearly.
+  static double pairs(const ChunkWork& chunk) {
+    const auto fresh = static_cast<double>(chunk.fresh.count());
+    return fresh * (static_cast<double>(chunk.cached.count()) + 0.5 * fresh);
+  }
+
+  KernelTimes times_;
+  LinkCost link_;
+};
+
+static_assert(explain<TableProfile>());
+
+} // namespace sluice
