@@ -11,6 +11,7 @@
 #include "sluice/view/proposal.hpp"
 #include "sluice/view/view.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <span>
 
@@ -21,15 +22,16 @@ struct Iteration {
   const View& view;
   const Work& work;
   std::span<const Claim> batch;
-  std::span<const LayerStream> streams;   ///< KV on the host that the batch needs, per request
-  std::span<const double> extra_blocks;   ///< streamed weights, in layer blocks per layer; empty if none
-  double room_blocks = 0;                 ///< device room for blocks in flight
-  double urgent_blocks = 0;               ///< must cross the link before any prefetch (room to make, a whole swap-in)
-  double behind_blocks = 0;               ///< cross it when it is idle (evictions, what prompts write out)
+  std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request
+  std::span<const double> extra_blocks; ///< streamed weights, in layer blocks per layer; empty if none
+  double room_blocks = 0;               ///< device room for blocks in flight
+  double urgent_blocks = 0;             ///< must cross the link before any prefetch (room to make, a whole swap-in)
+  double behind_blocks = 0;             ///< cross it when it is idle (evictions)
+  double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
 
   /// Nothing crosses the link.
   [[nodiscard]] bool computes_only() const {
-    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && behind_blocks <= 0;
+    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && behind_blocks <= 0 && written_blocks <= 0;
   }
 };
 
@@ -44,7 +46,7 @@ struct IterationCost {
 ///
 /// `compute` is scratch that must outlive the pipeline.
 template <class Cost>
-[[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, PerLayer& compute) {
+[[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, LayerArray& compute) {
   const int layers = iteration.view.geometry.layers;
   const StepTime time = cost.step(iteration.work);
   const LinkCost link = cost.link();
@@ -61,6 +63,20 @@ template <class Cost>
   pipeline.urgent_blocks = iteration.urgent_blocks;
   pipeline.behind_blocks = iteration.behind_blocks;
   return pipeline;
+}
+
+/// What an iteration takes under a rule and a cost model. The way out is a lane of its own and is used as layers are
+/// computed: it adds time only where writing out takes longer than everything else.
+template <class Transfer, class Cost>
+[[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
+                                     typename Transfer::State& state) {
+  if (iteration.computes_only() && state.behind_blocks <= 0)
+    return {cost.step(iteration.work).total(iteration.view.geometry.layers), Seconds{0}};
+  const Pipeline pipeline = pipeline_of(iteration, cost, compute);
+  const StepCost step = Transfer::evaluate(pipeline, state);
+  const double written_s = iteration.written_blocks / pipeline.link.blocks_per_s;
+  const double late_s = std::max(0.0, written_s - step.step_s);
+  return {Seconds{step.step_s + late_s}, Seconds{step.stall_s + late_s}};
 }
 
 /// `P` keeps a clock.

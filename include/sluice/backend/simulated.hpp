@@ -5,19 +5,21 @@
 #include "sluice/backend/backend.hpp"
 #include "sluice/cost/roofline.hpp"
 
+#include <concepts>
 #include <utility>
 
 namespace sluice {
 
-/// Runs an iteration by the evaluator, with the *world's* cost model: another object than the planner's, so that the two
-/// can differ and a planner that calibrates learns from the world and not from itself.
+/// Runs an iteration by the evaluator, with the *world's* cost model: another object than the planner's, so that the
+/// two can differ and a planner that calibrates learns from the world and not from itself.
 template <class World>
 class BasicSimulated {
  public:
   using role = roles::Backend;
   using world_type = World;
 
-  BasicSimulated() = default;
+  BasicSimulated() requires std::default_initializable<World>
+  = default;
   explicit BasicSimulated(World world) : world_(std::move(world)) {}
 
   [[nodiscard]] Seconds now() const { return now_; }
@@ -27,13 +29,7 @@ class BasicSimulated {
 
   template <class Transfer>
   IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    IterationCost cost;
-    if (iteration.computes_only() && state.behind_blocks <= 0) {
-      cost.duration = world_.step(iteration.work).total(iteration.view.geometry.layers);
-    } else {
-      const StepCost step = Transfer::evaluate(pipeline_of(iteration, world_, compute_), state);
-      cost = {Seconds{step.step_s}, Seconds{step.stall_s}};
-    }
+    const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
     now_ += cost.duration;
     return cost;
   }
@@ -48,7 +44,7 @@ class BasicSimulated {
  private:
   World world_;
   Seconds now_{0};
-  PerLayer compute_{};
+  LayerArray compute_{};
 };
 
 using Simulated = BasicSimulated<Roofline>;

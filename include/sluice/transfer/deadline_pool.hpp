@@ -52,29 +52,43 @@ struct DeadlinePool {
     return Walk<Sink>{pipeline, loads, sink}.run(state);
   }
 
-  /// A cold iteration's time, nothing recorded and nothing left: what planners call, millions of times. Link latency
-  /// zero, no urgent blocks; `rate_inverse` is seconds per block.
-  static double cold_step_s(std::span<const double> compute_s, std::span<const double> loads, double rate_inverse,
-                            double room) {
+  /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency zero, nothing urgent.
+  struct Cold {
+    std::span<const double> compute_s;
+    double before_s = 0;
+    double after_s = 0;
+    double seconds_per_block = 0;
+  };
+
+  /// A cold iteration's time with nothing recorded and nothing left: what planners call, millions of times. `loads`: L
+  /// entries, their worst not above `room`. Stops early, with some time of at least `limit_s`, once it sees that the
+  /// iteration takes that long (`rest_s[l]`: compute from the start of layer l to the end).
+  static double cold_step_s(const Cold& cold, std::span<const double> loads, double room, const double* rest_s,
+                            double limit_s) {
     LayerArray freed_at; // end(j) - (room + C_{j-1}) / rate
     double moved = 0;
     double link = 0;
     double freed = room; // room + C_{j-1} of the next layer j whose room has not been asked for
     std::size_t next = 0;
-    double time = 0;
+    double time = cold.before_s;
     for (std::size_t l = 0; l < loads.size(); ++l) {
-      if (loads[l] > 0) {
-        moved += loads[l];
+      const double load = loads[l];
+      if (load > 0) {
+        moved += load;
         for (; freed < moved && next < l; ++next) {
           link = std::max(link, freed_at[next]);
           freed += loads[next];
         }
-        time = std::max(time, link + moved * rate_inverse);
+        const double arrival = link + moved * cold.seconds_per_block;
+        if (arrival > time) {
+          time = arrival;
+          if (time + rest_s[l] >= limit_s) return time + rest_s[l];
+        }
       }
-      time += compute_s[l];
-      freed_at[l] = time - (room + moved - loads[l]) * rate_inverse;
+      time += cold.compute_s[l];
+      freed_at[l] = time - (room + moved - load) * cold.seconds_per_block;
     }
-    return time;
+    return time + cold.after_s;
   }
 
  private:

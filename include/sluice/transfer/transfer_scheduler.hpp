@@ -2,7 +2,7 @@
 // TransferScheduler: when a transfer may start, and who gets the link.
 #pragma once
 
-#include "sluice/core/role.hpp"
+#include "sluice/core/contract.hpp"
 #include "sluice/transfer/pipeline.hpp"
 
 #include <concepts>
@@ -16,6 +16,12 @@ template <class T>
 concept HasTransferState = requires(typename T::State state) {
   requires std::default_initializable<typename T::State>;
   state.clear();
+};
+
+/// `T` carries what is left of a plan's delta from one iteration to the next.
+template <class T>
+concept KeepsBehind = requires(typename T::State state) {
+  { state.behind_blocks } -> std::same_as<double&>;
 };
 
 /// `T` evaluates one iteration.
@@ -38,8 +44,9 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// needs_room`:
 ///    whether `evaluate` reads `room_blocks`, which must then hold the worst layer.
 /// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it;
-///    whoever changes the plan or the batch does that, or the prefetched blocks would count for other requests. Where
-///    a rule needs scratch memory it is kept here too, so that a steady state allocates nothing.
+///    whoever changes the plan or the batch does that (and puts back `behind_blocks`, which no change of plan undoes),
+///    or the prefetched blocks would count for other requests. Where a rule needs scratch memory it is kept here too,
+///    so that a steady state allocates nothing.
 /// 3. `evaluate(pipeline, state, sink)`: the cost of one iteration that starts at the state; the state becomes the one
 ///    it leaves. Without a sink, or with `NoTimeline`, nothing is recorded.
 /// 4. `held_blocks(loads, streams)`: the most blocks in flight at once, beside the resident ones, that the rule needs.
@@ -47,10 +54,34 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// Not checked, to be honoured: `evaluate` is a pure function of its arguments; work moved is conserved; more compute
 /// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times.
 template <class T>
-concept TransferScheduler =
-    PlaysRole<T, roles::Transfer> && HasTransferState<T> && EvaluatesPipeline<T> && CountsBuffer<T> && requires {
+concept TransferScheduler = PlaysRole<T, roles::Transfer> && HasTransferState<T> && KeepsBehind<T> &&
+    EvaluatesPipeline<T> && CountsBuffer<T> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
   { T::needs_room } -> std::convertible_to<bool>;
+};
+
+template <>
+struct Contract<roles::Transfer> {
+  template <class P>
+  static constexpr bool met = TransferScheduler<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasTransferState<P>, "sluice: this Transfer policy needs a nested `State` with `void clear()`: what "
+                                       "one iteration leaves to the next");
+    if constexpr (HasTransferState<P>) {
+      static_assert(EvaluatesPipeline<P>,
+                    "sluice: this Transfer policy needs `template <class Sink = NoTimeline> static StepCost "
+                    "evaluate(const Pipeline&, State&, Sink&& = Sink{})`");
+      static_assert(KeepsBehind<P>, "sluice: this Transfer policy's `State` needs `double behind_blocks`: what is left "
+                                    "of a plan's delta");
+    }
+    static_assert(CountsBuffer<P>, "sluice: this Transfer policy needs `static double held_blocks(std::span<const "
+                                   "double> loads, std::span<const LayerStream>)`");
+    static_assert(
+        requires { P::name; }, "sluice: this Transfer policy needs `static constexpr std::string_view name`");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commit: a decision becomes fact. The only writer of phases, holdings, the ledger and the plan in force.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+/// Order matters: who leaves frees memory before anybody takes it; what parked requests keep is given up only for what
+/// is then still missing; and the ledger is asked before a block is counted, so that it never exceeds its capacity.
+template <class C>
+void BasicEngine<C>::commit(Decision& decision) {
+  leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
+  urgent_blocks_ = written_blocks_ = 0;
+  streams_.clear();
+  plan_changed_ = decision.new_plan;
+
+  for (const Slot slot : decision.leaving) park(slot);
+  for (const Slot slot : decision.victims) {
+    if (relief_type::parting == Parting::refuse)
+      refuse(slot, "no plan fits it beside those that already run");
+    else if (row(slot).phase == Phase::running)
+      park(slot);
+  }
+  for (const Slot slot : decision.unplaceable) refuse(slot, "it cannot be placed even alone");
+
+  if (decision.new_plan) {
+    if (next_plan_.weights.freed != weights_freed_) {
+      ledger_.resize_device(ledger_.device().capacity() + (next_plan_.weights.freed - weights_freed_));
+      weights_freed_ = next_plan_.weights.freed;
+    }
+    std::swap(plan_, next_plan_);
+    ++plan_serial_;
+    config_.replan.planned(replan_state_);
+    for (const RequestPlan& planned : plan_.requests) row(planned.slot).plan_serial = plan_serial_;
+  }
+
+  // What the claims need, against what is free; parked requests give up the difference.
+  Footprint before, after;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    const RequestRow& who = row(claim.slot);
+    const TokenBlocks blocks = who.blocks_after(claim.tokens, config_.limits.block_tokens);
+    if (!decision.new_plan && who.phase == Phase::running) {
+      if (blocks == who.blocks) continue;
+      const Footprint growth = footprint_of(who.holding, blocks) - footprint_of(who.holding, who.blocks);
+      after = after + growth;
+      continue;
+    }
+    before = before + footprint_of(who.holding, who.blocks);
+    after = after + footprint_of(decision.new_plan ? target_of(i, claim) : holding_in_force(who), blocks);
+  }
+  const LayerBlocks needed = after.device - before.device + decision.in_flight;
+  if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
+
+  if (decision.new_plan) {
+    // Those that give first: the sum fits, the order in between might not.
+    ledger_.replace(before, after);
+    for (std::size_t i = 0; i < decision.claims.size(); ++i)
+      move_claim(decision.claims[i], target_of(i, decision.claims[i]));
+  } else {
+    ledger_.replace(before, after);
+    for (const Claim& claim : decision.claims) {
+      RequestRow& who = row(claim.slot);
+      if (who.phase == Phase::running && who.holding.all_resident()) {
+        grow(who, claim.tokens);
+        continue;
+      }
+      move_claim(claim, holding_in_force(who));
+    }
+  }
+  if (plan_changed_ || !decision.victims.empty() || !decision.leaving.empty()) forget_prefetches();
+}
+
+/// The holding that the plan just adopted gives to the claim at position `i`.
+template <class C>
+Holding BasicEngine<C>::target_of(std::size_t i, const Claim& claim) const {
+  if (i < plan_.requests.size() && plan_.requests[i].slot == claim.slot) return plan_.requests[i].holding;
+  for (const RequestPlan& planned : plan_.requests)
+    if (planned.slot == claim.slot) return planned.holding;
+  return plan_.unseen;
+}
+
+/// What arrived early was for another batch or another plan. What a plan still has to move, it still has to.
+template <class C>
+void BasicEngine<C>::forget_prefetches() {
+  const double behind = transfer_state_.behind_blocks;
+  transfer_state_.clear();
+  transfer_state_.behind_blocks = behind;
+}
+
+template <class C>
+void BasicEngine<C>::grow(RequestRow& who, Tokens tokens) {
+  const TokenBlocks blocks = who.blocks_after(tokens, config_.limits.block_tokens);
+  who.slack += Tokens{(blocks - who.blocks).count() * config_.limits.block_tokens.count()} - tokens;
+  who.blocks = blocks;
+}
+
+/// One claim goes to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
+/// plan wants on the host and is not there is evicted; the request joins if it did not run.
+template <class C>
+void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
+  RequestRow& who = row(claim.slot);
+  const bool returns = who.phase == Phase::parked;
+  const Holding from = who.holding;
+  const TokenBlocks held = who.blocks; // before this iteration's tokens
+  if (who.phase != Phase::running) join(claim.slot);
+  grow(who, claim.tokens);
+  who.holding = target;
+  who.resident_layers = config_.geometry.layers - target.away().count();
+  if (held.count() == 0) {
+    // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
+    written_blocks_ += static_cast<double>(who.blocks.count()) * target.host.count();
+    moved_to_host_ += LayerBlocks{who.blocks.count() * target.host.count()};
+    return;
+  }
+  const Movement delta = movement(from, target, held);
+  arriving_ += delta.to_device;
+  leaving_ += delta.to_host;
+  moved_to_host_ += delta.to_host;
+  const LayerBlocks fresh{(who.blocks - held).count() * target.host.count()};
+  moved_to_host_ += fresh;
+  if (claim.tokens.count() > 1) written_blocks_ += static_cast<double>(fresh.count()); // one token a step is nothing
+  if (claim.tokens.count() == 0 || from.host.empty()) {
+    urgent_blocks_ += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
+    moved_to_device_ += delta.to_device;
+    return;
+  }
+  LayerSet just_in_time = from.host;
+  if (returns && !retention_type::returns_layerwise) {
+    // The whole of it comes before the first layer starts.
+    urgent_blocks_ += static_cast<double>(delta.to_device.count());
+    moved_to_device_ += delta.to_device;
+    just_in_time = from.host & target.host;
+  }
+  if (just_in_time.empty()) return;
+  moved_to_device_ += LayerBlocks{held.count() * just_in_time.count()};
+  streams_.push_back({just_in_time, static_cast<double>(held.count())});
+}
+
+template <class C>
+void BasicEngine<C>::join(Slot slot) {
+  RequestRow& who = row(slot);
+  if (who.phase == Phase::waiting) {
+    config_.admission.leave(admission_state_, slot, who);
+    --waiting_;
+  } else {
+    parked_.erase(std::find(parked_.begin(), parked_.end(), slot));
+    observe([&](const auto& observer, auto& state) { observer.resumed(state, who, now()); });
+  }
+  who.phase = Phase::running;
+  who.running_since = now();
+  running_.push_back(slot);
+}
+
+template <class C>
+void BasicEngine<C>::park(Slot slot) {
+  RequestRow& who = row(slot);
+  running_.erase(std::find(running_.begin(), running_.end(), slot));
+  who.phase = Phase::parked;
+  who.parked_since = now();
+  who.parked_at_step = step_;
+  ++who.times_parked;
+  const View view = view_at(now());
+  Kept kept = who.computed.count() == 0 ? Kept::nothing : config_.retention.on_park(view, who);
+  if (kept == Kept::host) {
+    const Footprint before = footprint_of(who.holding, who.blocks);
+    Holding moved = who.holding;
+    moved.head = all_tokens;
+    moved.host = LayerSet::all(config_.geometry.layers) - who.holding.nowhere;
+    const Footprint after = footprint_of(moved, who.blocks);
+    if (after.host - before.host > ledger_.host().free()) {
+      kept = Kept::nothing;
+    } else {
+      ledger_.replace(before, after);
+      const LayerBlocks evicted = movement(who.holding, moved, who.blocks).to_host;
+      leaving_ += evicted;
+      moved_to_host_ += evicted;
+      who.holding = moved;
+      who.resident_layers = 0;
+    }
+  }
+  if (kept == Kept::nothing) drop(who);
+  const auto place = std::lower_bound(parked_.begin(), parked_.end(), who.id,
+                                      [this](Slot other, RequestId id) { return row(other).id < id; });
+  parked_.insert(place, slot);
+  observe([&](const auto& observer, auto& state) { observer.parked(state, who, kept, now()); });
+}
+
+/// Its KV is gone, from both memories: everything is computed again.
+template <class C>
+void BasicEngine<C>::drop(RequestRow& who) {
+  ledger_.replace(footprint_of(who.holding, who.blocks), {});
+  who.computed = who.slack = Tokens{0};
+  who.blocks = TokenBlocks{0};
+  who.holding = Holding{};
+  who.resident_layers = config_.geometry.layers;
+}
+
+/// Parked requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by layer
+/// from the last. What finds no room on the host is dropped, the whole request with it.
+template <class C>
+void BasicEngine<C>::reclaim(LayerBlocks needed, const Decision& decision) {
+  const View view = view_at(now());
+  for (auto at = parked_.rbegin(); at != parked_.rend() && needed.count() > 0; ++at) {
+    if (std::any_of(decision.claims.begin(), decision.claims.end(), [at](const Claim& c) { return c.slot == *at; }))
+      continue; // it comes back in this very decision
+    RequestRow& who = row(*at);
+    const LayerSet every = LayerSet::all(config_.geometry.layers);
+    while (needed.count() > 0 && who.blocks.count() > 0) {
+      const Footprint before = footprint_of(who.holding, who.blocks);
+      if (before.device.count() == 0) break;
+      Holding less = who.holding;
+      less.head = all_tokens;
+      if (layout_type::layerwise)
+        less.host.insert((every - who.holding.away()).highest());
+      else
+        less.host = every;
+      const Footprint after = footprint_of(less, who.blocks);
+      const bool fits = after.host - before.host <= ledger_.host().free();
+      if (config_.retention.on_reclaim(view, who) == Kept::nothing || !fits) {
+        drop(who);
+        needed -= before.device;
+        continue;
+      }
+      ledger_.replace(before, after);
+      const LayerBlocks evicted = movement(who.holding, less, who.blocks).to_host;
+      leaving_ += evicted;
+      moved_to_host_ += evicted;
+      who.holding = less;
+      who.resident_layers = config_.geometry.layers - less.away().count();
+      needed -= before.device - after.device;
+    }
+  }
+}
+
+template <class C>
+void BasicEngine<C>::refuse(Slot slot, std::string_view reason) {
+  RequestRow& who = row(slot);
+  if (who.phase == Phase::waiting) {
+    config_.admission.leave(admission_state_, slot, who);
+    --waiting_;
+  } else {
+    auto& list = who.phase == Phase::running ? running_ : parked_;
+    list.erase(std::find(list.begin(), list.end(), slot));
+  }
+  observe([&](const auto& observer, auto& state) { observer.refused(state, who.id, who.spec, now(), reason); });
+  release(slot);
+}
+
+/// The row's memory and its slot are free again.
+template <class C>
+void BasicEngine<C>::release(Slot slot) {
+  RequestRow& who = row(slot);
+  drop(who);
+  who.phase = Phase::ended;
+  free_slots_.push_back(slot);
+  --alive_;
+}
+
+} // namespace sluice

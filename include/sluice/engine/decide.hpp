@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decide: from a view to a decision. The only place where deciding policies run; it writes nothing but their state.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace sluice {
+
+namespace detail {
+
+/// A key of a set of requests, whatever their order: sums of mixed ids can be added in any order, and fast.
+constexpr std::uint64_t candidate_key(RequestId id) {
+  std::uint64_t z = (std::uint64_t{index(id)} + 1) * 0x9e3779b97f4a7c15u;
+  z ^= z >> 32;
+  return z * 0xd6e8feb86659fd93u;
+}
+
+} // namespace detail
+
+template <class C>
+View BasicEngine<C>::view_at(Seconds now) const {
+  View view;
+  view.now = now;
+  view.step = step_;
+  view.limits = config_.limits;
+  view.geometry = config_.geometry;
+  view.rows = rows_;
+  view.running = running_;
+  view.parked = parked_;
+  view.waiting = waiting_;
+  view.ledger = &ledger_;
+  view.plan = &plan_;
+  view.finished = finished_;
+  view.last_finish_step = last_finish_step_;
+  return view;
+}
+
+template <class C>
+void BasicEngine<C>::decide(Seconds now, Decision& decision) {
+  decision.clear();
+  const View view = view_at(now);
+  gate_returns(view);
+  proposal_.clear();
+  config_.admission.propose(view, admission_state_, proposal_);
+  if (proposal_.claims.empty() && running_.empty() && !parked_.empty()) {
+    // Nobody runs and nobody would: those who were set aside are all there is. They come back whatever the gate says,
+    // or they would wait for an end that never comes.
+    for (const Slot slot : parked_) row(slot).may_return = true;
+    config_.admission.propose(view, admission_state_, proposal_);
+  }
+  decision.claims.swap(proposal_.claims);
+  LayerBlocks host_left = ledger_.host().free();
+  for (const Slot slot : proposal_.leaving) {
+    const RequestRow& who = row(slot);
+    const LayerBlocks room = footprint_of(who.holding, who.blocks).device;
+    if (config_.retention.on_park(view, who) == Kept::host && room > host_left) {
+      // Its progress would be lost for somebody else's convenience: it stays.
+      decision.claims.insert(decision.claims.begin(), Claim{slot, std::min(who.pending(), Tokens{1}), Tokens{0}, true});
+      continue;
+    }
+    host_left -= room;
+    decision.leaving.push_back(slot);
+  }
+  if (decision.claims.empty()) return;
+  decision.valid = true;
+  for (const Claim& claim : decision.claims) decision.candidates += detail::candidate_key(row(claim.slot).id);
+  offer_weights(view, decision);
+  place(view, decision);
+}
+
+template <class C>
+void BasicEngine<C>::gate_returns(const View& view) {
+  for (const Slot slot : parked_) {
+    RequestRow& who = row(slot);
+    who.may_return = config_.relief.may_return(view, who);
+  }
+}
+
+template <class C>
+void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
+  if constexpr (!std::is_same_v<weights_type, ResidentWeights>) {
+    LayerBlocks demand{0};
+    for (const Claim& claim : decision.claims) {
+      const TokenBlocks blocks =
+          row(claim.slot).blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
+      demand += across_layers(blocks, config_.geometry.layers);
+    }
+    levels_.clear();
+    config_.weights.offer(view, weights_state_, demand, levels_);
+  }
+}
+
+template <class C>
+auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
+                             bool enforce_slo) const -> Task {
+  // Whatever parked requests hold on the device is given up for those who run, so only their host memory counts.
+  LayerBlocks parked_host{0};
+  std::int64_t depleted = 0;
+  for (const Slot slot : parked_) {
+    const RequestRow& who = row(slot);
+    parked_host += footprint_of(who.holding, who.blocks).host;
+    if (who.deposit().count() == 0) ++depleted;
+  }
+  LayerBlocks capacity = ledger_.device().capacity();
+  if (!levels_.empty()) capacity += levels_.front().plan.freed - weights_freed_;
+  return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
+              predictor, config_.replan.window(), enforce_slo, depleted};
+}
+
+template <class C>
+void BasicEngine<C>::place(const View& view, Decision& decision) {
+  auto& claims = decision.claims;
+  std::size_t musts = 0;
+  while (musts < claims.size() && claims[musts].must) ++musts;
+  bool stale = config_.replan.due(view, replan_state_, decision.candidates);
+  bool enforce_slo = true;
+  const auto& predictor = config_.cost.believe(cost_state_);
+  for (;;) {
+    const Task task = task_of(view, predictor, decision, musts, enforce_slo);
+    Verdict verdict = stale ? Verdict{} : apply_plan(task, decision);
+    if (!verdict.feasible) {
+      verdict = solve(task, decision);
+      decision.new_plan = verdict.feasible;
+      decision.in_flight = next_plan_.in_flight;
+    }
+    if (verdict.feasible && musts + verdict.joined > 0) {
+      claims.resize(musts + verdict.joined); // mays that found no place are dropped
+      break;
+    }
+    stale = true;
+    if (verdict.feasible || musts == 0) {
+      // Only mays were proposed and none found a place: the first of them runs alone, as well as it can.
+      claims.resize(1);
+      claims.front().must = true;
+      musts = 1;
+      enforce_slo = false;
+    } else if (musts == 1 && enforce_slo) {
+      // One request is left. Its SLO cannot be met by setting somebody else aside.
+      claims.resize(1);
+      enforce_slo = false;
+    } else if (musts == 1) {
+      decision.unplaceable.push_back(claims.front().slot);
+      claims.clear();
+      break;
+    } else {
+      claims.resize(musts); // all mays are dropped, or someone would join in a step in which another gives way
+      drop_victim(view, decision, musts);
+    }
+  }
+  config_.admission.settle(view, claims);
+}
+
+template <class C>
+void BasicEngine<C>::drop_victim(const View& view, Decision& decision, std::size_t& musts) {
+  auto& claims = decision.claims;
+  const std::size_t chosen = config_.relief.choose(view, relief_state_, claims);
+  SLUICE_ASSERT(chosen < claims.size(), "Relief chooses one of the candidates");
+  decision.victims.push_back(claims[chosen].slot);
+  claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(chosen));
+  --musts;
+}
+
+/// The plan in force, applied to the claims: do they still fit, and how many mays with them?
+template <class C>
+Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
+  const Tokens block_tokens = config_.limits.block_tokens;
+  const int layers = config_.geometry.layers;
+  Footprint used;
+  bool away = false;
+  std::size_t placed = 0;
+  LayerBlocks in_flight{0};
+  streams_.clear();
+  for (const Claim& claim : task.claims) {
+    const RequestRow& who = row(claim.slot);
+    const bool must = placed < task.musts;
+    if (!covered(who)) {
+      if (must) return {};
+      break; // a may that the plan has not seen waits for the next plan
+    }
+    const Holding& holding = who.plan_serial == plan_serial_ ? who.holding : plan_.unseen;
+    const TokenBlocks blocks =
+        who.blocks_after(must ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
+    if (holding.all_resident()) {
+      used.device += layout_type::room(blocks, layers, layers);
+    } else {
+      away = true;
+      used = used + footprint<layout_type>(holding, blocks, block_tokens, layers);
+      streams_.push_back({holding.host, static_cast<double>(blocks.count())});
+    }
+    LayerBlocks needed = used.device;
+    if (away) {
+      LayerArray loads;
+      Pipeline pipeline;
+      pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
+      pipeline.streams = streams_;
+      if (placed + 1 >= task.musts) { // the musts stand or fall together
+        detail::layer_loads(pipeline, loads);
+        in_flight = LayerBlocks{static_cast<std::int64_t>(
+            std::ceil(transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_)))};
+        needed += in_flight;
+      }
+    }
+    if (needed > task.device_budget || used.host > task.host_budget) {
+      if (must) return Verdict::infeasible(needed > task.device_budget ? Binding::device_memory : Binding::host_memory);
+      break;
+    }
+    decision.in_flight = in_flight;
+    ++placed;
+  }
+  return {true, placed - task.musts, Binding::none};
+}
+
+template <class C>
+Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
+  if constexpr (delivery_type::deposits) advance_deliveries(task.view.now);
+  const auto begin = std::chrono::steady_clock::now();
+  next_plan_.expires_at_step = std::numeric_limits<std::int64_t>::max();
+  next_plan_.effort = 0;
+  const Verdict verdict = config_.placement.solve(task, placement_state_, next_plan_);
+  const auto end = std::chrono::steady_clock::now();
+  next_plan_.candidates = decision.candidates;
+  next_plan_.made_at_step = step_;
+  if (!levels_.empty()) next_plan_.weights = levels_.front().plan;
+  const Seconds virtual_time = config_.lookahead.planning_time(next_plan_.effort);
+  decision.planning += virtual_time;
+  if constexpr (!Observers::none) {
+    const Seconds wall{std::chrono::duration<double>(end - begin).count()};
+    observe(
+        [&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, virtual_time, wall); });
+  }
+  return verdict;
+}
+
+} // namespace sluice

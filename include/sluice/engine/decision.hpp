@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: what the policies made of one proposal, before anything is moved.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/view/proposal.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// Who runs the next iteration and who gives way for it. Decided on a snapshot, committed later: by then requests may
+/// have ended, so it names slots and nothing that lies behind them.
+struct Decision {
+  bool valid = false;
+  bool new_plan = false;         ///< the engine's `next_plan_` becomes the plan in force
+  std::uint64_t candidates = 0;  ///< key of everybody considered
+  std::vector<Claim> claims;     ///< accepted; those not running yet join
+  std::vector<Slot> leaving;     ///< stop on purpose
+  std::vector<Slot> victims;     ///< give way, by Relief's choice
+  std::vector<Slot> unplaceable; ///< cannot run even alone: refused
+  LayerBlocks in_flight{0};      ///< device room that the transfers of the plan need at least
+  Seconds planning{0};           ///< what the search cost on the engine's clock
+  Seconds ready{0};              ///< when a decision made ahead is there
+
+  void clear() {
+    valid = new_plan = false;
+    candidates = 0;
+    claims.clear();
+    leaving.clear();
+    victims.clear();
+    unplaceable.clear();
+    in_flight = LayerBlocks{0};
+    planning = ready = Seconds{0};
+  }
+};
+
+} // namespace sluice

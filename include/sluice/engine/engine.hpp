@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: one model on one device, served by the policies it is composed of.
+#pragma once
+
+#include "sluice/admission/admission.hpp"
+#include "sluice/backend/backend.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/compose.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/memory/ledger.hpp"
+#include "sluice/observer/observer.hpp"
+#include "sluice/view/view.hpp"
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What a call of `step` did.
+enum class Stepped : std::uint8_t {
+  ran,  ///< an iteration ran, and the clock advanced
+  idle, ///< nobody could run: nothing is submitted, or nothing is left
+};
+
+/// An engine of the given composition; `Engine<Policies...>` below names it from a list of policies.
+///
+/// Life of an iteration (docs/architecture.md): `submit` absorbs arrivals; `step` decides (admission, placement,
+/// relief), commits (moves, plan delta, ledger), launches the iteration on the backend and accounts its tokens. Only
+/// `commit` and `account` write rows, ledger and the plan in force; the policies see a `View`.
+///
+/// Memory grows with the requests that are alive, not with those that have been: rows are reused. In the steady state
+/// a step allocates nothing.
+template <class C>
+class BasicEngine {
+ public:
+  using composition = C;
+  using admission_type = typename C::admission_type;
+  using placement_type = typename C::placement_type;
+  using weights_type = typename C::weights_type;
+  using cost_type = typename C::cost_type;
+  using transfer_type = typename C::transfer_type;
+  using replan_type = typename C::replan_type;
+  using relief_type = typename C::relief_type;
+  using retention_type = typename C::retention_type;
+  using delivery_type = typename C::delivery_type;
+  using lookahead_type = typename C::lookahead_type;
+  using layout_type = typename C::layout_type;
+  using backend_type = typename C::backend_type;
+  using observer_types = typename C::observer_types;
+
+  template <class List>
+  struct ObserverSet;
+  template <class... Os>
+  struct ObserverSet<Parts<Os...>> {
+    using policies = std::tuple<Os...>;
+    using states = std::tuple<typename Os::State...>;
+    static constexpr bool replays = (Os::wants_timeline || ...);
+    static constexpr bool none = sizeof...(Os) == 0;
+  };
+
+  /// Everything an engine is made from. Policies are values: those that are not set are default-constructed. The models
+  /// of cost, the planner's and the one in a simulated backend, have no default: they are somebody's hardware.
+  struct Config {
+    Limits limits;
+    Geometry geometry;
+    LayerBlocks device_blocks{0}; ///< device memory for KV, blocks in flight included
+    LayerBlocks host_blocks{0};   ///< host memory for KV
+    cost_type cost;               ///< the planner's
+    backend_type backend;
+    admission_type admission{};
+    placement_type placement{};
+    weights_type weights{};
+    replan_type replan{};
+    relief_type relief{};
+    retention_type retention{};
+    delivery_type delivery{};
+    lookahead_type lookahead{};
+    typename ObserverSet<observer_types>::policies observers{};
+  };
+
+  /// An engine, or what is wrong with its configuration.
+  static Expected<BasicEngine> make(Config config);
+
+  /// A request arrives now. Refused at once, with the reason, if it could never be placed even alone.
+  Expected<RequestId> submit(const RequestSpec& spec);
+  /// Runs one iteration, if anybody can run.
+  Stepped step();
+  /// Nothing to do until `when`.
+  void idle_until(Seconds when) { backend_.idle_until(when); }
+  [[nodiscard]] Seconds now() const { return backend_.now(); }
+
+  [[nodiscard]] View view() const { return view_at(now()); }
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const Ledger& ledger() const { return ledger_; }
+  [[nodiscard]] std::int64_t alive() const { return alive_; }
+  [[nodiscard]] std::int64_t steps() const { return step_; }
+  /// What an observer has collected.
+  template <class O>
+  [[nodiscard]] const typename O::State& observed() const {
+    return std::get<typename O::State>(observer_states_);
+  }
+
+ private:
+  using Observers = ObserverSet<observer_types>;
+  using PlacementState = typename placement_type::template State<transfer_type>;
+  using TransferState = typename transfer_type::State;
+  using Predictor = std::remove_cvref_t<decltype(std::declval<const cost_type&>().believe(
+      std::declval<const typename cost_type::State&>()))>;
+  using Task = PlacementTask<Predictor, transfer_type, layout_type>;
+  static constexpr bool watches_time =
+      !(std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>);
+
+  explicit BasicEngine(Config config);
+
+  // decide (engine/decide.hpp): policies run, nothing but their own state is written ----------------------------------
+  void decide(Seconds now, Decision& decision);
+  void gate_returns(const View& view);
+  void place(const View& view, Decision& decision);
+  void drop_victim(const View& view, Decision& decision, std::size_t& musts);
+  [[nodiscard]] Task task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
+                             bool enforce_slo) const;
+  [[nodiscard]] Verdict apply_plan(const Task& task, Decision& decision);
+  [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
+  void offer_weights(const View& view, const Decision& decision);
+  [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
+    return row.plan_serial == plan_serial_ ? row.holding : plan_.unseen;
+  }
+  [[nodiscard]] bool covered(const RequestRow& row) const {
+    return plan_.covers_unseen || row.plan_serial == plan_serial_;
+  }
+
+  // commit (engine/commit.hpp): moves, phases, plan delta, ledger -----------------------------------------------------
+  void commit(Decision& decision);
+  void park(Slot slot);
+  void join(Slot slot);
+  void refuse(Slot slot, std::string_view reason);
+  void move_claim(const Claim& claim, const Holding& target);
+  void grow(RequestRow& row, Tokens tokens);
+  [[nodiscard]] Holding target_of(std::size_t i, const Claim& claim) const;
+  void forget_prefetches();
+  void reclaim(LayerBlocks needed, const Decision& decision);
+  void drop(RequestRow& row);
+  [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
+    return footprint<layout_type>(holding, blocks, config_.limits.block_tokens, config_.geometry.layers);
+  }
+  void release(Slot slot);
+
+  // run (engine/run.hpp): the iteration, its tokens, deliveries and ends ----------------------------------------------
+  [[nodiscard]] Seconds take_decision(bool& repeated);
+  [[nodiscard]] bool still_fits(Decision& decision);
+  [[nodiscard]] bool repeat_last();
+  void gather_work();
+  void run(Seconds planning, bool repeated);
+  void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
+  void account(Seconds now);
+  void decide_ahead(Seconds start, Seconds predicted);
+  void end_finished(Seconds now);
+  void advance_deliveries(Seconds now);
+
+  [[nodiscard]] View view_at(Seconds now) const;
+  RequestRow& row(Slot slot) { return rows_[index(slot)]; }
+  [[nodiscard]] const RequestRow& row(Slot slot) const { return rows_[index(slot)]; }
+  /// Calls `tell(policy, state)` for each observer.
+  template <class Tell>
+  void observe(Tell&& tell) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (tell(std::get<I>(config_.observers), std::get<I>(observer_states_)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<typename Observers::policies>>{});
+  }
+  auto delivery_sink() {
+    return [this](const RequestRow& who, Tokens count, Seconds when) {
+      observe([&](const auto& observer, auto& state) { observer.delivered(state, who, count, when); });
+    };
+  }
+
+  Config config_;
+  backend_type backend_;
+
+  // What policies remember.
+  typename admission_type::State admission_state_;
+  PlacementState placement_state_;
+  [[no_unique_address]] typename weights_type::State weights_state_;
+  [[no_unique_address]] typename cost_type::State cost_state_;
+  [[no_unique_address]] typename replan_type::State replan_state_;
+  [[no_unique_address]] typename relief_type::State relief_state_;
+  typename Observers::states observer_states_;
+
+  // Requests. Running, parked and waiting apart: a step never scans those who wait.
+  std::vector<RequestRow> rows_;
+  std::vector<Slot> free_slots_;
+  std::vector<Slot> running_;
+  std::vector<Slot> parked_; ///< by arrival
+  std::vector<Slot> finished_rows_;
+  std::int64_t waiting_ = 0;
+  std::int64_t alive_ = 0;
+  std::uint32_t next_id_ = 0;
+
+  // Memory and plans.
+  Ledger ledger_;
+  Plan plan_;
+  Plan next_plan_;
+  std::uint32_t plan_serial_ = 1;
+  LayerBlocks weights_freed_{0};
+  std::vector<WeightsLevel> levels_;
+  std::vector<double> extra_blocks_;
+
+  // The iteration.
+  Proposal proposal_;
+  Decision decision_; ///< what is to run
+  Decision pending_;  ///< decided ahead, if valid
+  Work work_;
+  std::vector<ChunkWork> chunks_;
+  std::vector<LayerStream> streams_;
+  double urgent_blocks_ = 0;  ///< must cross the link first
+  LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
+  double written_blocks_ = 0; ///< written out by prompts as they are computed
+  LayerBlocks arriving_{0};   ///< fetched for good: their room is already counted as used
+  LayerBlocks moved_to_device_{0}, moved_to_host_{0};
+  TransferState transfer_state_;
+  TransferState predicted_state_;
+  LayerArray compute_{};
+  bool plan_changed_ = false;
+
+  // Facts, as levels.
+  std::int64_t step_ = 0;
+  std::int64_t finished_ = 0;
+  std::int64_t last_finish_step_ = -1;
+};
+
+namespace detail {
+
+template <class List>
+struct ComposeEngine {
+  using type = RejectedComposition<decltype(explain_all(List{}))>;
+};
+template <class List>
+  requires WorksTogether<List>
+struct ComposeEngine<List> {
+  using type = BasicEngine<typename Compose<List>::type>;
+};
+
+/// The policies of a composition, as a list, with the observers last.
+template <class C>
+struct PoliciesOf;
+template <class... Ps>
+struct PoliciesOf<Composition<Ps...>> {
+  using type = Parts<Ps...>;
+};
+
+/// A list without the policies whose role another list plays.
+template <class Keep, class Others>
+struct Without;
+template <class... Ks, class Others>
+struct Without<Parts<Ks...>, Others>
+    : Concat<std::conditional_t<std::is_same_v<typename OfRole<typename Ks::role, Others>::type, Parts<>>, Parts<Ks>,
+                                Parts<>>...> {};
+
+template <class E, class Overrides>
+struct Override {
+  using kept = typename Without<typename PoliciesOf<typename E::composition>::type, Overrides>::type;
+  using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
+};
+
+} // namespace detail
+
+/// The engine composed of these policies, by role and in any order; roles not named take their defaults. A wrong
+/// composition is one sentence per mistake.
+///
+///     using MyEngine = sluice::Engine<DistancePlacement, TokenDeposit, PauseResume>;
+template <class... Policies>
+using Engine = typename detail::ComposeEngine<typename detail::Unpack<Parts<Policies...>>::type>::type;
+
+/// The engine `E` with some roles played by others: `With<OrbitFlow, DeadlinePool>`.
+template <class E, class... Policies>
+using With = typename detail::Override<E, typename detail::Unpack<Parts<Policies...>>::type>::type;
+
+} // namespace sluice
+
+#include "sluice/engine/commit.hpp" // IWYU pragma: keep
+#include "sluice/engine/decide.hpp" // IWYU pragma: keep
+#include "sluice/engine/run.hpp"    // IWYU pragma: keep

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run: the iteration on the backend, its tokens, their delivery, and who has ended.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace sluice {
+
+template <class C>
+BasicEngine<C>::BasicEngine(Config config) : config_(std::move(config)), backend_(std::move(config_.backend)) {
+  ledger_ = Ledger{config_.device_blocks, config_.host_blocks};
+  plan_.made_at_step = -1;
+}
+
+template <class C>
+Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
+  const auto bad = [](std::string what, std::string expected) {
+    return Error{ErrorCode::bad_input, "engine configuration", std::move(what), std::move(expected)};
+  };
+  if (config.geometry.layers < 1 || config.geometry.layers > max_layers)
+    return bad("the model has " + std::to_string(config.geometry.layers) + " layers",
+               "1 to " + std::to_string(max_layers));
+  if (config.geometry.layer_block_bytes.count() <= 0) return bad("a layer block has no bytes", "a positive size");
+  if (config.limits.batch < 1) return bad("the batch limit is " + std::to_string(config.limits.batch), "at least 1");
+  if (config.limits.batch_tokens.count() < 1)
+    return bad("the token budget is " + std::to_string(config.limits.batch_tokens.count()), "at least 1");
+  if (config.limits.block_tokens.count() < 1)
+    return bad("a block holds " + std::to_string(config.limits.block_tokens.count()) + " tokens", "at least 1");
+  if (config.device_blocks.count() < config.geometry.layers)
+    return bad("there is device memory for " + std::to_string(config.device_blocks.count()) + " layer blocks of KV",
+               "at least one block of each of the " + std::to_string(config.geometry.layers) + " layers");
+  if (config.host_blocks.count() < 0) return bad("the host memory for KV is negative", "at least 0");
+  return BasicEngine{std::move(config)};
+}
+
+template <class C>
+Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec) {
+  const auto id = RequestId{next_id_++};
+  const auto refused = [&](ErrorCode code, std::string what, std::string expected) {
+    observe([&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), what); });
+    return Error{code, "request " + std::to_string(index(id)), std::move(what), std::move(expected)};
+  };
+  if (spec.prompt.count() < 1 || spec.output.count() < 1)
+    return refused(ErrorCode::bad_input, "it has no prompt or no output", "at least one token of each");
+  const Tokens context = spec.prompt + spec.output;
+  if (context > config_.limits.max_context)
+    return refused(ErrorCode::infeasible, "its " + std::to_string(context.count()) + " tokens exceed the context",
+                   "at most " + std::to_string(config_.limits.max_context.count()) + " tokens");
+  // Alone, at its longest, with the least device memory that the placement could choose: does it fit?
+  const Holding least = config_.placement.least(config_.geometry.layers);
+  const TokenBlocks blocks = blocks_for(context - Tokens{1}, config_.limits.block_tokens);
+  const Footprint room = footprint_of(least, blocks);
+  LayerArray loads{};
+  std::array<LayerStream, 1> stream{LayerStream{least.host, static_cast<double>(blocks.count())}};
+  least.host.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream[0].blocks; });
+  const auto in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(
+      transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
+  if (room.device + in_flight > ledger_.device().capacity())
+    return refused(ErrorCode::out_of_memory,
+                   "its KV takes " + std::to_string((room.device + in_flight).count()) +
+                       " layer blocks of device memory",
+                   "at most " + std::to_string(ledger_.device().capacity().count()));
+  if (room.host > ledger_.host().capacity())
+    return refused(ErrorCode::out_of_memory,
+                   "its KV takes " + std::to_string(room.host.count()) + " layer blocks of host memory",
+                   "at most " + std::to_string(ledger_.host().capacity().count()));
+
+  Slot slot;
+  if (free_slots_.empty()) {
+    slot = Slot{static_cast<std::uint32_t>(rows_.size())};
+    rows_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+    row(slot) = RequestRow{};
+  }
+  RequestRow& who = row(slot);
+  who.id = id;
+  who.spec = spec;
+  who.resident_layers = config_.geometry.layers;
+  ++waiting_;
+  ++alive_;
+  config_.admission.enter(admission_state_, slot, who);
+  observe([&](const auto& observer, auto& state) { observer.submitted(state, who); });
+  return id;
+}
+
+template <class C>
+Stepped BasicEngine<C>::step() {
+  bool repeated = false;
+  const Seconds planning = take_decision(repeated);
+  if (!decision_.valid) return Stepped::idle;
+  commit(decision_);
+  if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
+  run(planning, repeated);
+  return Stepped::ran;
+}
+
+/// The decision to run now; what the iteration waited for it.
+template <class C>
+Seconds BasicEngine<C>::take_decision(bool& repeated) {
+  if constexpr (lookahead_type::ahead) {
+    if (pending_.valid) {
+      if (pending_.ready > now()) {
+        if (repeat_last()) {
+          repeated = true;
+          return Seconds{0};
+        }
+        // Nothing can run without it: everybody waits.
+        const Seconds waited = pending_.ready - now();
+        backend_.idle_until(pending_.ready);
+        std::swap(decision_, pending_);
+        pending_.valid = false;
+        if (still_fits(decision_)) return waited;
+      } else {
+        std::swap(decision_, pending_);
+        pending_.valid = false;
+        if (still_fits(decision_)) return Seconds{0};
+      }
+    }
+  }
+  decide(now(), decision_);
+  if (decision_.planning.count() > 0) backend_.idle_until(now() + decision_.planning);
+  return decision_.planning;
+}
+
+/// The same batch and plan, one token on, no policy asked: legal only where everybody's next block has room.
+template <class C>
+bool BasicEngine<C>::repeat_last() {
+  decision_.clear();
+  LayerBlocks growth{0};
+  for (const Slot slot : running_) {
+    const RequestRow& who = row(slot);
+    if (who.computed.count() == 0 || who.pending().count() != 1) return false; // it has not been part of an iteration
+    decision_.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
+    const TokenBlocks blocks = who.blocks_after(Tokens{1}, config_.limits.block_tokens);
+    growth += (footprint_of(who.holding, blocks) - footprint_of(who.holding, who.blocks)).device;
+  }
+  if (decision_.claims.empty() || growth > ledger_.device().free()) return false;
+  decision_.valid = true;
+  return true;
+}
+
+/// A decision made ahead, held against what happened meanwhile: those that ended are gone from it already; does what is
+/// left still fit both memories? If not it is discarded, and one is made now.
+template <class C>
+bool BasicEngine<C>::still_fits(Decision& decision) {
+  if (decision.claims.empty()) return false;
+  Footprint all;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    const RequestRow& who = row(claim.slot);
+    if (claim.tokens > who.pending()) return false;
+    Holding holding = who.holding;
+    if (decision.new_plan) {
+      holding = next_plan_.unseen;
+      for (const RequestPlan& planned : next_plan_.requests)
+        if (planned.slot == claim.slot) holding = planned.holding;
+    } else if (who.phase != Phase::running) {
+      if (!covered(who)) return false;
+      holding = holding_in_force(who);
+    }
+    all = all + footprint_of(holding, who.blocks_after(claim.tokens, config_.limits.block_tokens));
+  }
+  // Running requests that it does not name hold memory too: somebody joined or was given up meanwhile.
+  if (decision.claims.size() < running_.size())
+    for (const Slot slot : running_) {
+      const auto named = [slot](const auto& list, auto&& slot_of) {
+        return std::any_of(list.begin(), list.end(), [&](const auto& item) { return slot_of(item) == slot; });
+      };
+      const auto self = [](Slot s) { return s; };
+      if (!named(decision.claims, [](const Claim& claim) { return claim.slot; }) && !named(decision.leaving, self) &&
+          !named(decision.victims, self) && !named(decision.unplaceable, self))
+        return false;
+    }
+  return all.device + decision.in_flight <= ledger_.device().capacity() && all.host <= ledger_.host().capacity();
+}
+
+/// What the batch computes, as sums.
+template <class C>
+void BasicEngine<C>::gather_work() {
+  work_ = Work{};
+  chunks_.clear();
+  for (const Claim& claim : decision_.claims) {
+    const RequestRow& who = row(claim.slot);
+    if (claim.tokens.count() == 0) continue;
+    if (claim.tokens == who.pending()) ++work_.samples;
+    if (claim.tokens.count() == 1 && who.pending().count() == 1) {
+      ++work_.decodes;
+      work_.decode_context += who.computed + Tokens{1};
+    } else {
+      chunks_.push_back({claim.tokens, who.computed});
+    }
+  }
+  work_.chunks = chunks_;
+}
+
+template <class C>
+void BasicEngine<C>::run(Seconds planning, bool repeated) {
+  gather_work();
+  const View view = view_at(now());
+  const int layers = config_.geometry.layers;
+  extra_blocks_.clear();
+  if (plan_.weights.slots > 0) {
+    extra_blocks_.assign(static_cast<std::size_t>(layers), 0.0);
+    const double blocks = static_cast<double>(config_.geometry.layer_weight_bytes.count()) /
+                          static_cast<double>(config_.geometry.layer_block_bytes.count());
+    plan_.weights.streamed.for_each([&](int layer) { extra_blocks_[static_cast<std::size_t>(layer)] = blocks; });
+  }
+
+  // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
+  // evictions go first.
+  double behind = transfer_state_.behind_blocks + static_cast<double>(leaving_.count());
+  double room = static_cast<double>((ledger_.device().free() + arriving_).count()) - behind;
+  if (!streams_.empty() || !extra_blocks_.empty() || behind > 0) {
+    LayerArray loads;
+    Pipeline pipeline;
+    pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
+    pipeline.streams = streams_;
+    pipeline.extra_blocks = extra_blocks_;
+    detail::layer_loads(pipeline, loads);
+    const double held = transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_);
+    const double urgent = std::clamp(held - room, 0.0, behind);
+    urgent_blocks_ += urgent;
+    behind -= urgent;
+    room = std::max(room + urgent, held);
+  }
+  transfer_state_.behind_blocks = 0;
+  const Iteration iteration{view, work_,          decision_.claims, streams_,       extra_blocks_,
+                            room, urgent_blocks_, behind,           written_blocks_};
+  const Seconds start = now();
+  TransferState before_run;
+  if constexpr (Observers::replays) before_run = transfer_state_;
+  const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_state_);
+  if constexpr (watches_time) learn(iteration, cost, repeated);
+
+  if constexpr (!Observers::none) {
+    IterationRecord record;
+    record.step = step_;
+    record.start = start - planning;
+    record.duration = cost.duration + planning;
+    record.stall = cost.stall;
+    record.planning = planning;
+    record.batch = decision_.claims;
+    record.decodes = work_.decodes;
+    record.tokens = work_.tokens();
+    record.running = static_cast<std::int64_t>(running_.size());
+    record.waiting = waiting_;
+    record.parked = static_cast<std::int64_t>(parked_.size());
+    record.device_used = ledger_.device().used();
+    record.device_capacity = ledger_.device().capacity();
+    record.in_flight = LayerBlocks{static_cast<std::int64_t>(std::max(0.0, room))};
+    record.host_used = ledger_.host().used();
+    record.to_device = moved_to_device_;
+    record.to_host = moved_to_host_;
+    record.repeated = repeated;
+    record.plan = &plan_;
+    observe([&](const auto& observer, auto& state) {
+      observer.iterated(state, record, [&](auto&& sink) {
+        if constexpr (Observers::replays) {
+          TransferState again = before_run;
+          backend_.template replay<transfer_type>(iteration, again, sink);
+        }
+      });
+    });
+  }
+
+  ++step_;
+  account(now());
+  if constexpr (lookahead_type::ahead) decide_ahead(start, cost.duration);
+  end_finished(now());
+}
+
+/// What was predicted against what was measured, for those who learn from it. A repeated iteration was not predicted.
+template <class C>
+void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost, bool repeated) {
+  const auto& predictor = config_.cost.believe(cost_state_);
+  const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute_, predicted_state_);
+  if (!repeated) config_.replan.observe(replan_state_, predicted.duration, cost.duration);
+  config_.cost.observe(cost_state_, Observation{iteration.work, config_.geometry.layers, !repeated,
+                                                cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}});
+  predicted_state_ = transfer_state_; // the next prediction starts from what is known of the link
+}
+
+/// Every claim's tokens now have KV; whoever has nothing pending has one token more.
+template <class C>
+void BasicEngine<C>::account(Seconds now) {
+  const auto sink = delivery_sink();
+  for (const Claim& claim : decision_.claims) {
+    if (claim.tokens.count() == 0) continue;
+    RequestRow& who = row(claim.slot);
+    who.computed += claim.tokens;
+    if (who.pending().count() > 0) continue;
+    who.generated += Tokens{1};
+    who.last_token = now;
+    config_.delivery.generated(who, now, sink);
+    if (who.generated >= who.spec.output) finished_rows_.push_back(claim.slot);
+  }
+}
+
+template <class C>
+void BasicEngine<C>::end_finished(Seconds now) {
+  if (finished_rows_.empty()) return;
+  const auto sink = delivery_sink();
+  for (const Slot slot : finished_rows_) {
+    RequestRow& who = row(slot);
+    config_.delivery.finish(who, now, sink);
+    observe([&](const auto& observer, auto& state) { observer.ended(state, who, now); });
+    running_.erase(std::find(running_.begin(), running_.end(), slot));
+    if constexpr (lookahead_type::ahead)
+      std::erase_if(pending_.claims, [slot](const Claim& c) { return c.slot == slot; });
+    if constexpr (lookahead_type::ahead) std::erase(pending_.leaving, slot);
+    if constexpr (lookahead_type::ahead) std::erase(pending_.victims, slot);
+    release(slot);
+    ++finished_;
+  }
+  last_finish_step_ = step_;
+  finished_rows_.clear();
+  forget_prefetches();
+}
+
+/// The next iteration is decided while this one runs: from its predicted end, without the arrivals that come meanwhile
+/// (the caller submits them afterwards) and without knowing who ends with it (they are still in the lists).
+template <class C>
+void BasicEngine<C>::decide_ahead(Seconds start, Seconds predicted) {
+  decide(start + predicted, pending_);
+  pending_.ready = start + pending_.planning;
+  pending_.planning = Seconds{0};
+}
+
+/// Deposits drain while their requests run, wait for their turn, or are parked: up to date before anybody plans by
+/// them.
+template <class C>
+void BasicEngine<C>::advance_deliveries(Seconds now) {
+  const auto sink = delivery_sink();
+  for (const Slot slot : running_) config_.delivery.advance(row(slot), now, sink);
+  for (const Slot slot : parked_) config_.delivery.advance(row(slot), now, sink);
+}
+
+} // namespace sluice

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// PoolSearch: branch and bound for `DeadlinePool`, over a listed space, by the longest paths of the pooled pipeline.
+#pragma once
+
+#include "sluice/placement/solver/mix_program.hpp"
+#include "sluice/placement/solver/pool_paths.hpp"
+#include "sluice/placement/solver/search_problem.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Minimises a cold iteration under `DeadlinePool`. docs/planner.md has the proofs; in short:
+///
+/// The step time is the longest path of a graph whose arcs are linear in the per-layer loads, so it is convex in them,
+/// and the loads are linear in the choices. Relaxing each undecided request to a mix of candidates, all of them share
+/// one mix (their polytopes are scaled copies), so the relaxation has one variable per candidate however many requests
+/// there are: a matrix game between candidates and paths, solved by generating paths. Its dual, a mix of paths, is one
+/// linear function that bounds every plan; a child's bound is then one multiplication and one addition.
+template <class Count>
+class PoolSearch {
+ public:
+  using Problem = SearchProblem<DeadlinePool, Count>;
+
+  /// Searches `problem` over `candidates` (the empty set first). Returns a bound below every plan not looked at;
+  /// infinite if all were, or were shown to be no better.
+  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
+    begin(problem, candidates);
+    start_from_hint(hint);
+    const double floor_s = paths_->compute_total_s();
+    if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
+    greedy({}); // every request's share of what must leave, evenly over the layers
+    improve();
+    if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
+    if (problem.cutoff() <= floor_s) return infinity; // the SLO is below the compute
+    double root = floor_s;
+    if (relaxes()) {
+      root = std::max(root, relax(0));
+      if (root >= problem.cutoff()) return infinity;
+      if (problem.items().size() > 2) {
+        greedy(mix_);
+        improve();
+      }
+      if (root >= problem.cutoff()) return infinity;
+    }
+    return descend(0, root);
+  }
+
+ private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  static constexpr std::size_t most_mixed_candidates = 2 * max_layers;
+
+  /// A mix of paths: every plan takes at least constant + sum over requests of blocks * slope[choice].
+  struct MixedPath {
+    double constant = 0;
+    double least = 0; ///< the least slope
+    std::vector<double> slope;
+    double at_node = 0; ///< constant + the requests decided so far
+  };
+  struct Child {
+    double bound;
+    int choice;
+  };
+
+  [[nodiscard]] std::size_t items() const { return problem_->items().size(); }
+  [[nodiscard]] const double* mask(std::size_t choice) const { return &masks_[choice * layers_]; }
+  [[nodiscard]] bool relaxes() const { return choices_ <= most_mixed_candidates && items() > 1; }
+
+  void begin(Problem& problem, std::span<const LayerSet> candidates) {
+    problem_ = &problem;
+    candidates_ = candidates;
+    const Instance& instance = problem.instance();
+    layers_ = instance.layer_compute_s.size();
+    choices_ = candidates.size();
+    exact_ = instance.link_per_layer_s <= 0;
+    masks_.assign(choices_ * layers_, 0.0);
+    counts_.resize(choices_);
+    for (std::size_t k = 0; k < choices_; ++k) {
+      candidates[k].for_each([&](int layer) { masks_[k * layers_ + static_cast<std::size_t>(layer)] = 1; });
+      counts_[k] = candidates[k].count();
+    }
+    const std::size_t depth = items();
+    loads_.resize((depth + 1) * layers_);
+    moved_.assign(depth + 1, 0.0);
+    rest_blocks_.assign(depth + 1, 0.0);
+    for (std::size_t i = depth; i-- > 0;) rest_blocks_[i] = rest_blocks_[i + 1] + problem.items()[i].blocks;
+    choice_.assign(depth, 0);
+    children_.resize(depth + 1);
+    double extra = 0;
+    std::fill_n(loads_.begin(), layers_, 0.0);
+    for (std::size_t l = 0; l < instance.extra_blocks.size(); ++l) {
+      loads_[l] = instance.extra_blocks[l];
+      extra += loads_[l];
+    }
+    moved_[0] = extra;
+    need_ = rest_blocks_[0] * static_cast<double>(layers_) + extra - static_cast<double>(instance.device_blocks.count());
+    cold_ = {instance.layer_compute_s, instance.before_s, instance.after_s, 1 / instance.link_blocks_per_s};
+    rest_s_.resize(layers_);
+    double rest = instance.after_s;
+    for (std::size_t l = layers_; l-- > 0;) rest_s_[l] = rest += instance.layer_compute_s[l];
+    paths_.emplace(cold_.compute_s, cold_.before_s, cold_.after_s, cold_.seconds_per_block, need_);
+    cuts_.clear();
+    cut_slopes_.clear();
+    mixes_used_ = 0;
+  }
+
+  /// The time of complete loads, or at least `limit` if it is not below that; infinite if they do not fit.
+  double cost(const double* loads, double moved, double limit) {
+    ++problem_->nodes;
+    const double room = moved - need_;
+    const double worst = *std::max_element(loads, loads + layers_);
+    if (worst > room + 1e-9 * (room + worst)) return infinity;
+    if (!exact_) {
+      Pipeline pipeline;
+      const Instance& instance = problem_->instance();
+      pipeline.compute_s = cold_.compute_s;
+      pipeline.before_s = cold_.before_s;
+      pipeline.after_s = cold_.after_s;
+      pipeline.link = {instance.link_blocks_per_s, instance.link_per_layer_s};
+      pipeline.room_blocks = room;
+      state_.clear();
+      return DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s;
+    }
+    return DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit);
+  }
+
+  // ---- complete plans, without proof ------------------------------------------------------------------------------
+
+  void start_from_hint(std::span<const LayerSet> hint) {
+    if (hint.size() != problem_->instance().requests.size()) return;
+    for (std::size_t i = 0; i < items(); ++i) {
+      const auto found = std::find(candidates_.begin(), candidates_.end(), hint[problem_->items()[i].request]);
+      if (found == candidates_.end()) return;
+      choice_[i] = static_cast<int>(found - candidates_.begin());
+    }
+    whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
+    double moved = moved_[0];
+    for (std::size_t i = 0; i < items(); ++i) add(whole_.data(), i, choice_[i], 1, moved);
+    offer_whole(moved);
+    improve();
+  }
+
+  void add(double* loads, std::size_t item, int choice, double sign, double& moved) const {
+    const double blocks = sign * problem_->items()[item].blocks;
+    const double* row = mask(static_cast<std::size_t>(choice));
+    for (std::size_t l = 0; l < layers_; ++l) loads[l] += blocks * row[l];
+    moved += blocks * counts_[static_cast<std::size_t>(choice)];
+  }
+
+  void offer_whole(double moved) {
+    const double time = cost(whole_.data(), moved, infinity);
+    whole_cost_ = time;
+    if (time < infinity) problem_->offer(choice_, candidates_, time);
+  }
+
+  /// Decides the requests from the largest, each as suits best if those after it follow `mix` (or leave evenly).
+  void greedy(std::span<const double> mix) {
+    future_.assign(layers_, 0.0);
+    if (mix.empty()) {
+      const double total = rest_blocks_[0] * static_cast<double>(layers_);
+      const double share = std::min(1.0, std::max(0.0, need_) / total * static_cast<double>(layers_) / static_cast<double>(std::max<std::size_t>(layers_, 2) - 1));
+      std::fill(future_.begin(), future_.end(), share);
+    } else {
+      for (std::size_t k = 0; k < choices_; ++k)
+        if (mix[k] > 0)
+          for (std::size_t l = 0; l < layers_; ++l) future_[l] += mix[k] * mask(k)[l];
+    }
+    double future_count = 0;
+    for (const double part : future_) future_count += part;
+    whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
+    double moved = moved_[0];
+    trial_.resize(layers_);
+    for (std::size_t i = 0; i < items(); ++i) {
+      if (problem_->out_of_time()) { // all of the rest: it fits if anything does
+        for (; i < items(); ++i) add(whole_.data(), i, choice_[i] = static_cast<int>(choices_) - 1, 1, moved);
+        break;
+      }
+      const double rest = rest_blocks_[i + 1];
+      double best = infinity;
+      int pick = static_cast<int>(choices_) - 1;
+      double best_short = infinity;
+      for (std::size_t k = 0; k < choices_; ++k) {
+        const double blocks = problem_->items()[i].blocks;
+        const double* row = mask(k);
+        for (std::size_t l = 0; l < layers_; ++l) trial_[l] = whole_[l] + blocks * row[l] + rest * future_[l];
+        const double all = moved + blocks * counts_[k] + rest * future_count;
+        const double time = cost(trial_.data(), all, best);
+        if (time < best) {
+          best = time;
+          pick = static_cast<int>(k);
+        } else if (best == infinity) { // nothing fits yet: the nearest to fitting
+          const double lacking = *std::max_element(trial_.begin(), trial_.end()) - (all - need_);
+          if (lacking < best_short) {
+            best_short = lacking;
+            pick = static_cast<int>(k);
+          }
+        }
+      }
+      choice_[i] = pick;
+      add(whole_.data(), i, pick, 1, moved);
+    }
+    offer_whole(moved);
+    if (whole_cost_ == infinity) repair(moved);
+  }
+
+  /// Offloads more of the largest requests until the plan fits.
+  void repair(double moved) {
+    for (std::size_t i = items(); i-- > 0 && whole_cost_ == infinity;) {
+      while (choice_[i] + 1 < static_cast<int>(choices_) && whole_cost_ == infinity) {
+        add(whole_.data(), i, choice_[i], -1, moved);
+        add(whole_.data(), i, ++choice_[i], 1, moved);
+        offer_whole(moved);
+      }
+    }
+  }
+
+  /// Changes one request at a time for as long as that helps.
+  void improve() {
+    if (whole_cost_ == infinity) return;
+    double moved = moved_[0];
+    whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
+    for (std::size_t i = 0; i < items(); ++i) add(whole_.data(), i, choice_[i], 1, moved);
+    trial_.resize(layers_);
+    const double floor_s = paths_->compute_total_s() * (1 + same_cost);
+    std::size_t unchanged = 0;
+    for (std::size_t i = 0; unchanged < items(); i = i + 1 < items() ? i + 1 : 0) {
+      if (problem_->out_of_time() || whole_cost_ <= floor_s) break;
+      ++unchanged;
+      add(whole_.data(), i, choice_[i], -1, moved);
+      int pick = choice_[i];
+      double best = whole_cost_;
+      for (std::size_t k = 0; k < choices_; ++k) {
+        if (static_cast<int>(k) == choice_[i]) continue;
+        const double blocks = problem_->items()[i].blocks;
+        const double all = moved + blocks * counts_[k];
+        if (all * cold_.seconds_per_block >= best) continue;
+        const double* row = mask(k);
+        for (std::size_t l = 0; l < layers_; ++l) trial_[l] = whole_[l] + blocks * row[l];
+        const double time = cost(trial_.data(), all, best);
+        if (time < best * (1 - same_cost)) {
+          best = time;
+          pick = static_cast<int>(k);
+        }
+      }
+      if (pick != choice_[i]) unchanged = 0;
+      choice_[i] = pick;
+      add(whole_.data(), i, pick, 1, moved);
+      whole_cost_ = best;
+    }
+    problem_->offer(choice_, candidates_, whole_cost_);
+  }
+
+  // ---- the bound --------------------------------------------------------------------------------------------------
+
+  int add_cut(const PathCut& cut) {
+    const std::size_t row = cuts_.size();
+    cut_slopes_.resize((row + 1) * choices_);
+    double constant = cut.constant;
+    for (std::size_t l = 0; l < layers_; ++l) constant += cut.slope[l] * loads_[l]; // streamed weights
+    for (std::size_t k = 0; k < choices_; ++k) {
+      double sum = 0;
+      candidates_[k].for_each([&](int layer) { sum += cut.slope[static_cast<std::size_t>(layer)]; });
+      cut_slopes_[row * choices_ + k] = sum;
+    }
+    cuts_.push_back(constant);
+    return static_cast<int>(row);
+  }
+
+  /// The row of a cut at this node: its value if all undecided requests choose candidate k.
+  void row_of(std::size_t cut, std::size_t depth, std::vector<double>& row) const {
+    const double* slope = &cut_slopes_[cut * choices_];
+    double constant = cuts_[cut];
+    for (std::size_t i = 0; i < depth; ++i) constant += problem_->items()[i].blocks * slope[choice_[i]];
+    row.resize(choices_);
+    for (std::size_t k = 0; k < choices_; ++k) row[k] = constant + rest_blocks_[depth] * slope[k];
+  }
+
+  /// The relaxation of the node at `depth`: a bound on all its plans. Leaves its mix of candidates in `mix_` and pushes
+  /// its mix of paths.
+  double relax(std::size_t depth) {
+    if (cuts_.empty()) add_cut(paths_->compute_path());
+    const std::size_t known = cuts_.size();
+    rows_.resize(std::max(rows_.size(), known));
+    for (std::size_t i = 0; i < known; ++i) row_of(i, depth, rows_[i]);
+    program_.begin(choices_, rows_[0]);
+    mix_.resize(choices_);
+    const double* decided = &loads_[depth * layers_];
+    trial_.resize(layers_);
+    PathCut cut;
+    const int most = 12 * static_cast<int>(choices_) + 100;
+    for (int guard = 0; guard < most; ++guard) {
+      ++problem_->nodes;
+      if (!program_.settle()) break;
+      if (program_.value() >= problem_->cutoff() || problem_->out_of_time()) break;
+      // A known path first: it is one dot product.
+      double best = 1e-9;
+      int entering = -1;
+      for (std::size_t i = 0; i < cuts_.size(); ++i)
+        if (const double gain = program_.gain(rows_[i]); gain > best) {
+          best = gain;
+          entering = static_cast<int>(i);
+        }
+      if (entering < 0) {
+        program_.mix(mix_);
+        std::copy(decided, decided + layers_, trial_.begin());
+        for (std::size_t k = 0; k < choices_; ++k)
+          if (mix_[k] > 0)
+            for (std::size_t l = 0; l < layers_; ++l) trial_[l] += rest_blocks_[depth] * mix_[k] * mask(k)[l];
+        paths_->longest(trial_, cut);
+        entering = add_cut(cut);
+        rows_.resize(std::max(rows_.size(), cuts_.size()));
+        row_of(static_cast<std::size_t>(entering), depth, rows_[static_cast<std::size_t>(entering)]);
+        if (program_.gain(rows_[static_cast<std::size_t>(entering)]) <= 1e-7) break;
+      }
+      if (!program_.enter(entering, rows_[static_cast<std::size_t>(entering)])) break;
+    }
+    program_.mix(mix_);
+    return push_mix(depth);
+  }
+
+  double push_mix(std::size_t depth) {
+    if (mixes_used_ == mixes_.size()) mixes_.emplace_back();
+    MixedPath& mixed = mixes_[mixes_used_++];
+    mixed.constant = 0;
+    mixed.slope.assign(choices_, 0.0);
+    program_.for_each_weight([&](int row, double weight) {
+      const auto cut = static_cast<std::size_t>(row);
+      mixed.constant += weight * cuts_[cut];
+      const double* slope = &cut_slopes_[cut * choices_];
+      for (std::size_t k = 0; k < choices_; ++k) mixed.slope[k] += weight * slope[k];
+    });
+    mixed.least = *std::min_element(mixed.slope.begin(), mixed.slope.end());
+    mixed.at_node = mixed.constant;
+    for (std::size_t i = 0; i < depth; ++i)
+      mixed.at_node += problem_->items()[i].blocks * mixed.slope[static_cast<std::size_t>(choice_[i])];
+    return mixed.at_node + rest_blocks_[depth] * mixed.least;
+  }
+
+  /// All blocks must have arrived before the last layer, and the pool must give back the worst layer's room before them.
+  [[nodiscard]] double room_bound(const double* loads) const {
+    double most = 0;
+    for (std::size_t l = 0; l + 1 < layers_; ++l)
+      most = std::max(most, loads[l] * cold_.seconds_per_block + (loads[l] > 0 && later_load(loads, l) ? cold_.compute_s[l] : 0.0));
+    most = std::max(most, loads[layers_ - 1] * cold_.seconds_per_block);
+    return need_ * cold_.seconds_per_block + most + rest_s_[layers_ - 1];
+  }
+  [[nodiscard]] bool later_load(const double* loads, std::size_t layer) const {
+    for (std::size_t l = layers_; --l > layer;)
+      if (loads[l] > 0) return true;
+    return false;
+  }
+
+  // ---- the tree ---------------------------------------------------------------------------------------------------
+
+  /// A bound below every plan of the node that was not looked at.
+  double descend(std::size_t depth, double bound) {
+    if (problem_->out_of_time()) return bound;
+    if (depth == items()) {
+      const double time = cost(&loads_[depth * layers_], moved_[depth], infinity);
+      if (time < infinity) problem_->offer(choice_, candidates_, time);
+      return infinity;
+    }
+    if (depth + 1 == items()) return last_request(depth, bound);
+    const SearchItem& item = problem_->items()[depth];
+    const double rest = rest_blocks_[depth + 1];
+    std::vector<Child>& children = children_[depth];
+    children.clear();
+    const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
+    for (std::size_t k = first; k < choices_; ++k) {
+      double child = bound;
+      for (std::size_t m = 0; m < mixes_used_; ++m)
+        child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k] + rest * mixes_[m].least);
+      if (child < problem_->cutoff()) children.push_back({child, static_cast<int>(k)});
+    }
+    std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
+      return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice;
+    });
+    double open = infinity;
+    const double* parent = &loads_[depth * layers_];
+    double* loads = &loads_[(depth + 1) * layers_];
+    for (std::size_t c = 0; c < children.size(); ++c) {
+      const Child child = children[c];
+      if (child.bound >= problem_->cutoff()) break; // and so are those after it
+      if (problem_->out_of_time()) return std::min(open, child.bound);
+      ++problem_->nodes;
+      const auto k = static_cast<std::size_t>(child.choice);
+      for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
+      moved_[depth + 1] = moved_[depth] + item.blocks * counts_[k];
+      const double worst = *std::max_element(loads, loads + layers_);
+      const double reach = moved_[depth + 1] - worst + rest * static_cast<double>(layers_ - 1);
+      if (reach < need_ * (1 - 1e-9) - 1e-6) continue; // it never fits
+      double node_bound = std::max(child.bound, room_bound(loads));
+      if (node_bound >= problem_->cutoff()) continue;
+      choice_[depth] = child.choice;
+      const std::size_t mixes = mixes_used_;
+      for (std::size_t m = 0; m < mixes; ++m) mixes_[m].at_node += item.blocks * mixes_[m].slope[k];
+      if (relaxes() && items() - depth - 1 >= relax_above_) node_bound = std::max(node_bound, relax(depth + 1));
+      if (node_bound < problem_->cutoff()) open = std::min(open, descend(depth + 1, node_bound));
+      mixes_used_ = mixes;
+      for (std::size_t m = 0; m < mixes; ++m) mixes_[m].at_node -= item.blocks * mixes_[m].slope[k];
+    }
+    return open;
+  }
+
+  /// The last request's candidates, each a complete plan.
+  double last_request(std::size_t depth, double bound) {
+    const SearchItem& item = problem_->items()[depth];
+    const double* parent = &loads_[depth * layers_];
+    double* loads = &loads_[(depth + 1) * layers_];
+    const double worst = *std::max_element(parent, parent + layers_);
+    const double tail = rest_s_[layers_ - 1];
+    for (std::size_t k = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0; k < choices_; ++k) {
+      const double moved = moved_[depth] + item.blocks * counts_[k];
+      if (moved - need_ < worst * (1 - 1e-9)) continue;
+      const double limit = problem_->cutoff();
+      if (moved > 0 && moved * cold_.seconds_per_block + tail >= limit) continue;
+      double child = 0;
+      for (std::size_t m = 0; m < mixes_used_; ++m) child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k]);
+      if (child >= limit) continue;
+      if (problem_->out_of_time()) return bound;
+      for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
+      if (chain_bound(loads, moved) >= limit) {
+        ++problem_->nodes;
+        continue;
+      }
+      const double time = cost(loads, moved, limit);
+      if (time >= limit) continue;
+      choice_[depth] = static_cast<int>(k);
+      problem_->offer(choice_, candidates_, time);
+    }
+    return infinity;
+  }
+
+  /// A path through the room of every heavy layer: X / rate, and for each loaded layer before the last its compute less
+  /// what the rest of the pool takes in meanwhile. One pass without a chain of dependences.
+  [[nodiscard]] double chain_bound(const double* loads, double moved) const {
+    const double inverse = cold_.seconds_per_block;
+    const double room = (moved - need_) * inverse;
+    std::size_t last = layers_ - 1;
+    while (last > 0 && loads[last] <= 0) --last;
+    double sum = 0;
+    for (std::size_t l = 0; l < last; ++l) sum += std::max(0.0, cold_.compute_s[l] + loads[l] * inverse - room);
+    return moved * inverse + sum + rest_s_[last];
+  }
+
+  Problem* problem_ = nullptr;
+  std::span<const LayerSet> candidates_;
+  std::size_t layers_ = 0;
+  std::size_t choices_ = 0;
+  std::size_t relax_above_ = 3; ///< undecided requests from which a node's own relaxation pays
+  bool exact_ = true;           ///< no link latency: the short form of the evaluator is exact
+  double need_ = 0;
+  DeadlinePool::Cold cold_;
+  DeadlinePool::State state_;
+  std::optional<PoolPaths> paths_;
+  std::vector<double> masks_; ///< choices x layers, 0 or 1
+  std::vector<int> counts_;   ///< layers of each candidate
+  std::vector<double> rest_s_;
+  std::vector<double> loads_; ///< (items + 1) x layers: the decided requests of each depth
+  std::vector<double> moved_;
+  std::vector<double> rest_blocks_;
+  std::vector<int> choice_;
+  std::vector<std::vector<Child>> children_;
+  std::vector<double> whole_, trial_, future_;
+  double whole_cost_ = 0;
+  std::vector<double> cuts_;       ///< constants
+  std::vector<double> cut_slopes_; ///< cuts x choices
+  std::vector<std::vector<double>> rows_;
+  std::vector<double> mix_;
+  std::vector<MixedPath> mixes_;
+  std::size_t mixes_used_ = 0;
+  MixProgram program_;
+};
+
+} // namespace sluice::detail
