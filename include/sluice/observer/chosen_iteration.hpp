@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChosenIteration: the observer that keeps the layer timeline of one iteration: the one that stalled longest, or a
+// given one.
+#pragma once
+
+#include "sluice/observer/observer.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// One layer's computation; `stall_s` right before `start_s` the compute stream waited. Seconds from the iteration's
+/// start, here and below.
+struct LayerSlice {
+  int layer = 0;
+  double start_s = 0;
+  double end_s = 0;
+  double stall_s = 0;
+  StallCause cause = StallCause::none;
+};
+
+/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's.
+struct TransferSlice {
+  int stream = -1;
+  int layer = 0;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+/// Where one request's layers were.
+struct PlacedRequest {
+  RequestId id{};
+  LayerSet host;
+  LayerSet nowhere;
+};
+
+/// One iteration in full.
+struct RecordedIteration {
+  std::int64_t step = -1;
+  double start_s = 0; ///< on the run's clock
+  double duration_s = 0;
+  double stall_s = 0;
+  double planning_s = 0;
+  std::int64_t batch = 0;
+  std::int64_t decodes = 0;
+  std::int64_t tokens = 0;
+  int layers = 0;
+  double device_used_blocks = 0;
+  double device_capacity_blocks = 0;
+  std::vector<LayerSlice> layer_slices;
+  std::vector<TransferSlice> transfers;
+  std::vector<PlacedRequest> placed;
+  Binding binding = Binding::none;
+
+  [[nodiscard]] bool empty() const { return step < 0; }
+};
+
+namespace detail {
+
+/// A sink of the evaluator's timeline that writes down everything.
+struct RecordingSink {
+  static constexpr bool enabled = true;
+  RecordedIteration& into;
+
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    into.layer_slices.push_back({layer, start_s, end_s, stall_s, cause});
+    into.layers = std::max(into.layers, layer + 1);
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    into.transfers.push_back({stream, layer, start_s, end_s});
+  }
+};
+
+/// Overwrites `into` with the iteration; its vectors keep their room.
+template <class Replay>
+void record_iteration(const IterationRecord& record, const Replay& replay, const std::vector<PlacedRequest>& placed,
+                      RecordedIteration& into) {
+  into.layer_slices.clear();
+  into.transfers.clear();
+  into.step = record.step;
+  into.start_s = record.start.count();
+  into.duration_s = record.duration.count();
+  into.stall_s = record.stall.count();
+  into.planning_s = record.planning.count();
+  into.batch = static_cast<std::int64_t>(record.batch.size());
+  into.decodes = record.decodes;
+  into.tokens = record.tokens.count();
+  into.layers = 0;
+  into.device_used_blocks = static_cast<double>(record.device_used.count());
+  into.device_capacity_blocks = static_cast<double>(record.device_capacity.count());
+  into.placed = placed;
+  into.binding = record.plan != nullptr ? record.plan->binding : Binding::none;
+  replay(RecordingSink{into});
+}
+
+/// Who the plan speaks of, by request rather than by slot.
+inline void placed_by(const View& view, const Plan& plan, std::vector<PlacedRequest>& placed) {
+  placed.clear();
+  for (const RequestPlan& part : plan.requests)
+    placed.push_back({view.row(part.slot).id, part.holding.host, part.holding.nowhere});
+}
+
+} // namespace detail
+
+/// Keeps one iteration's layers, transfers and stalls.
+///
+/// With `step` < 0, the one that stalled longest, within 2 %: stalls often grow a little each step as the KV does, and
+/// each new longest one costs a replay. Where none stalls, the first that decodes. With `step` >= 0, the last iteration
+/// up to that step.
+struct ChosenIteration {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = true;
+
+  std::int64_t step = -1;
+
+  struct State {
+    RecordedIteration kept;
+    std::vector<PlacedRequest> placed; ///< of the plan in force
+  };
+
+  void submitted(State& /*state*/, const RequestRow& /*row*/) const {}
+  void refused(State& /*state*/, RequestId /*id*/, const RequestSpec& /*spec*/, Seconds /*now*/,
+               std::string_view /*reason*/) const {}
+  void parked(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
+  void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
+  void ended(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
+  void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
+  void planned(State& state, const View& view, const Plan& plan, Seconds /*virtual*/, Seconds /*wall*/) const {
+    detail::placed_by(view, plan, state.placed);
+  }
+
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay& replay) const {
+    if (wanted(state.kept, record)) detail::record_iteration(record, replay, state.placed, state.kept);
+  }
+
+ private:
+  [[nodiscard]] bool wanted(const RecordedIteration& kept, const IterationRecord& record) const {
+    // Of the iterations before the given step only the first and the last can matter, and the last is not known: keep
+    // those within reach of it.
+    if (step >= 0) return record.step == step || (record.step < step && (kept.empty() || step - record.step < 64));
+    if (kept.empty()) return true;
+    if (kept.decodes == 0 && kept.stall_s <= 0 && record.decodes > 0) return true;
+    return record.stall.count() > 1.02 * kept.stall_s && record.stall.count() > 1e-12;
+  }
+};
+
+static_assert(explain<ChosenIteration>());
+
+} // namespace sluice

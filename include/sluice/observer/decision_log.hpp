@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// DecisionLog: the observer that writes down, for a person, who was parked, who came back, and every plan.
+#pragma once
+
+#include "sluice/observer/observer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// One line for each decision, oldest first, and at most `max_lines` of them: those after are counted.
+///
+///     12.345678 s  step 211  plan: 3 requests, 2 offload (r7: 1 layer, r9: 4 layers), 40 blocks in flight, ...
+///     12.345678 s  park r7: 31 tokens made, 12 not delivered; its KV stays until the room is needed
+struct DecisionLog {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+
+  std::size_t max_lines = 10'000;
+
+  struct State {
+    std::vector<std::string> lines;
+    std::int64_t dropped = 0; ///< lines beyond `max_lines`
+
+    /// All lines, each ended, and a last one that says how many are missing.
+    [[nodiscard]] std::string text() const {
+      std::string all;
+      for (const std::string& line : lines) all += line + '\n';
+      if (dropped > 0) all += "... and " + std::to_string(dropped) + " more\n";
+      return all;
+    }
+  };
+
+  void submitted(State& /*state*/, const RequestRow& /*row*/) const {}
+  void refused(State& state, RequestId id, const RequestSpec& spec, Seconds now, std::string_view reason) const {
+    add(state, now, [&] {
+      return "refuse " + name(id) + " (" + std::to_string(spec.prompt.count()) + " + " +
+             std::to_string(spec.output.count()) + " tokens): " + std::string{reason};
+    });
+  }
+  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+    add(state, now, [&] {
+      return "park " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens made, " +
+             std::to_string(row.deposit().count()) + " not delivered; " + std::string{what_remains(kept)};
+    });
+  }
+  void resumed(State& state, const RequestRow& row, Seconds now) const {
+    add(state, now, [&] {
+      return "resume " + name(row.id) + ": parked for " + seconds(now - row.parked_since) + ", " +
+             std::to_string(row.pending().count()) + " tokens to compute";
+    });
+  }
+  void ended(State& state, const RequestRow& row, Seconds now) const {
+    add(state, now, [&] { return "end " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens"; });
+  }
+  void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
+  void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds /*wall*/) const {
+    add(state, view.now,
+        [&] { return "step " + std::to_string(view.step) + "  " + describe(view, plan, virtual_time); });
+  }
+  template <class Replay>
+  void iterated(State& /*state*/, const IterationRecord& /*record*/, const Replay& /*replay*/) const {}
+
+ private:
+  template <class Text>
+  void add(State& state, Seconds now, const Text& text) const {
+    if (state.lines.size() >= max_lines)
+      ++state.dropped;
+    else
+      state.lines.push_back(seconds(now) + "  " + text());
+  }
+  static std::string name(RequestId id) { return "r" + std::to_string(index(id)); }
+  static std::string seconds(Seconds time) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.6f s", time.count());
+    return text;
+  }
+  static constexpr std::string_view what_remains(Kept kept) {
+    switch (kept) {
+    case Kept::nothing:
+      return "its KV is dropped";
+    case Kept::host:
+      return "its KV moves to the host";
+    case Kept::device:
+      return "its KV stays until the room is needed";
+    }
+    return "";
+  }
+  static std::string describe(const View& view, const Plan& plan, Seconds virtual_time) {
+    constexpr std::size_t most_named = 8;
+    std::string away;
+    std::size_t offloading = 0;
+    for (const RequestPlan& part : plan.requests) {
+      const int layers = part.holding.away().count();
+      if (layers == 0) continue;
+      if (++offloading <= most_named)
+        away += (away.empty() ? "" : ", ") + name(view.row(part.slot).id) + ": " + std::to_string(layers) +
+                (layers == 1 ? " layer" : " layers");
+    }
+    if (offloading > most_named) away += ", ...";
+    std::string text = "plan: " + std::to_string(plan.requests.size()) + " requests, " + std::to_string(offloading) +
+                       " offload" + (away.empty() ? "" : " (" + away + ")");
+    if (plan.weights.streamed.count() > 0)
+      text += ", " + std::to_string(plan.weights.streamed.count()) + " layers' weights stream";
+    text +=
+        ", " + std::to_string(plan.in_flight.count()) + " blocks in flight, predicted " + seconds(plan.predicted_step);
+    text += ", bound by " + std::string{name_of(plan.binding)};
+    if (!plan.proven_optimal) text += ", not proven best (bound " + seconds(plan.lower_bound) + ")";
+    return text + ", " + std::to_string(plan.effort) + " nodes in " + seconds(virtual_time);
+  }
+};
+
+static_assert(explain<DecisionLog>());
+
+} // namespace sluice
