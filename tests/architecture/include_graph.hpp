@@ -125,10 +125,35 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
   return faults;
 }
 
-/// The text without its comments and string literals, line breaks kept: what a rule about code may look at.
+/// The text without its comments and string literals: what a rule about code may look at.
 inline std::string code_of(const std::string& text) {
-  static const std::regex other(R"(//[^\n]*|"(\\.|[^"\\\n])*")");
-  return std::regex_replace(text, other, "");
+  std::string code;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto skip_past = [&](const std::string& end) {
+      const std::size_t found = text.find(end, i + 1);
+      i = found == std::string::npos ? text.size() : found + end.size() - 1;
+    };
+    if (text.compare(i, 2, "//") == 0) {
+      skip_past("\n");
+      code += '\n';
+    } else if (text.compare(i, 2, "/*") == 0) {
+      skip_past("*/");
+      code += ' ';
+    } else if (text.compare(i, 3, "'\"'") == 0) {
+      i += 2; // the character, which opens no string
+    } else if (text[i] == '"' && i > 0 && text[i - 1] == 'R') {
+      const std::size_t open = text.find('(', i);
+      skip_past(")" + text.substr(i + 1, open - i - 1) + "\"");
+    } else if (text[i] == '"') {
+      do {
+        ++i;
+        if (i < text.size() && text[i] == '\\') i += 2;
+      } while (i < text.size() && text[i] != '"');
+    } else {
+      code += text[i];
+    }
+  }
+  return code;
 }
 
 /// Words that the design rules out of headers, and what takes their place.

@@ -70,6 +70,12 @@ TEST_CASE("the word check reads code, not comments or strings") {
   CHECK(word_faults({"sluice/a.hpp", "std::function<void()> f;"}).size() == 1);
   CHECK(word_faults({"sluice/a.hpp", "int f() { std::printf(\"\"); std::exit(2); }"}).size() == 2);
   CHECK(word_faults({"sluice/a.hpp", "// never throw\nconst char* s = \"a \\\" virtual\"; // std::cout"}).empty());
+  CHECK(word_faults({"sluice/a.hpp", "int f(int /*virtual*/) { return 0; } /* throw */"}).empty());
+  CHECK(word_faults({"sluice/a.hpp", "const char* s = \"\\\"\"; int f() { throw 1; } // \""}).size() == 1);
+  CHECK(
+      word_faults({"sluice/a.hpp", "const char* s = R\"x(\" throw )x\"; char c = '\"'; int f() { throw 1; }"}).size() ==
+      1);
+  CHECK(word_faults({"sluice/a.hpp", "char c = '\"'; // throw \""}).empty());
   CHECK(word_faults({"sluice/core/assert.hpp", "std::abort();"}).empty());
 }
 
