@@ -171,7 +171,7 @@ class AzureCsvReader {
     if (!output) return output.error();
     if (!first_) first_ = *time;
     // Relative to the first in whole nanoseconds: exact where seconds since 1970 in a double are not.
-    const Expected<Seconds> arrival = clock_.arrival(static_cast<double>(*time - *first_) * 1e-9, lines_.where());
+    const Expected<Seconds> arrival = clock_.arrival(static_cast<double>(*time - *first_) / 1e9, lines_.where());
     if (!arrival) return arrival.error();
     return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <istream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -20,6 +21,8 @@ class JsonMembers {
  public:
   /// A value longer than this is an error, so that memory stays bounded whatever the file holds.
   static constexpr std::size_t longest_value = std::size_t{1} << 20;
+
+  static constexpr std::size_t deepest = 64;
 
   JsonMembers(std::istream& stream, std::string name) : stream_(&stream), name_(std::move(name)) {}
 
@@ -131,29 +134,51 @@ class JsonMembers {
     }
   }
 
-  /// Copies a value: to the matching bracket, or of a plain value to the comma or bracket behind it.
   Status copy_value(std::string* text) {
-    std::int64_t depth = 0;
-    bool any = false;
-    for (;;) {
+    const int first = stream_->peek();
+    if (first == '"') return copy_string(text);
+    if (first == '{' || first == '[') return copy_brackets(text);
+    return copy_plain(text);
+  }
+
+  /// Copies a number or a literal: to the blank, comma or bracket behind it.
+  Status copy_plain(std::string* text) {
+    for (bool any = false;; any = true) {
       const int character = stream_->peek();
       if (character == eof) return broken("the value does not end", "a complete JSON value");
-      const bool closes = character == '}' || character == ']';
-      if (depth == 0 && (closes || character == ',')) {
+      if (std::string_view{" \t\r\n,}]"}.find(static_cast<char>(character)) != std::string_view::npos) {
         if (any) return {};
         return broken("there is no value", "a JSON value");
       }
-      any = true;
+      take();
+      if (Status status = append(text, character); !status) return status;
+    }
+  }
+
+  /// Copies an object or an array to its matching bracket. What is open is kept here and bounded, since a file of
+  /// nothing but opening brackets must not fill the memory.
+  Status copy_brackets(std::string* text) {
+    std::string open;
+    do {
+      const int character = stream_->peek();
       if (character == '"') {
         if (Status status = copy_string(text); !status) return status;
-      } else {
-        take();
-        if (Status status = append(text, character); !status) return status;
-        depth += character == '{' || character == '[';
-        depth -= closes;
+        continue;
       }
-      if (depth == 0 && closes) return {};
-    }
+      if (character == eof) return broken("the value does not end", "a complete JSON value");
+      if (character == '}' || character == ']') {
+        if (open.back() != (character == '}' ? '{' : '[')) {
+          return broken("the brackets do not match", open.back() == '{' ? "}" : "]");
+        }
+        open.pop_back();
+      } else if (character == '{' || character == '[') {
+        if (open.size() >= deepest) return broken("the value is nested too deep", "at most 64 levels");
+        open += static_cast<char>(character);
+      }
+      take();
+      if (Status status = append(text, character); !status) return status;
+    } while (!open.empty());
+    return {};
   }
 
   std::istream* stream_; // read through its own functions, which never throw, not through its buffer

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/workload/nlohmann/open_trace.hpp"
+
+#include "support/shared_data.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using sluice_test::needs_shared;
+using sluice_test::shared_path;
+
+namespace {
+
+std::vector<RequestSpec> read(const std::string& path, TraceFormat format, const ReadOptions& options = {},
+                              std::optional<Seconds> step = std::nullopt) {
+  Expected<Trace> trace = open_trace(path, format, options, step);
+  if (!trace) FAIL(trace.error().line());
+  const auto requests = read_all(*trace);
+  if (!requests) FAIL(requests.error().line());
+  for (std::size_t i = 0; i < requests->size(); ++i) {
+    REQUIRE((*requests)[i].arrival >= (i == 0 ? Seconds{0} : (*requests)[i - 1].arrival));
+  }
+  REQUIRE(!requests->empty());
+  CHECK(requests->front().arrival == Seconds{0});
+  return *requests;
+}
+
+std::vector<std::string> lines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) all.push_back(line);
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("the Azure traces, against a plain split of their lines" *
+          needs_shared({"data/traces/azure_llm_2023_conv.csv", "data/traces/azure_llm_2023_code.csv"})) {
+  for (const char* file : {"data/traces/azure_llm_2023_conv.csv", "data/traces/azure_llm_2023_code.csv"}) {
+    const auto rows = lines(shared_path(file));
+    const auto requests = read(shared_path(file), TraceFormat::azure);
+    REQUIRE(requests.size() == rows.size() - 1);
+    const auto seconds_of_day = [](const std::string& row) {
+      return std::stod(row.substr(11, 2)) * 3600.0 + std::stod(row.substr(14, 2)) * 60.0 + std::stod(row.substr(17));
+    };
+    const double start = seconds_of_day(rows[1]);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const std::string& row = rows[i + 1];
+      const std::size_t comma = row.find(',');
+      REQUIRE(requests[i].prompt.count() == std::stoll(row.substr(comma + 1)));
+      REQUIRE(requests[i].output.count() == std::stoll(row.substr(row.find(',', comma + 1) + 1)));
+      REQUIRE(std::fabs(requests[i].arrival.count() - (seconds_of_day(row) - start)) < 1e-7);
+    }
+  }
+}
+
+TEST_CASE("the Mooncake trace, against a whole parse of its lines" *
+          needs_shared({"data/traces/mooncake_synthetic.jsonl"})) {
+  const std::string path = shared_path("data/traces/mooncake_synthetic.jsonl");
+  const auto rows = lines(path);
+  const auto requests = read(path, TraceFormat::mooncake);
+  REQUIRE(requests.size() == rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto object = nlohmann::json::parse(rows[i]);
+    REQUIRE(requests[i].prompt.count() == object["input_length"].get<std::int64_t>());
+    REQUIRE(requests[i].output.count() == object["output_length"].get<std::int64_t>());
+    REQUIRE(requests[i].arrival.count() == doctest::Approx(object["timestamp"].get<double>() / 1000.0));
+  }
+}
+
+TEST_CASE("the OrbitFlow traces, against a whole parse" *
+          needs_shared({"data/traces/orbitflow/32k_lambda1.0x_cv1.json",
+                        "data/traces/orbitflow/32k_lambda2.0x_cv1.json"})) {
+  for (const char* file :
+       {"data/traces/orbitflow/32k_lambda1.0x_cv1.json", "data/traces/orbitflow/32k_lambda2.0x_cv1.json"}) {
+    const std::string path = shared_path(file);
+    std::ifstream stream(path);
+    const auto whole = nlohmann::ordered_json::parse(stream);
+    const auto header = read_orbitflow_header(path);
+    REQUIRE(header);
+    CHECK(header->batch_size == whole["batch_size"].get<std::int64_t>());
+    CHECK(header->max_model_len.count() == whole["max_model_len"].get<std::int64_t>());
+    CHECK(header->budget.count() == whole["num_gpu_blocks_override"].get<std::int64_t>());
+    CHECK(header->peak_batch_blocks.count() == whole["peak_batch_blocks"].get<std::int64_t>());
+    CHECK(header->requests == static_cast<std::int64_t>(whole["requests"].size()));
+    const auto requests = read(path, TraceFormat::orbitflow, {}, Seconds{0.0589});
+    REQUIRE(requests.size() == whole["requests"].size());
+    std::size_t i = 0;
+    for (const auto& request : whole["requests"]) {
+      CHECK(requests[i].prompt.count() == request["input_length"].get<std::int64_t>());
+      CHECK(requests[i].output.count() == request["output_length"].get<std::int64_t>());
+      CHECK(requests[i].arrival.count() == doctest::Approx(request["arrival_time"].get<double>() * 0.0589));
+      ++i;
+    }
+  }
+}
+
+TEST_CASE("the recorded vLLM run, against a whole parse" *
+          needs_shared({"data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl"})) {
+  const std::string path = shared_path("data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl");
+  const auto rows = lines(path);
+  const auto records = read_vllm_run(path);
+  REQUIRE(records);
+  REQUIRE(records->size() == rows.size());
+  std::multimap<double, nlohmann::json> sorted;
+  for (const std::string& row : rows) {
+    auto object = nlohmann::json::parse(row);
+    const double queued = object["queued_ts"].get<double>();
+    sorted.emplace(queued, std::move(object));
+  }
+  const auto requests = read(path, TraceFormat::vllm);
+  std::size_t i = 0;
+  for (const auto& [queued, object] : sorted) {
+    const VllmRunRecord& record = (*records)[i];
+    CHECK(record.id == object["request_id"].get<std::string>());
+    CHECK(record.first_token.count() == object["first_token_ts"].get<double>());
+    CHECK(record.last_token.count() == object["last_token_ts"].get<double>());
+    CHECK(requests[i].arrival.count() == queued - sorted.begin()->first);
+    CHECK(requests[i].prompt.count() == object["input_toks"].get<std::int64_t>());
+    CHECK(requests[i].output.count() == object["output_toks"].get<std::int64_t>());
+    ++i;
+  }
+}
+
+TEST_CASE("options: limit, rate scale and SLO hold for files and generators alike") {
+  namespace fs = std::filesystem;
+  const fs::path file = fs::temp_directory_path() / "sluice_open_trace_test.jsonl";
+  {
+    std::ofstream out(file);
+    for (int i = 0; i < 100; ++i) {
+      out << R"({"timestamp": )" << i * i << R"(, "input_length": )" << i + 1 << R"(, "output_length": 2})" << '\n';
+    }
+  }
+  const Slo slo{Seconds{5.0}, Seconds{0.1}};
+  const auto open = [&](bool generated, const ReadOptions& options) {
+    Expected<Trace> trace =
+        generated ? open_generator("demo", 3, options) : open_trace(file.string(), TraceFormat::mooncake, options);
+    REQUIRE(trace);
+    const auto requests = read_all(*trace);
+    REQUIRE(requests);
+    CHECK(trace->workload().options == options);
+    return *requests;
+  };
+  for (const bool generated : {false, true}) {
+    const auto plain = open(generated, {});
+    const auto shaped = open(generated, {.limit = 40, .rate_scale = 2.5, .slo = slo});
+    REQUIRE(plain.size() > 40);
+    REQUIRE(shaped.size() == 40);
+    for (std::size_t i = 0; i < shaped.size(); ++i) {
+      CHECK(shaped[i].arrival.count() == doctest::Approx(plain[i].arrival.count() / 2.5));
+      CHECK(shaped[i].prompt == plain[i].prompt);
+      CHECK(shaped[i].output == plain[i].output);
+      CHECK(shaped[i].slo == slo);
+      CHECK(plain[i].slo == Slo{});
+    }
+    CHECK(totals(shaped).rate == doctest::Approx(2.5 * totals(std::span{plain}.first(40)).rate));
+  }
+  fs::remove(file);
+}
+
+TEST_CASE("the description of a workload is enough to make it again") {
+  Expected<Trace> trace = open_generator("sharegpt:requests=20", 77, {.limit = 10, .rate_scale = 2.0, .slo = {}});
+  REQUIRE(trace);
+  const Workload workload = trace->workload();
+  CHECK(workload.name == "sharegpt");
+  CHECK(workload.format == "generated");
+  Expected<Trace> again = open_generator(workload.source, workload.seed, workload.options);
+  REQUIRE(again);
+  CHECK(*read_all(*trace) == *read_all(*again));
+}
+
+TEST_CASE("options that cannot be met name the flag") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const struct {
+    ReadOptions options;
+    const char* flag;
+  } rows[] = {
+      {{.limit = 0, .rate_scale = 1.0, .slo = {}}, "--limit: "},
+      {{.limit = -3, .rate_scale = 1.0, .slo = {}}, "--limit: "},
+      {{.limit = {}, .rate_scale = 0.0, .slo = {}}, "--rate-scale: "},
+      {{.limit = {}, .rate_scale = -1.0, .slo = {}}, "--rate-scale: "},
+      {{.limit = {}, .rate_scale = nan, .slo = {}}, "--rate-scale: "},
+      {{.limit = {}, .rate_scale = 1.0, .slo = {Seconds{-1.0}, Seconds{1.0}}}, "--slo-ttft: "},
+      {{.limit = {}, .rate_scale = 1.0, .slo = {Seconds{1.0}, Seconds{nan}}}, "--slo-tbt: "},
+  };
+  for (const auto& row : rows) {
+    const Expected<Trace> trace = open_generator("demo", 1, row.options);
+    REQUIRE(!trace);
+    CHECK(trace.error().line().rfind(row.flag, 0) == 0);
+    CHECK(!open_trace("nowhere", TraceFormat::azure, row.options));
+  }
+}
+
+TEST_CASE("a file that cannot be read is one line, in every format") {
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  for (const char* text : {"azure", "mooncake", "orbitflow", "vllm"}) {
+    const Expected<TraceFormat> format = find_format(text);
+    REQUIRE(format);
+    CHECK(name(*format) == text);
+    Expected<Trace> trace = open_trace("no/such/file", *format, {}, Seconds{1.0});
+    REQUIRE(!trace);
+    CHECK(trace.error().line().rfind("no/such/file: the file cannot be opened", 0) == 0);
+    trace = open_trace(folder, *format, {}, Seconds{1.0});
+    REQUIRE(!trace);
+    CHECK(trace.error().line().find("this is a folder") != std::string::npos);
+  }
+  const Expected<TraceFormat> unknown = find_format("csv");
+  REQUIRE(!unknown);
+  CHECK(unknown.error().line().find("azure, mooncake, orbitflow or vllm") != std::string::npos);
+  const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
+  REQUIRE(!steps);
+  CHECK(steps.error().line().find("engine steps") != std::string::npos);
+}
+
+TEST_CASE("totals") {
+  const std::vector<RequestSpec> requests = {{Seconds{0}, Tokens{5}, Tokens{1}, {}},
+                                             {Seconds{1}, Tokens{7}, Tokens{2}, {}},
+                                             {Seconds{4}, Tokens{1}, Tokens{3}, {}}};
+  const WorkloadTotals sum = totals(requests);
+  CHECK(sum.requests == 3);
+  CHECK(sum.prompt == Tokens{13});
+  CHECK(sum.output == Tokens{6});
+  CHECK(sum.longest == Tokens{9});
+  CHECK(sum.span == Seconds{4});
+  CHECK(sum.rate == doctest::Approx(0.5));
+  CHECK(sum.gap_cv == doctest::Approx(0.5)); // gaps 1 and 3: mean 2, deviation 1
+  CHECK(totals({}).requests == 0);
+  CHECK(totals(std::span{requests}.first(1)).rate == 0.0);
+}
