@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// PrefixCache: KV blocks that nobody holds any more, findable until somebody needs their room.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Names the content of a block: its own tokens and all before them. Equal keys mean equal KV.
+enum class BlockKey : std::uint64_t {};
+
+/// The key of the block whose own content is `content` and whose predecessor is `before` (0 for the first):
+/// splitmix64's finaliser over both. Content that is equal for nobody else, such as a token not yet known, is named by
+/// request and position.
+constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
+  std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return BlockKey{z ^ (z >> 31)};
+}
+
+/// The device's token blocks by content, as vLLM keeps them ("automatic prefix caching"): a released block stays
+/// findable by its key while it waits in the line of free blocks, and is forgotten when it is taken for something else.
+///
+/// - Blocks are taken from the front of the line, the longest released first; a request's blocks join it at the back,
+///   its last block first, so that of one request the beginning survives longest.
+/// - A block found by several requests is held once: `free()` counts blocks, not requests.
+/// - Free blocks count as free whether or not they can still be found: whoever attaches to one takes it out of the
+/// line.
+///
+/// A preempted request "computes everything again", but finds what was not overwritten in between: without this the
+/// recorded run is recomputed for 5 % longer (docs/fidelity.md).
+///
+/// Every operation costs O(blocks it touches); nothing allocates after construction but a table that grows.
+class PrefixCache {
+ public:
+  /// What one request holds, in the order of its tokens.
+  struct Table {
+    std::vector<std::uint32_t> blocks;
+    std::size_t sealed = 0; ///< how many, from the first, are full and can be found
+  };
+
+  explicit PrefixCache(TokenBlocks blocks)
+      : blocks_(static_cast<std::size_t>(blocks.count()) + 1), free_(blocks.count()) {
+    SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
+    const auto count = static_cast<std::uint32_t>(blocks.count());
+    for (std::uint32_t i = 0; i <= count; ++i) { // the last is the line's two ends
+      blocks_[i].after = i == count ? 0 : i + 1;
+      blocks_[i].before = i == 0 ? count : i - 1;
+    }
+    index_.resize(std::bit_ceil(blocks_.size() * 2), nobody);
+  }
+
+  [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
+
+  /// How many of `keys`, from the first, can be found.
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
+    std::size_t found = 0;
+    while (found < keys.size() && index_[place_of(keys[found])] != nobody) ++found;
+    return found;
+  }
+  /// Of the first `count` keys, all of which can be found: how many are held by somebody, and so cost no room.
+  [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
+    std::size_t count = 0;
+    for (const BlockKey key : keys) count += blocks_[index_[place_of(key)]].holders > 0 ? 1u : 0u;
+    return count;
+  }
+
+  /// An empty table begins with the blocks of `keys`, all of which can be found.
+  void attach(Table& table, std::span<const BlockKey> keys) {
+    SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
+    for (const BlockKey key : keys) {
+      const std::uint32_t block = index_[place_of(key)];
+      SLUICE_ASSERT(block != nobody, "a key that can be found");
+      if (blocks_[block].holders++ == 0) unlink(block);
+      table.blocks.push_back(block);
+    }
+    table.sealed = keys.size();
+  }
+  /// `count` more blocks, of those free.
+  void extend(Table& table, std::size_t count) {
+    SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
+    for (; count > 0; --count) {
+      const std::uint32_t block = blocks_[ends()].after;
+      unlink(block);
+      forget(block);
+      blocks_[block].holders = 1;
+      table.blocks.push_back(block);
+    }
+  }
+  /// The first `keys.size()` blocks of the table are full: they can be found from now on. A key that another block
+  /// answers to already stays with that block.
+  void seal(Table& table, std::span<const BlockKey> keys) {
+    SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
+    for (; table.sealed < keys.size(); ++table.sealed) {
+      const std::size_t place = place_of(keys[table.sealed]);
+      Block& block = blocks_[table.blocks[table.sealed]];
+      if (index_[place] != nobody || block.findable) continue;
+      index_[place] = table.blocks[table.sealed];
+      block.key = keys[table.sealed];
+      block.findable = true;
+    }
+  }
+  /// The request leaves its blocks; those that nobody else holds join the line.
+  void release(Table& table) {
+    for (std::size_t i = table.blocks.size(); i-- > 0;) {
+      const std::uint32_t block = table.blocks[i];
+      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
+      if (--blocks_[block].holders == 0) append(block);
+    }
+    table.blocks.clear();
+    table.sealed = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+
+  struct Block {
+    std::uint32_t before = 0; ///< in the line of free blocks, a ring through `ends()`
+    std::uint32_t after = 0;
+    std::int32_t holders = 0;
+    bool findable = false;
+    BlockKey key{};
+  };
+
+  [[nodiscard]] std::uint32_t ends() const { return static_cast<std::uint32_t>(blocks_.size() - 1); }
+
+  void unlink(std::uint32_t block) {
+    blocks_[blocks_[block].before].after = blocks_[block].after;
+    blocks_[blocks_[block].after].before = blocks_[block].before;
+    --free_;
+  }
+  void append(std::uint32_t block) {
+    const std::uint32_t last = blocks_[ends()].before;
+    blocks_[block].before = last;
+    blocks_[block].after = ends();
+    blocks_[last].after = block;
+    blocks_[ends()].before = block;
+    ++free_;
+  }
+
+  // An open-addressed index of the findable blocks, at most half full. Rejected: std::unordered_map, which allocates a
+  // node per block taken and released, in every step.
+  [[nodiscard]] std::size_t home_of(BlockKey key) const { return static_cast<std::size_t>(key) & (index_.size() - 1); }
+  /// Where the key is, or where it would be put.
+  [[nodiscard]] std::size_t place_of(BlockKey key) const {
+    std::size_t place = home_of(key);
+    while (index_[place] != nobody && blocks_[index_[place]].key != key) place = (place + 1) & (index_.size() - 1);
+    return place;
+  }
+  void forget(std::uint32_t block) {
+    if (!blocks_[block].findable) return;
+    blocks_[block].findable = false;
+    // Those behind the hole move up, unless that would put them before their home (Knuth, 6.4, algorithm R).
+    const std::size_t mask = index_.size() - 1;
+    std::size_t hole = place_of(blocks_[block].key);
+    for (std::size_t next = (hole + 1) & mask; index_[next] != nobody; next = (next + 1) & mask) {
+      const std::size_t home = home_of(blocks_[index_[next]].key);
+      if (((next - home) & mask) < ((next - hole) & mask)) continue;
+      index_[hole] = index_[next];
+      hole = next;
+    }
+    index_[hole] = nobody;
+  }
+
+  std::vector<Block> blocks_;
+  std::vector<std::uint32_t> index_;
+  std::int64_t free_ = 0;
+};
+
+} // namespace sluice
