@@ -42,6 +42,7 @@ inline Layers read_layers(std::istream& in) {
       layers.libraries.assign(names.begin() + 1, names.end());
       continue;
     }
+    if (names.front() == "apart:") continue; // the umbrella's affair
     for (const std::string& name : names) layers.rank.emplace(name, rank);
     ++rank;
   }

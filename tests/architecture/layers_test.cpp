@@ -97,28 +97,6 @@ TEST_CASE("no header throws, prints, dispatches virtually or ends the process") 
     for (const std::string& fault : word_faults(each)) FAIL_CHECK(fault);
 }
 
-TEST_CASE("the umbrella has every header that needs no library, left to right") {
-  const Layers layers = project_layers();
-  const std::vector<Header> headers = read_headers("include");
-  const auto umbrella =
-      std::find_if(headers.begin(), headers.end(), [](const Header& each) { return each.path == "sluice/sluice.hpp"; });
-  REQUIRE(umbrella != headers.end());
-  std::vector<int> ranks;
-  std::string stale;
-  for (const Header& each : headers) {
-    if (folder_of(each.path).empty()) continue;
-    const bool library = std::any_of(layers.libraries.begin(), layers.libraries.end(),
-                                     [&](const std::string& name) { return in_folder(each.path, name); });
-    const bool included = umbrella->text.find("#include \"" + each.path + "\"\n") != std::string::npos;
-    if (included == library) stale += "\n  " + each.path;
-  }
-  CHECK_MESSAGE(stale.empty(), "run `make umbrella`; missing, or there and needing a library:" << stale);
-  static const std::regex include("#include \"([^\"]+)\"");
-  for (std::sregex_iterator it(umbrella->text.begin(), umbrella->text.end(), include), end; it != end; ++it)
-    ranks.push_back(layers.rank.at(folder_of((*it)[1])));
-  CHECK(std::is_sorted(ranks.begin(), ranks.end()));
-}
-
 TEST_CASE("two translation units with every header link into one program") {
   CHECK(sluice_odr_first() + sluice_odr_second() == 2);
 }
