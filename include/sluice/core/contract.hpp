@@ -30,7 +30,7 @@ concept HasState = requires { typename P::State; } && std::default_initializable
 
 /// Put `static_assert(explain<MyPolicy>());` under a policy to see at its definition what it lacks.
 template <DeclaresRole P>
-consteval bool explain() {
+consteval auto explain() {
   if constexpr (!Contract<typename P::role>::template met<P>) {
     Contract<typename P::role>::template explain<P>();
   }

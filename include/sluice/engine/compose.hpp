@@ -127,7 +127,7 @@ concept WorksTogether = PoliciesStand<List> && LayersFitLayout<typename Compose<
 // The sentences: instantiated only for a composition that was rejected. ---------------------------------------------
 
 template <class P>
-consteval bool explain_policy() {
+consteval auto explain_policy() {
   if constexpr (!DeclaresRole<P>) {
     static_assert(DeclaresRole<P>,
                   "sluice: this type is no policy: a policy says `using role = roles::…;` (core/role.hpp), "
@@ -139,7 +139,7 @@ consteval bool explain_policy() {
 }
 
 template <class List>
-consteval bool explain_pairs() {
+consteval auto explain_pairs() {
   // One sentence per role, so that the reader sees which.
   static_assert(HasOneOf<roles::Admission, List>, "sluice: two Admission policies in one engine: keep one of them");
   static_assert(HasOneOf<roles::Placement, List>, "sluice: two Placement policies in one engine: keep one of them");

@@ -2,7 +2,7 @@
 // Layout: the concept of the role that says how many layers a unit of KV memory spans.
 #pragma once
 
-#include "sluice/core/role.hpp"
+#include "sluice/core/contract.hpp"
 #include "sluice/core/units.hpp"
 
 #include <concepts>
@@ -31,5 +31,21 @@ concept CountsRoom = requires(TokenBlocks blocks, int resident, int layers) {
 /// when either is zero.
 template <class P>
 concept Layout = PlaysRole<P, roles::Layout> && StatesLayerwise<P> && CountsRoom<P>;
+
+template <>
+struct Contract<roles::Layout> {
+  template <class P>
+  static constexpr bool met = Layout<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(StatesLayerwise<P>,
+                  "sluice: this Layout needs `static constexpr bool layerwise = true;` (false if it "
+                  "gives room to all layers or none)");
+    static_assert(CountsRoom<P>, "sluice: this Layout needs `static constexpr LayerBlocks room(TokenBlocks blocks, int "
+                                 "resident, int layers)`");
+    return true;
+  }
+};
 
 } // namespace sluice

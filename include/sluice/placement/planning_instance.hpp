@@ -7,8 +7,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace sluice {
+
+/// Whether a plan must meet the SLO, or is only the fastest that fits.
+enum class SloBound : std::uint8_t {
+  enforced, ///< a plan that misses more than alpha allows is infeasible, and Relief sets somebody aside
+  ignored,  ///< memory alone decides what is feasible
+};
 
 /// How a placement policy judges plans, beside what the task says.
 struct PlanningOptions {
@@ -24,7 +31,7 @@ struct PlanningOptions {
 ///
 /// Where more parked requests have run out of deposit than alpha allows, no plan could meet it, and setting more
 /// requests aside would only add to them. The allowance is then what they use up: those who run must all be on time.
-template <class Task>
+template <SloBound Bound = SloBound::enforced, class Task>
 void planning_instance(const Task& task, std::size_t count, const PlanningOptions& options, Instance& instance) {
   const View& view = task.view;
   const StepTime time = task.cost.step(task.steady_decode(count));
@@ -49,7 +56,7 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
     InstanceRequest request;
     request.tokens = row.context();
     request.deposit = row.deposit().count();
-    if (task.enforce_slo) request.slo_s = row.spec.slo.tbt.count();
+    if (Bound == SloBound::enforced && task.enforce_slo) request.slo_s = row.spec.slo.tbt.count();
     instance.requests.push_back(request);
   }
 }

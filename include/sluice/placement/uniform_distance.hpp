@@ -12,7 +12,8 @@ namespace sluice {
 
 /// Of the members of the distance space, the same for all requests, the one with the least predicted step time under
 /// memory and SLO over the window. What OrbitFlow is without its per-request distances (Fig. 14a).
-struct UniformDistance {
+template <SloBound Bound = SloBound::enforced>
+struct BasicUniformDistance {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
   template <class Transfer>
@@ -38,7 +39,7 @@ struct UniformDistance {
  private:
   template <class Task, class S>
   bool best(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
-    planning_instance(task, count, options, state.trial.instance);
+    planning_instance<Bound>(task, count, options, state.trial.instance);
     DistanceSpace::candidates(task.layers(), state.space);
     plan.requests.clear();
     double least_s = std::numeric_limits<double>::infinity();
@@ -70,6 +71,8 @@ struct UniformDistance {
     return true;
   }
 };
+
+using UniformDistance = BasicUniformDistance<>;
 
 static_assert(Placement<UniformDistance>);
 

@@ -15,9 +15,9 @@ namespace sluice::detail {
 /// min over mixes p of `choices` columns (p >= 0, sum 1) of max over rows i of sum_k value[i][k] * p[k].
 ///
 /// The value of a matrix game, whose other player mixes rows: any mix w of rows proves the lower bound
-/// min_k sum_i w[i] * value[i][k], whatever rounding did to it. Rows may be added while it is solved: the revised simplex
-/// method works on the row player's program (min sum u, u * value >= 1, u >= 0), where a row is a column, so that the
-/// basis stays `choices` wide and a new row costs one pivot, O(choices^2).
+/// min_k sum_i w[i] * value[i][k], whatever rounding did to it. Rows may be added while it is solved: the revised
+/// simplex method works on the row player's program (min sum u, u * value >= 1, u >= 0), where a row is a column, so
+/// that the basis stays `choices` wide and a new row costs one pivot, O(choices^2).
 ///
 /// All values must be made positive by their owner's first row: row 0 must be above 0 everywhere.
 class MixProgram {
@@ -49,8 +49,8 @@ class MixProgram {
     update_prices();
   }
 
-  /// The value so far: it falls with every pivot towards the optimum over the rows entered... from the row player's side
-  /// it rises: any state of the program proves a bound of `value()`.
+  /// The value so far: it falls with every pivot towards the optimum over the rows entered... from the row player's
+  /// side it rises: any state of the program proves a bound of `value()`.
   [[nodiscard]] double value() const {
     double sum = 0;
     for (std::size_t i = 0; i < choices_; ++i)

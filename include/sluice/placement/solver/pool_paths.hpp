@@ -27,7 +27,8 @@ struct PathCut {
 /// out: it only adds time.
 class PoolPaths {
  public:
-  PoolPaths(std::span<const double> compute_s, double before_s, double after_s, double seconds_per_block, double need_blocks)
+  PoolPaths(std::span<const double> compute_s, double before_s, double after_s, double seconds_per_block,
+            double need_blocks)
       : compute_s_(compute_s),
         before_s_(before_s),
         after_s_(after_s),
@@ -74,7 +75,8 @@ class PoolPaths {
   double walk(std::span<const double> loads, double room, PathCut& cut) const {
     const std::size_t layers = loads.size();
     LayerArray freed_at;
-    std::array<int, max_layers> before; // what the start of each layer waited for: a layer whose room, or one of the above
+    std::array<int, max_layers>
+        before; // what the start of each layer waited for: a layer whose room, or one of the above
     double moved = 0;
     double link = 0;
     int link_from = from_link;

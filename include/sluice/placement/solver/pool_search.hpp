@@ -30,13 +30,22 @@ class PoolSearch {
 
   /// Searches `problem` over `candidates` (the empty set first). Returns a bound below every plan not looked at;
   /// infinite if all were, or were shown to be no better.
-  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
+  /// `growth_blocks`: by how much all requests grow until the plan's memory has to hold; plans guessed without proof
+  /// keep so much free, or the first step's best ones would all fail later.
+  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint,
+             double growth_blocks) {
     begin(problem, candidates);
+    slack_ = growth_blocks;
     start_from_hint(hint);
     const double floor_s = paths_->compute_total_s();
     if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
     greedy({}); // every request's share of what must leave, evenly over the layers
     improve();
+    if (!problem.found() && slack_ > 0) {
+      slack_ = 0;
+      greedy({});
+      improve();
+    }
     if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
     if (problem.cutoff() <= floor_s) return infinity; // the SLO is below the compute
     double root = floor_s;
@@ -49,6 +58,7 @@ class PoolSearch {
       }
       if (root >= problem.cutoff()) return infinity;
     }
+    slack_ = 0;
     return descend(0, root);
   }
 
@@ -99,7 +109,8 @@ class PoolSearch {
       extra += loads_[l];
     }
     moved_[0] = extra;
-    need_ = rest_blocks_[0] * static_cast<double>(layers_) + extra - static_cast<double>(instance.device_blocks.count());
+    need_ =
+        rest_blocks_[0] * static_cast<double>(layers_) + extra - static_cast<double>(instance.device_blocks.count());
     cold_ = {instance.layer_compute_s, instance.before_s, instance.after_s, 1 / instance.link_blocks_per_s};
     rest_s_.resize(layers_);
     double rest = instance.after_s;
@@ -115,7 +126,7 @@ class PoolSearch {
     ++problem_->nodes;
     const double room = moved - need_;
     const double worst = *std::max_element(loads, loads + layers_);
-    if (worst > room + 1e-9 * (room + worst)) return infinity;
+    if (worst + slack_ > room + 1e-9 * (room + worst)) return infinity;
     if (!exact_) {
       Pipeline pipeline;
       const Instance& instance = problem_->instance();
@@ -164,7 +175,8 @@ class PoolSearch {
     future_.assign(layers_, 0.0);
     if (mix.empty()) {
       const double total = rest_blocks_[0] * static_cast<double>(layers_);
-      const double share = std::min(1.0, std::max(0.0, need_) / total * static_cast<double>(layers_) / static_cast<double>(std::max<std::size_t>(layers_, 2) - 1));
+      const double share = std::min(1.0, std::max(0.0, need_) / total * static_cast<double>(layers_) /
+                                             static_cast<double>(std::max<std::size_t>(layers_, 2) - 1));
       std::fill(future_.begin(), future_.end(), share);
     } else {
       for (std::size_t k = 0; k < choices_; ++k)
@@ -342,18 +354,15 @@ class PoolSearch {
     return mixed.at_node + rest_blocks_[depth] * mixed.least;
   }
 
-  /// All blocks must have arrived before the last layer, and the pool must give back the worst layer's room before them.
+  /// All blocks must have arrived before the last loaded layer, which is no earlier than the last one loaded so far;
+  /// and before them the pool must hold each layer, and give back the room of those before.
   [[nodiscard]] double room_bound(const double* loads) const {
-    double most = 0;
-    for (std::size_t l = 0; l + 1 < layers_; ++l)
-      most = std::max(most, loads[l] * cold_.seconds_per_block + (loads[l] > 0 && later_load(loads, l) ? cold_.compute_s[l] : 0.0));
-    most = std::max(most, loads[layers_ - 1] * cold_.seconds_per_block);
+    std::size_t last = layers_ - 1;
+    while (last > 0 && loads[last] <= 0) --last;
+    double most = loads[last] * cold_.seconds_per_block;
+    for (std::size_t l = 0; l < last; ++l)
+      most = std::max(most, loads[l] * cold_.seconds_per_block + cold_.compute_s[l]);
     return need_ * cold_.seconds_per_block + most + rest_s_[layers_ - 1];
-  }
-  [[nodiscard]] bool later_load(const double* loads, std::size_t layer) const {
-    for (std::size_t l = layers_; --l > layer;)
-      if (loads[l] > 0) return true;
-    return false;
   }
 
   // ---- the tree ---------------------------------------------------------------------------------------------------
@@ -421,7 +430,8 @@ class PoolSearch {
       const double limit = problem_->cutoff();
       if (moved > 0 && moved * cold_.seconds_per_block + tail >= limit) continue;
       double child = 0;
-      for (std::size_t m = 0; m < mixes_used_; ++m) child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k]);
+      for (std::size_t m = 0; m < mixes_used_; ++m)
+        child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k]);
       if (child >= limit) continue;
       if (problem_->out_of_time()) return bound;
       for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
@@ -456,6 +466,7 @@ class PoolSearch {
   std::size_t relax_above_ = 3; ///< undecided requests from which a node's own relaxation pays
   bool exact_ = true;           ///< no link latency: the short form of the evaluator is exact
   double need_ = 0;
+  double slack_ = 0;
   DeadlinePool::Cold cold_;
   DeadlinePool::State state_;
   std::optional<PoolPaths> paths_;

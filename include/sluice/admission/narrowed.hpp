@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Narrowed: any admission policy, with a batch of at most `Width` requests.
+#pragma once
+
+#include "sluice/admission/admission.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace sluice {
+
+/// `Base` under a tighter batch limit than the engine's.
+template <Admission Base, int Width>
+  requires(Width >= 1)
+struct Narrowed {
+  using role = roles::Admission;
+  using State = typename Base::State;
+
+  Base base{};
+
+  void enter(State& state, Slot slot, const RequestRow& row) const { base.enter(state, slot, row); }
+  void leave(State& state, Slot slot, const RequestRow& row) const { base.leave(state, slot, row); }
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    base.propose(narrow(view), state, proposal);
+  }
+  void settle(const View& view, std::span<Claim> accepted) const { base.settle(narrow(view), accepted); }
+
+ private:
+  static View narrow(View view) {
+    view.limits.batch = std::min(view.limits.batch, Width);
+    return view;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// simulate: a workload through an engine, from the first arrival to the last token.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/workload/reader.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace sluice {
+
+/// What `simulate` tells while it runs.
+struct SimulationProgress {
+  std::int64_t submitted = 0;
+  std::int64_t alive = 0; ///< submitted, and neither ended nor refused
+  std::int64_t steps = 0;
+  Seconds now{0};
+};
+
+/// Runs the requests of `reader` through `engine`: each is submitted when the engine's clock has reached its arrival,
+/// and the engine idles where nobody can run. The trace is read as it is needed, one request ahead.
+///
+/// A request that the engine refuses is told to its observers and is no error; a trace that cannot be read is. `tell`
+/// is called every `tell_every` iterations and at the end with a SimulationProgress; it returns false to stop.
+template <class E, TraceReader Reader, class Tell>
+Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every = 4096) {
+  std::int64_t submitted = 0;
+  const auto progress = [&] { return SimulationProgress{submitted, engine.alive(), engine.steps(), engine.now()}; };
+  Expected<std::optional<RequestSpec>> next = reader.next();
+  for (;;) {
+    if (!next) return next.error();
+    while (*next && (*next)->arrival <= engine.now()) {
+      (void)engine.submit(**next);
+      ++submitted;
+      next = reader.next();
+      if (!next) return next.error();
+    }
+    if (engine.step() == Stepped::idle) {
+      if (!*next) break;
+      engine.idle_until((*next)->arrival);
+    }
+    if (engine.steps() % tell_every == 0 && !tell(progress())) return {};
+  }
+  tell(progress());
+  return {};
+}
+
+template <class E, TraceReader Reader>
+Status simulate(E& engine, Reader& reader) {
+  return simulate(engine, reader, [](const SimulationProgress&) { return true; });
+}
+
+} // namespace sluice

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// BranchAndBound: the planner: the placement of a space with the shortest iteration that memory and SLO allow.
+#pragma once
+
+#include "sluice/placement/solver/pool_search.hpp"
+#include "sluice/placement/solver/rule_search.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+struct NoSearch {};
+} // namespace detail
+
+/// Solves planning instances over `Space`, under `Rule`, with the memory in flight that `Count` says. One object solves
+/// many instances: it keeps its memory, so that a steady state allocates nothing.
+///
+/// Exact, unless a deadline or node limit ends it first: then the best plan so far, a lower bound and
+/// `proven_optimal = false`. Deterministic without a deadline. Among plans of equal cost the first found is returned;
+/// where KV grows and the compute alone sets the time, one that holds for the whole window is preferred.
+template <PlacementSpace Space, TransferScheduler Rule, BufferCount<Rule> Count = HeldBuffer>
+class BranchAndBound {
+ public:
+  /// The instance must pass `check`. The result lives until the next call.
+  const Solution& solve(const Instance& instance, const Hint& hint = {}) {
+    SLUICE_ASSERT(check(instance).ok(), "a checked instance");
+    if (instance.layers() != listed_for_) {
+      list_candidates(instance.layers());
+      listed_for_ = instance.layers();
+    }
+    double growth = 0;
+    for (std::size_t r = 0; r < instance.requests.size(); ++r)
+      growth += instance.blocks_at(r, instance.window_max - 1) - instance.blocks_at(r, 0);
+    std::int64_t spent = 0;
+    if (growth > 0 && instance.window_min < instance.window_max) {
+      // First a plan that holds for the whole window: if it costs no more than the compute, none is better.
+      longest_ = instance;
+      longest_.window_min = instance.window_max;
+      problem_.begin(longest_);
+      const double open = search(hint);
+      if (problem_.found() && problem_.best_cost() <= compute_s(instance) * (1 + detail::same_cost))
+        return finish(instance, open, 0);
+      spent = problem_.nodes;
+      warm_.assign(problem_.best().begin(), problem_.best().end());
+      const bool warm = problem_.found();
+      problem_.begin(instance);
+      return finish(instance, search(warm ? Hint{warm_} : hint), spent);
+    }
+    problem_.begin(instance);
+    return finish(instance, search(hint), 0);
+  }
+
+ private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+  void list_candidates(int layers) {
+    Space::candidates(layers, candidates_);
+    if (!candidates_.empty()) return;
+    // Too many to list: start from what the listed spaces have, and go on by single layers.
+    std::vector<LayerSet> more;
+    EvenSpace::candidates(layers, candidates_);
+    DistanceSpace::candidates(layers, more);
+    for (const LayerSet& set : more)
+      if (std::find(candidates_.begin(), candidates_.end(), set) == candidates_.end()) candidates_.push_back(set);
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const LayerSet& a, const LayerSet& b) { return a.count() < b.count(); });
+  }
+
+  static double compute_s(const Instance& instance) {
+    double sum = instance.before_s + instance.after_s;
+    for (const double seconds : instance.layer_compute_s) sum += seconds;
+    return sum;
+  }
+
+  /// A bound below every plan that was not looked at; infinite if that is none.
+  double search(const Hint& hint) {
+    const Instance& instance = problem_.instance();
+    if (all_resident()) return infinity;
+    if (problem_.slo_limit_s() <= 0) return infinity; // the compute alone misses the SLO
+    double open = infinity;
+    double growth = 0;
+    for (std::size_t r = 0; r < instance.requests.size(); ++r)
+      growth += instance.blocks_at(r, instance.window_min - 1) - instance.blocks_at(r, 0);
+    const bool listed = Space::listed || instance.layers() <= FreeSpace::most_listed_layers;
+    if constexpr (std::is_same_v<Rule, DeadlinePool>) {
+      if (instance.iterations == 1) {
+        open = pool_search_.run(problem_, candidates_, hint.offloaded, growth * instance.layers());
+        return listed ? open : beyond_the_list();
+      }
+    }
+    open = rule_search_.run(problem_, candidates_, hint.offloaded);
+    return listed ? open : beyond_the_list();
+  }
+
+  /// Nothing offloaded: if it fits and holds, nothing is better.
+  bool all_resident() {
+    const Instance& instance = problem_.instance();
+    sets_.assign(instance.requests.size(), {});
+    const PlacementCost cost = problem_.evaluator.cost(instance, sets_);
+    if (!cost.fits) return false;
+    problem_.offer(std::span<const LayerSet>{sets_}, cost.step.step_s);
+    return problem_.found() && cost.step.stall_s <= detail::same_cost * cost.step.step_s;
+  }
+
+  /// Single layers in and out of the best plan, for as long as that helps; and a bound for all subsets: the blocks that
+  /// must leave, and the worst layer, which is at least the mean, through the link.
+  double beyond_the_list() {
+    const Instance& instance = problem_.instance();
+    const auto layers = static_cast<double>(instance.layers());
+    const double compute = compute_s(instance);
+    const double need = instance.total_blocks() - static_cast<double>(instance.device_blocks.count());
+    const double moved = layers > 1 ? std::max(0.0, need) * layers / (layers - 1) : std::max(0.0, need);
+    const double tail = (instance.layer_compute_s.back() + instance.after_s) / instance.iterations;
+    const double bound = std::max(compute, moved > 0 ? moved / instance.link_blocks_per_s + tail : 0.0);
+    if (!problem_.found()) return bound;
+    sets_.assign(problem_.best().begin(), problem_.best().end());
+    double best = problem_.best_cost();
+    for (bool better = true; better && best > bound * (1 + detail::same_cost);) {
+      better = false;
+      for (const detail::SearchItem& item : problem_.items())
+        for (int out = -1; out < instance.layers(); ++out)
+          for (int in = -1; in < instance.layers(); ++in) {
+            if (problem_.out_of_time()) return bound;
+            const LayerSet set = sets_[item.request];
+            if ((out >= 0 && !set.contains(out)) || (in >= 0 && set.contains(in)) || (out < 0 && in < 0)) continue;
+            if (out >= 0) sets_[item.request].erase(out);
+            if (in >= 0) sets_[item.request].insert(in);
+            ++problem_.nodes;
+            const PlacementCost cost = problem_.evaluator.cost(instance, sets_);
+            if (cost.fits && cost.step.step_s < best * (1 - detail::same_cost)) {
+              problem_.offer(std::span<const LayerSet>{sets_}, cost.step.step_s);
+              if (problem_.best_cost() < best) {
+                best = problem_.best_cost();
+                better = true;
+                continue;
+              }
+            }
+            sets_[item.request] = set;
+          }
+    }
+    return bound;
+  }
+
+  const Solution& finish(const Instance& instance, double open, std::int64_t spent) {
+    Solution& s = solution_;
+    s.nodes = problem_.nodes + spent;
+    s.feasible = problem_.found();
+    s.next_best_s = problem_.next_best();
+    if (s.feasible) {
+      s.offloaded.assign(problem_.best().begin(), problem_.best().end());
+      s.proven_optimal = !(open < s_cutoff());
+    } else {
+      const LayerSet all = LayerSet::all(instance.layers());
+      s.offloaded.assign(instance.requests.size(), all);
+      s.proven_optimal = open == infinity;
+    }
+    const PlacementCost cost = problem_.evaluator.cost(instance, s.offloaded);
+    s.resident_blocks = cost.resident_blocks;
+    s.buffer_blocks = cost.buffer_blocks;
+    s.step_s = cost.step.step_s;
+    s.stall_s = cost.step.stall_s;
+    const WindowCheck held = problem_.evaluator.hold(instance, s.offloaded, cost);
+    s.window = s.feasible ? held.window : 0;
+    if (!s.feasible)
+      s.binding = why_infeasible(instance, held.binding);
+    else if (!s.proven_optimal)
+      s.binding = Binding::search;
+    else
+      s.binding = s.stall_s > detail::same_cost * s.step_s ? Binding::link : Binding::none;
+    s.lower_bound_s = s.proven_optimal ? s.step_s : std::min(open, s.step_s);
+    if (!s.feasible) s.lower_bound_s = std::min(open, s.step_s);
+    return s;
+  }
+  [[nodiscard]] double s_cutoff() const { return problem_.best_cost() * (1 - detail::same_cost); }
+
+  /// `all_offloaded`: what binds for the plan that offloads everything. It needs the least memory under every rule
+  /// whose buffers hold one layer: each layer has to be on the device as a whole once.
+  Binding why_infeasible(const Instance& instance, Binding all_offloaded) {
+    if (all_offloaded != Binding::device_memory) return Binding::slo;
+    if (problem_.slo_refused) return Binding::slo;
+    if constexpr (!std::is_same_v<Rule, NextLayer>) return Binding::device_memory;
+    // Two layers held at once: some other plan may fit where this one does not.
+    for (const LayerSet& candidate : candidates_) {
+      sets_.assign(instance.requests.size(), candidate);
+      PlacementCost cost = problem_.evaluator.cost(instance, sets_, instance.window_min - 1);
+      if (cost.fits) return Binding::slo;
+    }
+    return Binding::device_memory;
+  }
+
+  int listed_for_ = -1;
+  std::vector<LayerSet> candidates_;
+  std::vector<LayerSet> sets_;
+  std::vector<LayerSet> warm_;
+  Instance longest_;
+  detail::SearchProblem<Rule, Count> problem_;
+  [[no_unique_address]] std::conditional_t<std::is_same_v<Rule, DeadlinePool>, detail::PoolSearch<Count>,
+                                           detail::NoSearch>
+      pool_search_;
+  detail::RuleSearch<Rule, Count> rule_search_;
+  Solution solution_;
+};
+
+} // namespace sluice

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// RuleSearch: branch and bound under any transfer rule, by the cost of partial plans.
+#pragma once
+
+#include "sluice/placement/solver/search_problem.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace sluice::detail {
+
+/// A rule that ends no later than `Rule` on any plan, and no earlier when a request offloads more: the cost of a
+/// partial plan under it bounds every completion. `EarliestDeadlineFirst` and `NextLayer` bound themselves. Sharing the
+/// link evenly is not monotone by itself (a flow that is delayed leaves its share to another), but never ends before
+/// the nearest layer first.
+template <class Rule>
+struct BoundingRule {
+  using type = Rule;
+};
+template <>
+struct BoundingRule<FairShare> {
+  using type = EarliestDeadlineFirst;
+};
+
+/// Exact over a listed space for every rule, buffer count and number of iterations. Under `DeadlinePool` a partial
+/// plan's own pipeline is no bound (what else offloads frees room), so the link alone is counted; `PoolSearch` does
+/// better.
+template <class Rule, class Count>
+class RuleSearch {
+ public:
+  using Problem = SearchProblem<Rule, Count>;
+
+  /// As `PoolSearch::run`.
+  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
+    begin(problem, candidates);
+    const double floor_s = problem.instance().before_s + problem.instance().after_s + compute_s_;
+    if (hint.size() == sets_.size()) {
+      std::copy(hint.begin(), hint.end(), sets_.begin());
+      if (offer()) improve();
+    }
+    if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
+    for (std::size_t k = candidates_.size(); k-- > 0;) { // uniform plans, the most offloaded first
+      for (const SearchItem& item : problem.items()) sets_[item.request] = candidates_[k];
+      if (!offer()) break;
+      if (problem.out_of_time()) return floor_s;
+    }
+    if (problem.found()) {
+      std::copy(problem.best().begin(), problem.best().end(), sets_.begin());
+      improve();
+    }
+    if (problem.best_cost() <= floor_s * (1 + same_cost) || problem.cutoff() <= floor_s) return infinity;
+    std::fill(sets_.begin(), sets_.end(), LayerSet{});
+    streams_.clear();
+    return descend(0, floor_s);
+  }
+
+ private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  using Bounding = typename BoundingRule<Rule>::type;
+
+  struct Child {
+    double bound;
+    int choice;
+  };
+
+  void begin(Problem& problem, std::span<const LayerSet> candidates) {
+    problem_ = &problem;
+    candidates_ = candidates;
+    const Instance& instance = problem.instance();
+    layers_ = instance.layer_compute_s.size();
+    sets_.assign(instance.requests.size(), {});
+    children_.resize(problem.items().size() + 1);
+    choice_.assign(problem.items().size(), 0);
+    rest_blocks_.assign(problem.items().size() + 1, 0.0);
+    for (std::size_t i = problem.items().size(); i-- > 0;)
+      rest_blocks_[i] = rest_blocks_[i + 1] + problem.items()[i].blocks;
+    compute_s_ = 0;
+    for (const double seconds : instance.layer_compute_s) compute_s_ += seconds;
+    extra_ = 0;
+    for (const double blocks : instance.extra_blocks) extra_ += blocks;
+    need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
+  }
+
+  /// Costs `sets_` and offers it if it fits. Whether it fits.
+  bool offer() {
+    ++problem_->nodes;
+    const PlacementCost cost = problem_->evaluator.cost(problem_->instance(), sets_);
+    last_cost_ = cost.fits ? cost.step.step_s : infinity;
+    if (cost.fits) problem_->offer(std::span<const LayerSet>{sets_}, last_cost_);
+    return cost.fits;
+  }
+
+  /// Changes one request of `sets_` at a time for as long as that helps.
+  void improve() {
+    offer();
+    double best = last_cost_;
+    const std::size_t items = problem_->items().size();
+    std::size_t unchanged = 0;
+    for (std::size_t i = 0; unchanged < items && items > 0; i = i + 1 < items ? i + 1 : 0) {
+      ++unchanged;
+      LayerSet& set = sets_[problem_->items()[i].request];
+      LayerSet pick = set;
+      for (const LayerSet& candidate : candidates_) {
+        if (problem_->out_of_time()) break;
+        set = candidate;
+        offer();
+        if (last_cost_ < best * (1 - same_cost)) {
+          best = last_cost_;
+          pick = candidate;
+          unchanged = 0;
+        }
+      }
+      set = pick;
+      if (problem_->out_of_time()) return;
+    }
+  }
+
+  /// A bound on every completion of `streams_`, the requests decided so far. Infinite if none fits.
+  double bound(std::size_t depth) {
+    const Instance& instance = problem_->instance();
+    LayerArray loads;
+    Pipeline pipeline;
+    pipeline.compute_s = instance.layer_compute_s;
+    pipeline.before_s = instance.before_s;
+    pipeline.after_s = instance.after_s;
+    pipeline.streams = streams_;
+    pipeline.extra_blocks = instance.extra_blocks;
+    // The latency of a layer is shared by its transfers: one more transfer can bring it forward. Left out, but for the
+    // rule that moves layers as a whole.
+    pipeline.link = {instance.link_blocks_per_s, std::is_same_v<Rule, NextLayer> ? instance.link_per_layer_s : 0.0};
+    layer_loads(pipeline, loads);
+    double moved = 0;
+    for (std::size_t l = 0; l < layers_; ++l) moved += loads[l];
+    const std::span<const double> load_span{loads.data(), layers_};
+    const double buffer = Count::template blocks<Rule>(load_span, std::span<const LayerStream>{streams_});
+    // Blocks offloaded beyond the buffer: a further request adds at most all its layers but those that it holds itself.
+    const double held_layers = std::is_same_v<Rule, NextLayer> && std::is_same_v<Count, HeldBuffer> ? 2 : 1;
+    const double reach =
+        moved - extra_ - buffer + rest_blocks_[depth] * std::max(0.0, static_cast<double>(layers_) - held_layers);
+    if (reach < need_ * (1 - 1e-9) - 1e-6) return infinity;
+
+    double rest_s = instance.after_s + instance.layer_compute_s.back();
+    const double least_moved = std::max(moved, need_ + extra_ + buffer);
+    double result = 0;
+    if (least_moved > 0) result = least_moved / instance.link_blocks_per_s + rest_s / instance.iterations;
+    if constexpr (!std::is_same_v<Rule, DeadlinePool>) {
+      state_.clear();
+      double total = 0;
+      for (int i = 0; i < instance.iterations; ++i) total += Bounding::evaluate(pipeline, state_).step_s;
+      result = std::max(result, total / instance.iterations);
+    }
+    return result;
+  }
+
+  double descend(std::size_t depth, double parent_bound) {
+    if (problem_->out_of_time()) return parent_bound;
+    if (depth == problem_->items().size()) {
+      offer();
+      return infinity;
+    }
+    const SearchItem& item = problem_->items()[depth];
+    std::vector<Child>& children = children_[depth];
+    children.clear();
+    const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
+    for (std::size_t k = first; k < candidates_.size(); ++k) {
+      if (problem_->out_of_time()) return parent_bound;
+      ++problem_->nodes;
+      if (!candidates_[k].empty()) streams_.push_back({candidates_[k], item.blocks});
+      const double child = std::max(parent_bound, bound(depth + 1));
+      if (!candidates_[k].empty()) streams_.pop_back();
+      if (child < problem_->cutoff()) children.push_back({child, static_cast<int>(k)});
+    }
+    std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
+      return a.bound != b.bound ? a.bound < b.bound : a.choice < b.choice;
+    });
+    double open = infinity;
+    for (std::size_t c = 0; c < children.size(); ++c) {
+      const Child child = children[c];
+      if (child.bound >= problem_->cutoff()) break;
+      if (problem_->out_of_time()) {
+        open = std::min(open, child.bound);
+        break;
+      }
+      const LayerSet set = candidates_[static_cast<std::size_t>(child.choice)];
+      choice_[depth] = child.choice;
+      sets_[item.request] = set;
+      if (!set.empty()) streams_.push_back({set, item.blocks});
+      open = std::min(open, descend(depth + 1, child.bound));
+      if (!set.empty()) streams_.pop_back();
+    }
+    sets_[item.request] = {};
+    return open;
+  }
+
+  Problem* problem_ = nullptr;
+  std::span<const LayerSet> candidates_;
+  std::size_t layers_ = 0;
+  double compute_s_ = 0;
+  double extra_ = 0;
+  double need_ = 0;
+  double last_cost_ = 0;
+  std::vector<LayerSet> sets_;
+  std::vector<LayerStream> streams_;
+  std::vector<double> rest_blocks_;
+  std::vector<int> choice_;
+  std::vector<std::vector<Child>> children_;
+  typename Bounding::State state_;
+};
+
+} // namespace sluice::detail

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed-Inference, as OrbitFlow compares with it: on KV.
+#pragma once
+
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+namespace sluice {
+
+/// DeepSpeed-Inference (SC 2022; OrbitFlow, section 5.1): every layer's KV is on the host and is fetched while the
+/// layer before it computes.
+///
+///   every layer offloaded, for good           OffloadAll
+///   fetched one layer ahead                   NextLayer
+using DeepSpeedInference = Engine<FcfsPrefillFirst, OffloadAll, NextLayer>;
+
+} // namespace sluice

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dynamic heuristic, OrbitFlow's strongest baseline.
+#pragma once
+
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/placement/fewest_layers.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/transfer/fair_share.hpp"
+
+namespace sluice {
+
+/// Dynamic Heuristic (OrbitFlow, section 5.1, baseline 5): in every step the fewest evenly spaced layers that fit.
+using DynamicHeuristic = Engine<FcfsPrefillFirst, FewestLayers, EveryStep, FairShare>;
+
+} // namespace sluice

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// OneAtATime: the control row of every comparison.
+#pragma once
+
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/admission/narrowed.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/placement/all_resident.hpp"
+
+namespace sluice {
+
+/// One request at a time, all resident. It never misses a token once it has begun, and makes everybody else wait: a
+/// metric by which it does well does not measure what users see.
+using OneAtATime = Engine<Narrowed<FcfsPrefillFirst, 1>, AllResident>;
+
+} // namespace sluice

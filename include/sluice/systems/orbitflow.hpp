@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// OrbitFlow, and what it is without each of its parts.
+#pragma once
+
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/delivery/token_deposit.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/placement/distance_placement.hpp"
+#include "sluice/placement/uniform_distance.hpp"
+#include "sluice/relief/pause_resume.hpp"
+#include "sluice/replan/decode_window.hpp"
+#include "sluice/transfer/fair_share.hpp"
+
+namespace sluice {
+
+/// OrbitFlow (VLDB 2026): per-request distances by an exact solver, replanned in windows, under an SLO.
+///
+///   section 3.3    a distance per request, least step time           DistancePlacement
+///   section 3.3.1  link shared by the requests, one buffer each      FairShare
+///   section 3.3.1  decode window; 3.4: batch change, mismatch        DecodeWindow
+///   section 3.3.2  the solver runs one step ahead                    OneStepAhead
+///   section 3.4    pause the largest, drop layers on demand          PauseResume
+///   section 3.2    one token per SLO while the deposit lasts         TokenDeposit
+///   section 4      on vLLM 0.6.6: FCFS, prefill first                BasicFcfs<prefill_first, must>
+///
+/// Read differently: newcomers are musts, so that the victim can be an older request (3.4: "a new or previously paused
+/// request"); memory counts all the blocks that FairShare holds in flight, not eq. 1's worst layer; deposits and pauses
+/// reach the solver, which the released code leaves out.
+using OrbitFlow = Engine<BasicFcfs<Batching::prefill_first, Newcomers::must>, DistancePlacement, FairShare,
+                         DecodeWindow, OneStepAhead, PauseResume, TokenDeposit>;
+
+/// The same on Sluice's own transfer rule.
+using OrbitFlowPool = With<OrbitFlow, DeadlinePool>;
+
+/// Fig. 14a, "Batch-Uniform": one distance for all requests, nobody is paused, no deposit. What does not fit preempts
+/// the newest, as vLLM does, and the SLO sets nobody aside.
+using OrbitFlowUniform =
+    With<OrbitFlow, FcfsPrefillFirst, BasicUniformDistance<SloBound::ignored>, PreemptNewest, Drop, Immediate>;
+
+/// Fig. 14a, "+Request-Wise": a distance for each.
+using OrbitFlowRequestWise = With<OrbitFlowUniform, BasicDistancePlacement<DistanceSpace, SloBound::ignored>>;
+
+/// Fig. 14a, "+Pause-Resume": all but the deposit.
+using OrbitFlowPause = With<OrbitFlow, Immediate>;
+
+} // namespace sluice

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// vLLM: everything resident, preemption of the newest by recomputation or by swapping.
+#pragma once
+
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/placement/all_resident.hpp"
+#include "sluice/relief/preempt_newest.hpp"
+#include "sluice/retention/drop.hpp"
+#include "sluice/retention/move_to_host.hpp"
+
+namespace sluice {
+
+/// vLLM V1 (SOSP 2023, section 4.5; vllm/v1/core/sched): first come, first served, prompts in chunks of what the
+/// decodes leave of the token budget; where a block is missing the newest request is preempted, its KV dropped, and its
+/// tokens are queued again at the front.
+using VllmRecompute = Engine<Fcfs, AllResident, PreemptNewest, Drop>;
+
+/// The same, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).
+using VllmSwap = Engine<Fcfs, AllResident, PreemptNewest, MoveToHost>;
+
+} // namespace sluice
