@@ -37,6 +37,11 @@ void BasicEngine<C>::commit(Decision& decision) {
     for (const RequestPlan& planned : plan_.requests) row(planned.slot).plan_serial = plan_serial_;
   }
 
+  if constexpr (finds) // before anybody takes a free block, which might be one of those found
+    for (const Claim& claim : decision.claims)
+      if (row(claim.slot).phase != Phase::running)
+        finder_.attach(claim.slot, row(claim.slot), config_.limits.block_tokens);
+
   // What the claims need, against what is free; parked requests give up the difference.
   Footprint before, after;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
@@ -66,6 +71,8 @@ void BasicEngine<C>::commit(Decision& decision) {
       RequestRow& who = row(claim.slot);
       if (who.phase == Phase::running && who.holding.all_resident()) {
         grow(who, claim.tokens);
+        if constexpr (finds)
+          finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
         continue;
       }
       move_claim(claim, holding_in_force(who));
@@ -108,6 +115,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   const TokenBlocks held = who.blocks; // before this iteration's tokens
   if (who.phase != Phase::running) join(claim.slot);
   grow(who, claim.tokens);
+  if constexpr (finds) finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
   who.holding = target;
   who.resident_layers = config_.geometry.layers - target.away().count();
   if (held.count() == 0) {
@@ -193,6 +201,10 @@ void BasicEngine<C>::park(Slot slot) {
 template <class C>
 void BasicEngine<C>::drop(RequestRow& who) {
   ledger_.replace(footprint_of(who.holding, who.blocks), {});
+  if constexpr (finds) {
+    finder_.release(static_cast<Slot>(&who - rows_.data()));
+    ledger_.resize_device(ledger_.device().used() + across_layers(finder_.free(), config_.geometry.layers));
+  }
   who.computed = who.slack = Tokens{0};
   who.blocks = TokenBlocks{0};
   who.holding = Holding{};

@@ -52,6 +52,13 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
     for (const Slot slot : parked_) row(slot).may_return = true;
     config_.admission.propose(view, admission_state_, proposal_);
   }
+  if constexpr (finds) {
+    // What can be found shortens what is pending, which may leave the budget room for somebody behind.
+    while (look_up_newcomers()) {
+      proposal_.clear();
+      config_.admission.propose(view, admission_state_, proposal_);
+    }
+  }
   decision.claims.swap(proposal_.claims);
   LayerBlocks host_left = ledger_.host().free();
   for (const Slot slot : proposal_.leaving) {
@@ -70,6 +77,18 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
   for (const Claim& claim : decision.claims) decision.candidates += detail::candidate_key(row(claim.slot).id);
   offer_weights(view, decision);
   place(view, decision);
+}
+
+/// What those who would join can find now; whether that changed for anybody. Only they are looked at: a step does not
+/// cost more where many wait.
+template <class C>
+bool BasicEngine<C>::look_up_newcomers() {
+  bool changed = false;
+  for (const Claim& claim : proposal_.claims) {
+    RequestRow& who = row(claim.slot);
+    if (who.phase != Phase::running) changed = finder_.look_up(claim.slot, who, config_.limits.block_tokens) || changed;
+  }
+  return changed;
 }
 
 template <class C>

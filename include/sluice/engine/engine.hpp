@@ -7,6 +7,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/decision.hpp"
+#include "sluice/engine/finder.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/view/view.hpp"
@@ -86,7 +87,9 @@ class BasicEngine {
   static Expected<BasicEngine> make(Config config);
 
   /// A request arrives now. Refused at once, with the reason, if it could never be placed even alone.
-  Expected<RequestId> submit(const RequestSpec& spec);
+  /// `prompt_keys` names the full blocks of its prompt, for engines that find released blocks; without, the prompt is
+  /// like no other.
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
   /// Runs one iteration, if anybody can run.
   Stepped step();
   /// Nothing to do until `when`.
@@ -114,11 +117,14 @@ class BasicEngine {
   static constexpr bool watches_time =
       !(std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>);
 
+  static constexpr bool finds = retention_type::finds_released;
+
   explicit BasicEngine(Config config);
 
   // decide (engine/decide.hpp): policies run, nothing but their own state is written ----------------------------------
   void decide(Seconds now, Decision& decision);
   void gate_returns(const View& view);
+  [[nodiscard]] bool look_up_newcomers();
   void place(const View& view, Decision& decision);
   void drop_victim(const View& view, Decision& decision, std::size_t& musts);
   [[nodiscard]] Task task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
@@ -202,6 +208,7 @@ class BasicEngine {
 
   // Memory and plans.
   Ledger ledger_;
+  [[no_unique_address]] detail::Finder<finds> finder_;
   Plan plan_;
   Plan next_plan_;
   std::uint32_t plan_serial_ = 1;

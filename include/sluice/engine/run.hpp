@@ -14,6 +14,8 @@ template <class C>
 BasicEngine<C>::BasicEngine(Config config) : config_(std::move(config)), backend_(std::move(config_.backend)) {
   ledger_ = Ledger{config_.device_blocks, config_.host_blocks};
   plan_.made_at_step = -1;
+  if constexpr (finds)
+    finder_ = detail::Finder<true>(TokenBlocks{config_.device_blocks.count() / config_.geometry.layers});
 }
 
 template <class C>
@@ -38,7 +40,7 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
 }
 
 template <class C>
-Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec) {
+Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) {
   const auto id = RequestId{next_id_++};
   const auto refused = [&](ErrorCode code, std::string what, std::string expected) {
     observe([&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), what); });
@@ -82,6 +84,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec) {
   who.id = id;
   who.spec = spec;
   who.resident_layers = config_.geometry.layers;
+  if constexpr (finds) finder_.enter(slot, id, prompt_keys);
   ++waiting_;
   ++alive_;
   config_.admission.enter(admission_state_, slot, who);
@@ -294,6 +297,7 @@ void BasicEngine<C>::account(Seconds now) {
     if (claim.tokens.count() == 0) continue;
     RequestRow& who = row(claim.slot);
     who.computed += claim.tokens;
+    if constexpr (finds) finder_.seal(claim.slot, who.computed, config_.limits.block_tokens);
     if (who.pending().count() > 0) continue;
     who.generated += Tokens{1};
     who.last_token = now;

@@ -10,6 +10,7 @@ namespace sluice {
 struct Drop {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
 
   Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }

@@ -11,6 +11,7 @@ namespace sluice {
 struct KeepUntilNeeded {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
 
   Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

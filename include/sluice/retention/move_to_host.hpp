@@ -12,6 +12,7 @@ template <bool Layerwise = false>
 struct BasicMoveToHost {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = Layerwise;
+  static constexpr bool finds_released = false;
 
   Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

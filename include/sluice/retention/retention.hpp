@@ -34,6 +34,12 @@ concept StatesReturn = requires {
   { P::returns_layerwise } -> std::convertible_to<bool>;
 };
 
+/// `P` says whether blocks that were released can be found again.
+template <class P>
+concept StatesFinding = requires {
+  { P::finds_released } -> std::convertible_to<bool>;
+};
+
 /// What remains of a request that does not run.
 ///
 ///  1. `P::role` is `roles::Retention`.
@@ -41,10 +47,12 @@ concept StatesReturn = requires {
 ///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when somebody needs its room: never
 ///  `device`.
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
+///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache), and
+///  whoever computes that content again begins behind them.
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>
-concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P>;
+concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> && StatesFinding<P>;
 
 template <>
 struct Contract<roles::Retention> {
@@ -60,6 +68,8 @@ struct Contract<roles::Retention> {
                   "(Kept::nothing or Kept::host)");
     static_assert(StatesReturn<P>,
                   "sluice: this Retention policy needs `static constexpr bool returns_layerwise = true;` (or false)");
+    static_assert(StatesFinding<P>,
+                  "sluice: this Retention policy needs `static constexpr bool finds_released = false;` (or true)");
     return true;
   }
 };

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finder: an engine's PrefixCache beside its ledger, and what each live request holds of it. Empty for engines without.
+#pragma once
+
+#include "sluice/memory/prefix_cache.hpp"
+#include "sluice/view/request_row.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice::detail {
+
+/// The ledger counts what each request took; the cache holds a shared block once. Their free blocks are the same at all
+/// times: a joining request takes what it does not find *held*, and after a release the ledger's capacity follows.
+template <bool Finds>
+class Finder {
+ public:
+  Finder() = default;
+  explicit Finder(TokenBlocks blocks) : cache_(blocks) {}
+
+  /// A request came. `prompt` names the full blocks of its prompt; empty if it is like no other.
+  void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
+    if (holdings_.size() <= index(slot)) holdings_.resize(index(slot) + 1);
+    Entry& entry = holdings_[index(slot)];
+    entry.keys.assign(prompt.begin(), prompt.end());
+    entry.id = id;
+  }
+  /// What of its context can be found now, as the row of a request that holds nothing: it begins behind that. Whether
+  /// the row changed.
+  bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
+    // The last token is always computed, since its output is wanted.
+    const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
+    const std::span<const BlockKey> keys = keys_of(slot, most);
+    const std::size_t found = cache_.find(keys);
+    const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
+    const Tokens computed{static_cast<std::int64_t>(found) * block_tokens.count()};
+    // Blocks that nobody holds must be taken like new ones: they are what its last block lacks.
+    const Tokens slack{(held - static_cast<std::int64_t>(found)) * block_tokens.count()};
+    const bool changed = row.computed != computed || row.slack != slack;
+    row.computed = computed;
+    row.slack = slack;
+    return changed;
+  }
+  /// It joins: what was found is its own, before anybody takes a free block.
+  void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
+    Entry& entry = holdings_[index(slot)];
+    const auto found = static_cast<std::size_t>(row.computed.count() / block_tokens.count());
+    cache_.attach(entry.table, keys_of(slot, found));
+  }
+  /// Blocks for `tokens` tokens of context.
+  void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
+    Entry& entry = holdings_[index(slot)];
+    const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
+    cache_.extend(entry.table, blocks - entry.table.blocks.size());
+  }
+  /// Its first `computed` tokens have KV.
+  void seal(Slot slot, Tokens computed, Tokens block_tokens) {
+    Entry& entry = holdings_[index(slot)];
+    const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
+    if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
+  }
+  void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
+  [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
+
+ private:
+  struct Entry {
+    std::vector<BlockKey> keys;
+    PrefixCache::Table table;
+    RequestId id{};
+  };
+  /// Its first `count` blocks' keys. What it generates is like nothing else.
+  std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
+    Entry& entry = holdings_[index(slot)];
+    while (entry.keys.size() < count) {
+      const BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
+      entry.keys.push_back(next_key(before, (std::uint64_t{index(entry.id)} << 32) + entry.keys.size() + 1));
+    }
+    return std::span<const BlockKey>(entry.keys).first(count);
+  }
+
+  PrefixCache cache_{TokenBlocks{0}};
+  std::vector<Entry> holdings_;
+};
+
+template <>
+class Finder<false> {};
+
+} // namespace sluice::detail

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// KeepUntilOverwritten: released blocks stay findable until their room is taken (vLLM's automatic prefix caching).
+#pragma once
+
+#include "sluice/retention/retention.hpp"
+
+namespace sluice {
+
+/// Frees everything at once and moves nothing, like Drop; but what nobody has overwritten is found again, by the
+/// request that was preempted and by others whose prompts begin alike.
+struct KeepUntilOverwritten {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = true;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+};
+
+static_assert(Retention<KeepUntilOverwritten>);
+
+} // namespace sluice
