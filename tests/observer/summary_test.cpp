@@ -92,6 +92,16 @@ TEST_CASE("docs/metrics.md: tokens that never come") {
   CHECK(m.longest_gap_s == Approx(0.35));
 }
 
+TEST_CASE("docs/metrics.md: a refused request misses one deadline a token") {
+  Summary::State state;
+  const RequestRow row = row_of(0, 1.0, 6, 0.1);
+  Summary{}.refused(state, row.id, row.spec, Seconds{1}, "too long");
+  const Metrics m = measure(state, Seconds{1000});
+  CHECK(m.deadlines_missed == 6);
+  CHECK(m.tokens_late == 5);
+  CHECK(m.tbt_attainment == 0);
+}
+
 TEST_CASE("docs/metrics.md: a deposit bridges a pause") {
   // Tokens are made at 0.0, 0.05, 0.10, 0.15, then nothing until 0.42. Released one per 0.1 s: 0.0, 0.1, 0.2, 0.3; the
   // fifth is due at 0.4, does not exist then and goes out at 0.42: one missed deadline.
@@ -234,7 +244,8 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
                                     std::max<std::int64_t>(1, static_cast<std::int64_t>(times.size())));
         const double since =
             !times.empty() ? times.back() : spec.arrival.count() + (spec.slo.ttft.count() < never ? 1.0 : 0.0);
-        if (tbt < never) missed += std::floor((end - since) / tbt);
+        if (tbt < never && refused[r]) missed += static_cast<double>(spec.output.count());
+        if (tbt < never && !refused[r]) missed += std::floor((end - since) / tbt);
         if (!times.empty()) longest = std::max(longest, end - times.back());
       }
       if (!times.empty()) {

@@ -42,6 +42,18 @@ struct PromiseCounts {
   bool any_tbt = false;
 };
 
+/// Deadlines missed for tokens that never came. Who was left waiting is owed a token every SLO until the end of the
+/// run: from the last delivery, or from when the first token was promised (from the arrival without that promise). Who
+/// was refused was told so and does not wait: each token not delivered is one deadline. Rejected: until the end for
+/// them too; one request turned away early in a long run would then outweigh every token of all the others.
+inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds end) {
+  if (request.outcome == Outcome::refused)
+    return std::isinf(request.slo_tbt.count()) ? 0 : (request.output - request.delivered).count();
+  if (request.started()) return deadlines_passed(request.last, end, request.slo_tbt);
+  const Seconds promise = std::isinf(request.slo_ttft.count()) ? Seconds{0} : request.slo_ttft;
+  return deadlines_passed(request.arrival + promise, end, request.slo_tbt);
+}
+
 inline void count_request(const RequestRecord& request, Seconds end, Metrics& m, PromiseCounts& counts) {
   ++m.requests;
   const bool whole = request.delivered >= request.output;
@@ -57,10 +69,7 @@ inline void count_request(const RequestRecord& request, Seconds end, Metrics& m,
   m.tokens_late += owed - request.on_time;
   m.deadlines_missed += request.missed;
   if (!whole) {
-    // A user who has had no token is owed one from the promised first token on; from the arrival without that promise.
-    const Seconds first_due =
-        std::isinf(request.slo_ttft.count()) ? request.arrival : request.arrival + request.slo_ttft;
-    const std::int64_t missed = deadlines_passed(request.started() ? request.last : first_due, end, request.slo_tbt);
+    const std::int64_t missed = undelivered_deadlines(request, end);
     m.deadlines_missed += missed;
     m.deadlines_missed_undelivered += missed;
   }

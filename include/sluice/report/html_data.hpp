@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of report.html: what its plots are drawn from, as JSON rounded to what a screen can show.
+#pragma once
+
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/report.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::detail {
+
+inline constexpr int plot_digits = 6; ///< times of one iteration, which must touch where they touch
+inline constexpr int curve_digits = 4;
+
+inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {
+  json.key(name).begin_array();
+  for (const CdfPoint& point : curve)
+    json.begin_array().rounded(point.value, curve_digits + 1).rounded(point.fraction, curve_digits + 1).end_array();
+  json.end_array();
+}
+
+/// The series as columns. Blocks become bytes where their size is known.
+inline void write_series(JsonWriter& json, const Series::State& series) {
+  const bool in_bytes = series.layer_block_bytes.count() > 0;
+  const double unit = in_bytes ? static_cast<double>(series.layer_block_bytes.count()) : 1;
+  std::size_t last = series.buckets.size();
+  while (last > 0 && series.buckets[last - 1].empty()) --last;
+  const auto column = [&](std::string_view name, auto value) {
+    json.key(name).begin_array();
+    for (std::size_t i = 0; i < last; ++i)
+      if (series.buckets[i].empty())
+        json.null();
+      else
+        json.rounded(value(series.buckets[i]), curve_digits);
+    json.end_array();
+  };
+  json.begin_object().field("in_bytes", in_bytes).key("start").rounded(series.start_s, plot_digits);
+  json.key("end").rounded(series.start_s + static_cast<double>(last) * series.width_s, plot_digits);
+  json.key("width").rounded(series.width_s, plot_digits);
+  json.key("capacity").rounded(static_cast<double>(series.device_capacity.count()) * unit, plot_digits);
+  json.key("t").begin_array();
+  for (std::size_t i = 0; i < last; ++i)
+    json.rounded(series.start_s + static_cast<double>(i) * series.width_s, plot_digits + 2);
+  json.end_array();
+  using Bucket = const SeriesBucket&;
+  column("device", [&](Bucket b) { return unit * b.mean(b.device_used); });
+  column("device_max", [&](Bucket b) { return unit * b.device_used.max; });
+  column("host", [&](Bucket b) { return unit * b.host_used.max; });
+  column("moved", [&](Bucket b) { return unit * b.moved_blocks; });
+  column("running", [](Bucket b) { return b.mean(b.running); });
+  column("waiting_max", [](Bucket b) { return b.waiting.max; });
+  column("parked_max", [](Bucket b) { return b.parked.max; });
+  column("stall", [](Bucket b) { return b.seconds > 0 ? b.stall_s / b.seconds : 0.0; });
+  json.end_object();
+}
+
+inline void write_layers(JsonWriter& json, LayerSet layers) {
+  json.begin_array();
+  layers.for_each([&](int layer) { json.value(layer); });
+  json.end_array();
+}
+
+inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
+  if (it.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("step", it.step).key("start").rounded(it.start_s, plot_digits);
+  json.key("duration").rounded(it.duration_s, plot_digits).key("stall").rounded(it.stall_s, plot_digits);
+  json.field("decodes", it.decodes).field("tokens", it.tokens).field("layers", it.layers);
+  json.field("binding", name_of(it.binding)).key("compute").begin_array();
+  for (const LayerSlice& layer : it.layer_slices) {
+    json.begin_array().value(layer.layer).rounded(layer.start_s, plot_digits).rounded(layer.end_s, plot_digits);
+    json.rounded(layer.stall_s, plot_digits).value(to_string(layer.cause)).end_array();
+  }
+  json.end_array().key("transfers").begin_array();
+  for (const TransferSlice& transfer : it.transfers) {
+    json.begin_array().value(transfer.stream).value(transfer.layer).rounded(transfer.start_s, plot_digits);
+    json.rounded(transfer.end_s, plot_digits).end_array();
+  }
+  json.end_array().key("placed").begin_array();
+  for (const PlacedRequest& request : it.placed) {
+    json.begin_array().value(index(request.id));
+    write_layers(json, request.host);
+    write_layers(json, request.nowhere);
+    json.end_array();
+  }
+  json.end_array().end_object();
+}
+
+/// The text of the page's data element.
+[[nodiscard]] inline std::string html_data(const ComparisonReport& report) {
+  std::string text;
+  JsonWriter json(text, true);
+  json.begin_object().key("systems").begin_array();
+  for (const SystemReport& system : report.systems) {
+    json.line().begin_object().field("name", system.name).field("deposit", system.deposit);
+    json.field("control", system.control).field("scale", system.slo_scale).key("slo").rounded(system.slo_tbt_s, 6);
+    json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("transfer", system.transfer).key("m").begin_object();
+    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
+      json.key(name).rounded(static_cast<double>(number), plot_digits);
+    });
+    json.end_object().key("cdf").begin_object();
+    write_curve(json, "ttft", system.ttft_cdf);
+    write_curve(json, "tbt", system.tbt_cdf);
+    write_curve(json, "e2e", system.e2e_cdf);
+    json.end_object().key("series");
+    write_series(json, system.series);
+    json.key("iteration");
+    write_iteration(json, system.iteration);
+    json.end_object();
+  }
+  json.line().end_array().end_object();
+  return text;
+}
+
+} // namespace sluice::detail

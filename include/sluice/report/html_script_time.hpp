@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The script of report.html, third part: memory and queue over time, one iteration's layers, and the page itself.
+#pragma once
+
+#include <string_view>
+
+namespace sluice::detail {
+
+inline constexpr std::string_view html_script_time = R"js(
+// Memory and queue over time: one card for each highlighted system, all on the same axes ----------------------------------
+function timeCards(host) {
+  const rows = highlighted().filter(s => s.series.t.length > 0);
+  if (rows.length === 0) {
+    host.append('No iteration was recorded.');
+    return;
+  }
+  const whole = widthOf(host), columns = Math.max(1, Math.min(rows.length, Math.floor((whole + 28) / 568)));
+  const width = Math.floor((whole - 28 * (columns - 1)) / columns), left = 62, right = width - 10;
+  const end = Math.max(...rows.map(s => s.series.end)), from = Math.min(...rows.map(s => s.series.start));
+  const most = list => Math.max(0, ...list.filter(v => v !== null));
+  const memory = Math.max(...rows.map(s => Math.max(s.series.capacity, most(s.series.device_max), most(s.series.host)))) || 1;
+  const queue = Math.max(1, ...rows.map(s => Math.max(most(s.series.waiting_max), most(s.series.running), most(s.series.parked_max))));
+  for (const s of rows) {
+    const t = s.series, height = 268, slot = slotOf(s.name);
+    const svg = picture(width, height, `Memory and queue of ${s.name} over time`, `KV on the device ${percent(s.m.device_mean_share)} % of its capacity on average, ${percent(s.m.device_peak_share)} % at most; at most ${count(most(t.waiting_max))} requests waiting, ${count(most(t.parked_max))} parked; ${percent(s.m.stall_share)} % of iteration time stalled.`);
+    const at = linear(from, end, left, right), high = linear(0, memory, 118, 14), queued = linear(0, queue, 212, 138);
+    const unit = t.in_bytes ? bytes : count;
+    axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
+    axisX(svg, linearTicks(end, 6).filter(v => v >= from), at, tidy(time), 14, 240);
+    axisY(svg, linearTicks(queue, 2).filter(Number.isInteger), queued, count, left, right);
+    const paint = colour(Math.max(0, slot));
+    svg.append(el('path', {d: area(t.t, t.device, at, high, t.width), fill: paint, 'fill-opacity': 0.28}));
+    svg.append(line(t.t, t.device_max, at, high, paint, 1.4, '', t.width), line(t.t, t.host, at, high, 'var(--fg)', 1.3, '2 2', t.width));
+    svg.append(el('path', {d: `M${left} ${high(t.capacity)}H${right}`, stroke: 'var(--mute)', 'stroke-dasharray': '7 3'}));
+    svg.append(el('path', {d: area(t.t, t.waiting_max, at, queued, t.width), fill: hatch(svg, 'diagonal', 'var(--other)'), 'fill-opacity': 0.8}));
+    svg.append(line(t.t, t.running, at, queued, paint, 1.8, '', t.width), line(t.t, t.parked_max, at, queued, 'var(--fg)', 1.5, '2 2', t.width));
+    t.t.forEach((x, i) => {
+      if (t.stall[i] > 0) svg.append(el('rect', {x: at(x), y: 240 - 18 * Math.min(1, t.stall[i]), width: Math.max(0.7, at(x + t.width) - at(x)), height: 18 * Math.min(1, t.stall[i]), fill: 'var(--c1)'}));
+    });
+    svg.append(rule(left, 240, right, 240, 'a'), text(left - 7, 236, 'stall', 'm s', 'end'), rule(left, 222, right, 222));
+    const spot = el('rect', {x: left, y: 10, width: right - left, height: 230, fill: 'transparent'});
+    spot.addEventListener('mousemove', event => {
+      const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * width / box.width;
+      const wanted = from + (x - left) / (right - left) * (end - from);
+      let i = 0;
+      while (i + 1 < t.t.length && t.t[i + 1] <= wanted) ++i;
+      spot.dataset.tip = `${s.name} at ${time(t.t[i])}\ndevice ${unit(t.device[i])} (peak ${unit(t.device_max[i])} of ${unit(t.capacity)})\nhost ${unit(t.host[i])}\nrunning ${plain(t.running[i])}, waiting up to ${count(t.waiting_max[i])}, parked up to ${count(t.parked_max[i])}\nstalled ${percent(t.stall[i])} %, moved ${unit(t.moved[i])}`;
+    });
+    svg.append(spot);
+    const head = document.createElement('span');
+    head.append(sample(Math.max(0, slot), 26), ' ' + s.name);
+    head.firstChild.style.cssText = 'display:inline-block;vertical-align:-1px;margin-right:4px';
+    const card = figure(head, svg);
+    card.className = 'keep';
+    host.append(card);
+  }
+}
+function runs(times, values, step) { // pieces without a hole
+  const pieces = [];
+  let piece = null;
+  times.forEach((t, i) => {
+    if (values[i] === null) piece = null;
+    else if (piece && Math.abs(piece[piece.length - 1][0] - t) < step * 0.01) piece.push([t, values[i]], [t + step, values[i]]);
+    else pieces.push(piece = [[t, values[i]], [t + step, values[i]]]);
+  });
+  return pieces;
+}
+const points = (piece, at, up) => piece.map(([t, v]) => `${at(t).toFixed(1)} ${up(v).toFixed(1)}`).join('L');
+const line = (times, values, at, up, stroke, width, dash, step) =>
+  el('path', {d: runs(times, values, step).map(p => 'M' + points(p, at, up)).join(''), stroke, 'stroke-width': width, 'stroke-dasharray': dash || null, fill: 'none'});
+const area = (times, values, at, up, step) =>
+  runs(times, values, step).map(p => `M${at(p[0][0])} ${up(0)}L${points(p, at, up)}L${at(p[p.length - 1][0])} ${up(0)}z`).join('');
+function timeLegend() {
+  const stroke = (paint, dash, width) => swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: paint, 'stroke-dasharray': dash || null, 'stroke-width': width})));
+  return legendOf([
+    [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: colour(0), 'fill-opacity': 0.28}), el('path', {d: 'M0 2h22', stroke: colour(0), 'stroke-width': 1.4}))), 'KV on the device: mean, and peak as a line'],
+    [stroke('var(--mute)', '7 3', 1.4), 'capacity'], [stroke('var(--fg)', '2 2', 1.4), 'above: KV on the host; below: parked'],
+    [stroke(colour(0), '', 1.8), 'running'], [swatch(svg => svg.append(el('rect', {y: 1, width: 22, height: 10, fill: hatch(svg, 'diagonal', 'var(--other)')}))), 'waiting, at most'],
+    [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: 'var(--c1)'}))), 'share of time stalled (0 to 100 %)']]);
+}
+
+// One iteration: layers, the transfers that they wait for, and where every request's layers were -------------------------
+function iterationChart(host, s) {
+  const it = s.iteration, width = widthOf(host), left = 74, right = width - 12;
+  const lanes = [];
+  for (const [stream, layer, from, to] of [...it.transfers].sort((a, b) => a[2] - b[2])) {
+    if (to <= from || from >= it.duration) continue;
+    let lane = lanes.findIndex(l => l.end <= from + 1e-12);
+    if (lane < 0) lane = lanes.push({end: 0, list: []}) - 1;
+    lanes[lane].end = to;
+    lanes[lane].list.push([stream, layer, Math.max(0, from), Math.min(to, it.duration)]);
+  }
+  const laneHeight = lanes.length > 6 ? 11 : 17, top = 8, layerY = top + Math.max(1, lanes.length) * laneHeight + 12, layerH = 30;
+  const gridY = layerY + layerH + 46, cell = Math.min(16, (right - left) / Math.max(1, it.layers));
+  const placed = it.placed.slice(0, 24);
+  const height = placed.length ? gridY + placed.length * (cell + 3) + 20 : layerY + layerH + 28;
+  const svg = picture(width, height, `Layers of iteration ${it.step} of ${s.name}`, `${it.layers} layers in ${time(it.duration)}, of which ${time(it.stall)} stalled: ` + it.compute.filter(l => l[3] > 0).map(l => `layer ${l[0]} waits ${time(l[3])} for ${l[4] === 'room' ? 'room' : 'the link'}`).join(', '));
+  const at = linear(0, it.duration, left, right);
+  const stallLink = hatch(svg, 'diagonal', 'var(--c1)'), stallRoom = hatch(svg, 'grid', 'var(--c3)');
+  axisX(svg, linearTicks(it.duration, 8), at, tidy(time), top, layerY + layerH);
+  svg.append(text(left - 8, top + Math.max(1, lanes.length) * laneHeight / 2 + 4, 'link', 'b', 'end'), text(left - 8, layerY + layerH / 2 + 4, 'compute', 'b', 'end'));
+  if (lanes.length === 0) svg.append(text(left + 4, top + 12, 'nothing is transferred', 'm'));
+  lanes.forEach((lane, l) => lane.list.forEach(([stream, layer, from, to]) => {
+    const next = layer >= it.layers, index = next ? layer - it.layers : layer, y = top + l * laneHeight;
+    const paint = stream < 0 ? colour(0) : colour([0, 2, 4, 5, 3, 1][stream % 6]), w = at(to) - at(from);
+    svg.append(tipped(el('rect', {x: at(from), y, width: Math.max(0.8, w), height: laneHeight - 3, rx: 1.5, fill: next ? 'var(--card)' : paint, stroke: paint, 'stroke-dasharray': next ? '3 2' : null}),
+      `transfer for layer ${index}${next ? ' of the next token' : ''}${stream >= 0 ? ', stream ' + stream : ''}\n${time(from)} to ${time(to)}: ${time(to - from)}`));
+    if (w > textWidth(String(index)) + 4 && laneHeight > 12) {
+      const label = text(at(from) + w / 2, y + laneHeight - 6, String(index), 's', 'middle');
+      if (!next) label.setAttribute('style', 'fill:var(--on)');
+      label.setAttribute('pointer-events', 'none');
+      svg.append(label);
+    }
+  }));
+  for (const [layer, from, to, stall, cause] of it.compute) {
+    const w = at(to) - at(from);
+    if (stall > 0) {
+      svg.append(tipped(el('rect', {x: at(from - stall), y: layerY, width: Math.max(1, at(from) - at(from - stall)), height: layerH, fill: cause === 'room' ? stallRoom : stallLink, stroke: cause === 'room' ? 'var(--c3)' : 'var(--c1)'}),
+        `layer ${layer} waits ${time(stall)} for ${cause === 'room' ? 'room: the link stood idle meanwhile' : 'the link: it was never idle'}`));
+      svg.append(el('path', {d: `M${at(from)} ${top}V${layerY}`, stroke: cause === 'room' ? 'var(--c3)' : 'var(--c1)', 'stroke-dasharray': '2 2', 'stroke-width': 0.9}));
+    }
+    svg.append(tipped(el('rect', {x: at(from), y: layerY, width: Math.max(0.8, w - 0.6), height: layerH, fill: layer % 2 ? 'var(--layer2)' : 'var(--layer)'}),
+      `layer ${layer} computes ${time(from)} to ${time(to)}: ${time(to - from)}`));
+    if (w > textWidth(String(layer)) + 4) {
+      const label = text(at(from) + w / 2, layerY + layerH / 2 + 4, String(layer), 's', 'middle');
+      label.setAttribute('pointer-events', 'none');
+      svg.append(label);
+    }
+  }
+  if (placed.length) {
+    svg.append(text(left, gridY - 10, `where each request's layers were (layer 0 at the left)${it.placed.length > placed.length ? `; the first ${placed.length} of ${it.placed.length} requests` : ''}`, 'm'));
+    const away = hatch(svg, 'back', 'var(--c0)'), rebuilt = hatch(svg, 'dots', 'var(--c4)');
+    placed.forEach(([id, host, nowhere], r) => {
+      const y = gridY + r * (cell + 3);
+      svg.append(text(left - 8, y + cell / 2 + 4, 'r' + id, 's', 'end'));
+      for (let l = 0; l < it.layers; ++l) {
+        const where = host.includes(l) ? 'host' : nowhere.includes(l) ? 'rebuilt' : 'device';
+        svg.append(tipped(el('rect', {x: left + l * cell, y, width: cell - 1.5, height: cell - 1, fill: where === 'host' ? away : where === 'rebuilt' ? rebuilt : 'var(--layer)', stroke: where === 'host' ? 'var(--c0)' : where === 'rebuilt' ? 'var(--c4)' : 'none'}),
+          `r${id}, layer ${l}: ${where === 'host' ? 'on the host, fetched each iteration' : where === 'rebuilt' ? 'in neither memory, recomputed' : 'on the device'}`));
+      }
+    });
+  }
+  host.append(figure(`${s.name}: iteration ${it.step}, at ${time(it.start)}; ${it.decodes} decoding, ${it.tokens} tokens; ${time(it.duration)}, of it ${time(it.stall)} (${percent(it.duration > 0 ? it.stall / it.duration : 0)} %) stalled; the plan was bound by: ${it.binding}`, svg));
+  const box = (fill, stroke, extra) => swatch(g => g.append(el('rect', {x: 1, y: 1, width: 20, height: 10, fill: typeof fill === 'function' ? fill(g) : fill, stroke, ...extra})));
+  const used = cause => it.compute.some(l => l[3] > 0 && (l[4] === 'room') === (cause === 'room'));
+  const entries = [[box('var(--layer)', 'none'), 'a layer computes']];
+  if (used('link')) entries.push([box(g => hatch(g, 'diagonal', 'var(--c1)'), 'var(--c1)'), 'waits: the link is too slow']);
+  if (used('room')) entries.push([box(g => hatch(g, 'grid', 'var(--c3)'), 'var(--c3)'), 'waits: the link had no room, or no leave, to start earlier']);
+  if (lanes.length) entries.push([box(colour(0), colour(0)), it.transfers.some(x => x[0] >= 0) ? 'transfer, one colour a request' : 'transfer for a layer']);
+  if (it.transfers.some(x => x[1] >= it.layers)) entries.push([box('var(--card)', colour(0), {'stroke-dasharray': '3 2'}), "for the next token"]);
+  if (placed.some(p => p[1].length)) entries.push([box(g => hatch(g, 'back', 'var(--c0)'), 'var(--c0)'), 'layer on the host']);
+  if (placed.some(p => p[2].length)) entries.push([box(g => hatch(g, 'dots', 'var(--c4)'), 'var(--c4)'), 'layer recomputed']);
+  host.append(legendOf(entries));
+}
+
+// The page ----------------------------------------------------------------------------------------------------------
+const at = id => document.getElementById(id);
+function button(label, pressed, act, icon) {
+  const node = document.createElement('button');
+  node.type = 'button';
+  node.setAttribute('aria-pressed', pressed);
+  if (icon) node.append(icon);
+  node.append(label);
+  node.addEventListener('click', () => { act(); draw(); });
+  return node;
+}
+function controls() {
+  at('scales').replaceChildren(...scales.map(x => button(`${scaleName(x)} (${time(systems.find(s => s.scale === x).slo)})`, x === chosen.scale, () => { chosen.scale = x; })));
+  at('deposits').replaceChildren(...deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
+  at('scales').parentElement.hidden = scales.length < 2;
+  at('deposits').parentElement.hidden = deposits.length < 2;
+  at('names').replaceChildren(...names.map(n => button(n, slotOf(n) >= 0, () => {
+    if (slotOf(n) >= 0) chosen.names = chosen.names.filter(m => m !== n);
+    else chosen.names = [...chosen.names, n].slice(-maxHighlighted);
+  }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)));
+}
+function iterationControl() {
+  const able = shown().filter(s => s.iteration);
+  const longest = [...able].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
+  if (!able.some(s => s.name === chosen.iteration)) {
+    const first = able.find(s => slotOf(s.name) === 0 && s.iteration.transfers.length > 0);
+    chosen.iteration = (first || longest || {}).name ?? null;
+  }
+  at('pick').replaceChildren(...able.map(s => {
+    const option = document.createElement('option');
+    option.value = s.name;
+    option.selected = s.name === chosen.iteration;
+    option.append(`${s.name}: ${time(s.iteration.stall)} stalled of ${time(s.iteration.duration)}`);
+    return option;
+  }));
+  at('pick').parentElement.hidden = able.length < 2;
+  return able.find(s => s.name === chosen.iteration);
+}
+function draw() {
+  pictures = 0;
+  controls();
+  const fresh = id => { at(id).replaceChildren(); return at(id); };
+  const part = `${scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : ''}${time((shown()[0] || {}).slo)} a token${deposits.length > 1 ? (chosen.deposit ? ', with token deposit' : ', without deposit') : ''}`;
+  document.querySelectorAll('.part').forEach(node => { node.textContent = part; });
+  fresh('attainment-legend').append(attainmentLegend());
+  const panels = fresh('attainment');
+  const hosts = deposits.map(() => panels.appendChild(document.createElement('div')));
+  deposits.forEach((d, i) => attainmentChart(hosts[i], d));
+  costChart(fresh('costs'));
+  fresh('cdf-legend').append(highlightedLegend(true));
+  const cdfs = ['ttft', 'tbt', 'e2e'].map(() => document.createElement('div'));
+  fresh('cdf').append(...cdfs);
+  const one = shown()[0] || {};
+  cdfChart(cdfs[0], 'time to first token (TTFT)', 'ttft', one.slo_ttft);
+  cdfChart(cdfs[1], 'time between tokens (TBT)', 'tbt', one.slo);
+  cdfChart(cdfs[2], 'arrival to last token (E2E)', 'e2e', 0);
+  fresh('time-legend').append(timeLegend());
+  timeCards(fresh('time'));
+  const chosenIteration = iterationControl();
+  if (chosenIteration) iterationChart(fresh('iteration'), chosenIteration);
+  else fresh('iteration').append('No iteration was recorded.');
+}
+at('pick').addEventListener('change', event => { chosen.iteration = event.target.value; draw(); });
+
+// Tables sort by any column; a second click turns the order.
+document.querySelectorAll('th[data-sort]').forEach(head => {
+  const sort = () => {
+    const table = head.closest('table'), body = table.tBodies[0], column = [...head.parentElement.children].indexOf(head);
+    const down = head.getAttribute('aria-sort') !== 'descending';
+    table.querySelectorAll('th[aria-sort]').forEach(other => other.removeAttribute('aria-sort'));
+    head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+    const key = row => {
+      const value = row.children[column].dataset.v;
+      return value === undefined ? row.children[column].textContent : value === '' ? -Infinity : Number(value);
+    };
+    const rows = [...body.rows].filter(r => !r.classList.contains('control'));
+    rows.sort((a, b) => (key(a) < key(b) ? 1 : key(a) > key(b) ? -1 : 0) * (down ? 1 : -1));
+    body.prepend(...rows);
+  };
+  head.addEventListener('click', sort);
+  head.addEventListener('keydown', event => { if (event.key === 'Enter') sort(); });
+});
+let waiting = 0;
+addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
+draw();
+)js";
+
+} // namespace sluice::detail

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The style of report.html: light, dark and print.
+#pragma once
+
+#include <string_view>
+
+namespace sluice::detail {
+
+/// Colours are those of Okabe and Ito (2008), told apart with every common colour blindness; nothing is told by colour
+/// alone: lines have dashes and markers, bars have hatches. Yellow is left out, it vanishes on white paper.
+inline constexpr std::string_view html_style = R"css(
+:root{color-scheme:light dark;
+--bg:#fff;--card:#fff;--fg:#1b1f24;--mute:#57606a;--line:#d3d9e0;--grid:#e8ecf0;--soft:#f3f5f8;--other:#b4bcc6;
+--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b0568a;--c4:#c78500;--c5:#2f8fc4;--layer:#9fb3c8;--layer2:#7f98b3;--on:#fff}
+@media(prefers-color-scheme:dark){:root{
+--bg:#12161c;--card:#171c23;--fg:#e6eaef;--mute:#9aa5b1;--line:#39424d;--grid:#27303a;--soft:#1d242d;--other:#55606c;
+--c0:#56b4e9;--c1:#ff8a3d;--c2:#2fc79a;--c3:#e39ac3;--c4:#f0b429;--c5:#9ad4f5;--layer:#5b7088;--layer2:#475b72;--on:#12161c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif}
+main{max-width:1240px;margin:0 auto;padding:24px 20px 64px}
+h1{font-size:26px;line-height:1.2;margin:0 0 4px;letter-spacing:-.01em}
+h2{font-size:19px;margin:0 0 2px;letter-spacing:-.005em}
+h3{font-size:14px;margin:18px 0 4px}
+p{margin:0 0 10px;max-width:78ch}
+.sub{color:var(--mute)}
+section{margin-top:38px} section>p{max-width:110ch}
+dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:0;margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
+dl.facts div{padding:8px 12px;box-shadow:0 0 0 .5px var(--line)}
+dl.facts dt{font-size:12px;color:var(--mute)}
+dl.facts dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}
+pre{margin:8px 0 0;padding:10px 12px;background:var(--soft);border-radius:8px;overflow-x:auto;font-size:12.5px}
+.bar{margin-top:26px;padding:12px 14px;border:1px solid var(--line);border-radius:8px;background:var(--soft)}
+.bar .row{display:flex;flex-wrap:wrap;gap:6px 10px;align-items:center}
+.bar .row+.row{margin-top:10px}
+.bar .name{font-size:13px;color:var(--mute);min-width:96px}
+button{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:2px 9px;cursor:pointer;line-height:1.6}
+button:hover{border-color:var(--mute)}
+button:focus-visible,select:focus-visible,th:focus-visible{outline:2px solid var(--c0);outline-offset:1px}
+button[aria-pressed=true]{border-color:var(--fg);box-shadow:inset 0 0 0 1px var(--fg);font-weight:600}
+button svg{vertical-align:-2px;margin-right:5px}
+select{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:3px 6px;max-width:100%}
+.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr));gap:22px 28px}
+.three{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px 24px}
+figure{margin:10px 0 0;min-width:0}
+figcaption{font-size:13px;font-weight:600;margin-bottom:2px}
+svg{display:block;max-width:100%;height:auto;overflow:visible}
+svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans",sans-serif;fill:var(--fg)}
+svg text.m{fill:var(--mute)} svg text.b{font-weight:600} svg text.s{font-size:11px}
+svg .g{stroke:var(--grid);stroke-width:1;shape-rendering:crispEdges} svg .a{stroke:var(--mute);stroke-width:1;shape-rendering:crispEdges}
+svg text.halo{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}
+svg text.num{font-variant-numeric:tabular-nums}
+.legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;margin:6px 0 2px;padding:0;list-style:none}
+.legend li{display:flex;align-items:center;gap:6px} .legend svg{flex:none}
+#tip{position:fixed;z-index:9;pointer-events:none;background:var(--fg);color:var(--bg);font-size:12.5px;line-height:1.4;padding:5px 9px;border-radius:6px;max-width:340px;white-space:pre-line;opacity:0;transition:opacity .08s}
+.wide{overflow-x:auto;margin-top:8px;border:1px solid var(--line);border-radius:8px}
+table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
+caption{text-align:left;padding:9px 12px;color:var(--mute);font-size:12.5px;caption-side:top}
+caption b{color:var(--fg);font-size:14px}
+th,td{padding:4px 9px;text-align:right;white-space:nowrap;border-top:1px solid var(--grid)}
+thead th{font-weight:600;color:var(--mute);border-top:0;vertical-align:bottom}
+thead tr:last-child th{border-bottom:1px solid var(--mute)}
+thead tr:last-child th[data-sort]{cursor:pointer} th[aria-sort=descending]:after{content:" \2193"} th[aria-sort=ascending]:after{content:" \2191"}
+thead tr.groups th{text-align:center;border-bottom:1px solid var(--line)} thead tr.groups th:empty{border-bottom:0}
+tbody th,td.l,thead th.l{text-align:left}
+tbody th{position:sticky;left:0;background:var(--card);font-weight:600}
+tr.control td,tr.control th{border-top:2px solid var(--mute);font-style:italic}
+td.code{white-space:normal;text-align:left;min-width:300px}
+ul.defs{padding-left:20px;max-width:88ch} ul.defs li{margin-bottom:5px}
+footer{margin-top:44px;color:var(--mute);font-size:13px;border-top:1px solid var(--line);padding-top:12px}
+.only-print{display:none}
+@media print{:root{color-scheme:light;
+--bg:#fff;--card:#fff;--fg:#000;--mute:#444;--line:#bbb;--grid:#ddd;--soft:#fff;--other:#aaa;
+--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b0568a;--c4:#c78500;--c5:#2f8fc4;--layer:#b9c6d4;--layer2:#97a9bc;--on:#fff}
+@page{size:A4 landscape;margin:12mm}
+body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}
+main{max-width:none;padding:0} section{margin-top:20px} .bar,#tip,.no-print{display:none!important} .only-print{display:block}
+figure,.keep,tr{break-inside:avoid} h2,h3,figcaption,caption{break-after:avoid}
+.wide{overflow:visible;border:0} table{font-size:8.5px} th,td{padding:2px 4px} td.code{min-width:0} tbody th{position:static}}
+)css";
+
+} // namespace sluice::detail

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of report.html: every number of every row, readable without a script.
+#pragma once
+
+#include "sluice/report/order.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Text for HTML.
+[[nodiscard]] inline std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    default:
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// One column: heads, the number that it sorts by, and its text.
+struct HtmlColumn {
+  const char* group;
+  const char* head;
+  double (*number)(const Metrics&);
+  std::string (*text)(double);
+};
+
+inline std::string html_milliseconds(double seconds) { return short_text(1e3 * seconds); }
+inline std::string html_gigabytes(double bytes) { return short_text(bytes / 1e9); }
+inline std::string html_count(double number) { return fixed_text(number, 0); }
+
+inline const std::vector<HtmlColumn>& service_columns() {
+  using M = const Metrics&;
+  static const std::vector<HtmlColumn> columns{
+      {"attainment, %", "TBT", [](M m) { return m.tbt_attainment; }, percent_text},
+      {"attainment, %", "per token", [](M m) { return m.per_token_attainment; }, percent_text},
+      {"attainment, %", "TPOT", [](M m) { return m.tpot_attainment; }, percent_text},
+      {"attainment, %", "TTFT", [](M m) { return m.ttft_attainment; }, percent_text},
+      {"TBT, ms", "P50", [](M m) { return m.p50_tbt_s; }, html_milliseconds},
+      {"TBT, ms", "P95", [](M m) { return m.p95_tbt_s; }, html_milliseconds},
+      {"TBT, ms", "P99", [](M m) { return m.p99_tbt_s; }, html_milliseconds},
+      {"TPOT, ms", "P50", [](M m) { return m.p50_tpot_s; }, html_milliseconds},
+      {"TPOT, ms", "P95", [](M m) { return m.p95_tpot_s; }, html_milliseconds},
+      {"TPOT, ms", "P99", [](M m) { return m.p99_tpot_s; }, html_milliseconds},
+      {"TTFT, s", "P50", [](M m) { return m.p50_ttft_s; }, short_text},
+      {"TTFT, s", "P95", [](M m) { return m.p95_ttft_s; }, short_text},
+      {"TTFT, s", "P99", [](M m) { return m.p99_ttft_s; }, short_text},
+      {"E2E, s", "mean", [](M m) { return m.mean_e2e_s; }, short_text},
+      {"E2E, s", "P99", [](M m) { return m.p99_e2e_s; }, short_text},
+      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text}};
+  return columns;
+}
+inline const std::vector<HtmlColumn>& cost_columns() {
+  using M = const Metrics&;
+  static const std::vector<HtmlColumn> columns{
+      {"throughput", "tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
+      {"throughput", "requests/min", [](M m) { return m.throughput_requests_per_min; }, short_text},
+      {"device KV, %", "peak", [](M m) { return m.device_peak_share; }, percent_text},
+      {"device KV, %", "mean", [](M m) { return m.device_mean_share; }, percent_text},
+      {"host KV, GB", "peak", [](M m) { return static_cast<double>(m.host_peak_bytes); }, html_gigabytes},
+      {"moved, GB", "in", [](M m) { return static_cast<double>(m.bytes_to_device); }, html_gigabytes},
+      {"moved, GB", "out", [](M m) { return static_cast<double>(m.bytes_to_host); }, html_gigabytes},
+      {"stall", "%", [](M m) { return m.stall_share; }, percent_text},
+      {"times", "parked", [](M m) { return static_cast<double>(m.times_parked); }, html_count},
+      {"planning", "plans", [](M m) { return static_cast<double>(m.plans); }, html_count},
+      {"planning", "s", [](M m) { return m.planning_s; }, short_text},
+      {"planning", "P99 µs", [](M m) { return m.planning_p99_us; }, short_text},
+      {"requests", "served", [](M m) { return static_cast<double>(m.served); }, html_count},
+      {"requests", "refused", [](M m) { return static_cast<double>(m.refused); }, html_count},
+      {"requests", "left", [](M m) { return static_cast<double>(m.unfinished); }, html_count}};
+  return columns;
+}
+
+inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::string_view last) {
+  std::string out = "<thead><tr class=\"groups\"><th></th>";
+  for (std::size_t c = 0; c < columns.size();) {
+    std::size_t end = c + 1;
+    while (end < columns.size() && std::string_view{columns[end].group} == columns[c].group) ++end;
+    out += "<th scope=\"colgroup\" colspan=\"" + std::to_string(end - c) + "\">" + columns[c].group + "</th>";
+    c = end;
+  }
+  if (!last.empty()) out += "<th></th>";
+  out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>";
+  for (const HtmlColumn& column : columns)
+    out += "<th scope=\"col\" data-sort tabindex=\"0\">" + std::string{column.head} + "</th>";
+  if (!last.empty()) out += "<th scope=\"col\" class=\"l\">" + std::string{last} + "</th>";
+  return out + "</tr></thead>\n";
+}
+
+inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
+                              const std::vector<HtmlColumn>& columns, bool with_transfer) {
+  std::string out = "<div class=\"wide\"><table><caption><b>" + std::string{what} + ", " + title_of(block) +
+                    "</b><br>" + escaped(caption_of(workload, block)) + "</caption>\n" +
+                    html_heads(columns, with_transfer ? "transfer rule" : "") + "<tbody>\n";
+  for (const SystemReport* row : block.rows) {
+    out += row->control ? "<tr class=\"control\">" : "<tr>";
+    out += "<th scope=\"row\">" + escaped(row->name) + (row->control ? " (control)" : "") + "</th>";
+    for (const HtmlColumn& column : columns) {
+      const double number = column.number(row->metrics);
+      out += "<td data-v=\"" + (std::isfinite(number) ? fixed_text(number, 9) : std::string{}) + "\">" +
+             escaped(column.text(number)) + "</td>";
+    }
+    if (with_transfer) out += "<td class=\"l\">" + escaped(row->transfer) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+/// Two tables for each block, and what was refused or must be known.
+inline std::string html_number_tables(const ComparisonReport& report) {
+  std::string out;
+  for (const ReportBlock& block : blocks_of(report)) {
+    out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
+           "</div><div class=\"keep\">" + html_table(report.workload, block, "What it took", cost_columns(), true) +
+           "</div>";
+    std::string notes;
+    for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
+    if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";
+  }
+  return out;
+}
+
+/// What each system is: its engine type, once a name and deposit.
+inline std::string html_type_table(const ComparisonReport& report) {
+  std::string out = "<div class=\"wide\"><table><thead><tr><th class=\"l\" scope=\"col\">system</th><th class=\"l\" "
+                    "scope=\"col\">deposit</th><th class=\"l\" scope=\"col\">engine</th></tr></thead><tbody>\n";
+  std::vector<const SystemReport*> told;
+  for (const SystemReport& system : report.systems) {
+    bool known = false;
+    for (const SystemReport* other : told) known |= other->name == system.name && other->deposit == system.deposit;
+    if (known) continue;
+    told.push_back(&system);
+    out += "<tr><th scope=\"row\">" + escaped(system.name) + "</th><td class=\"l\">" + (system.deposit ? "yes" : "no") +
+           "</td><td class=\"code\"><code>" + escaped(system.engine_type) + "</code></td></tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+} // namespace sluice::detail

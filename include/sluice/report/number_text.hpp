@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers as a person reads them: few digits, one unit a column, a dash for what does not exist.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace sluice {
+
+/// `value` with so many decimals; "-" of NaN, "inf" of infinity.
+[[nodiscard]] inline std::string fixed_text(double value, int decimals) {
+  if (std::isnan(value)) return "-";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[400]; // the largest double has 309 digits before the point
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+/// Three significant digits without an exponent: 0.0421, 3.14, 27.5, 1234. Whole numbers keep all their digits.
+[[nodiscard]] inline std::string short_text(double value) {
+  const double size = std::abs(value);
+  if (!(size > 0)) return std::isnan(value) ? "-" : "0";
+  if (size >= 100) return fixed_text(value, 0);
+  if (size >= 10) return fixed_text(value, 1);
+  if (size >= 1) return fixed_text(value, 2);
+  if (size >= 0.1) return fixed_text(value, 3);
+  if (size >= 0.0005) return fixed_text(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+/// The same without zeros at the end, for a sentence: "8", not "8.00".
+[[nodiscard]] inline std::string tidy_text(double value) {
+  std::string text = short_text(value);
+  if (text.find('.') == std::string::npos || text.find('e') != std::string::npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+/// A share as a percentage. 99.97 % does not become 100.0: what is not all never reads as all, nor something as none.
+[[nodiscard]] inline std::string percent_text(double share) {
+  if (std::isnan(share)) return "-";
+  std::string text = fixed_text(100 * share, 1);
+  if (text == "100.0" && share < 1) return ">99.9";
+  if (text == "0.0" && share > 0) return "<0.1";
+  return text;
+}
+
+/// Bytes in the largest decimal unit that leaves a number of at least 1: "1.28 GB".
+[[nodiscard]] inline std::string bytes_text(double bytes) {
+  static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  int unit = 0;
+  while (std::abs(bytes) >= 1000 && unit < 5) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return tidy_text(bytes) + " " + units[unit];
+}
+
+/// A time in the unit that suits it: "420 us", "58.9 ms", "7.25 s", "2 h 13 min".
+[[nodiscard]] inline std::string time_text(double seconds) {
+  if (std::isnan(seconds)) return "-";
+  if (std::isinf(seconds)) return "none";
+  if (seconds < 0) return "-" + time_text(-seconds);
+  if (seconds < 1e-3) return tidy_text(seconds * 1e6) + " us";
+  if (seconds < 1) return tidy_text(seconds * 1e3) + " ms";
+  if (seconds < 120) return tidy_text(seconds) + " s";
+  const auto minutes = static_cast<std::int64_t>(seconds / 60);
+  if (minutes < 60) {
+    const auto rest = static_cast<std::int64_t>(seconds) % 60;
+    return std::to_string(minutes) + " min" + (rest > 0 ? " " + std::to_string(rest) + " s" : std::string{});
+  }
+  return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
+
+} // namespace sluice

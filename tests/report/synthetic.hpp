@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// A made-up comparison: not an engine, but events of a plausible shape sent through the real observers, for tests of
+// what is written.
+#pragma once
+
+#include "sluice/core/random.hpp"
+#include "sluice/delivery/token_deposit.hpp"
+#include "sluice/observer/chosen_iteration.hpp"
+#include "sluice/observer/series.hpp"
+#include "sluice/observer/summary.hpp"
+#include "sluice/observer/timeline.hpp"
+#include "sluice/report/report.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/fair_share.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace synthetic {
+
+struct System {
+  std::string name;
+  int batch = 4;     ///< requests at once
+  int offloaded = 8; ///< layers away of every second request
+  double pause = 0;  ///< chance a step that a request is parked for a while
+  bool fair = false; ///< FairShare instead of DeadlinePool
+  bool control = false;
+};
+
+struct Run {
+  sluice::Summary::State summary;
+  sluice::Series::State series;
+  sluice::ChosenIteration::State chosen;
+  sluice::Timeline::State timeline;
+};
+
+template <class Rule>
+Run run(const System& system, bool deposit, double slo_s, int requests, std::uint64_t seed) {
+  using namespace sluice;
+  constexpr int layers = 32;
+  Run out;
+  const Summary summary;
+  const Series series;
+  const ChosenIteration chosen;
+  const Timeline timeline;
+  const auto each = [&](auto&& tell) {
+    tell(summary, out.summary);
+    tell(series, out.series);
+    tell(chosen, out.chosen);
+    tell(timeline, out.timeline);
+  };
+  Random random(seed);
+  std::vector<RequestRow> rows(static_cast<std::size_t>(requests));
+  std::vector<std::size_t> waiting, running, parked;
+  std::vector<Slot> slots;
+  double arrival = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    arrival += -2.2 * std::log(1 - random.uniform());
+    rows[r].id = RequestId{static_cast<std::uint32_t>(r)};
+    rows[r].spec = {Seconds{arrival},
+                    Tokens{500 + static_cast<int>(random.below(6000))},
+                    Tokens{20 + static_cast<int>(random.below(250))},
+                    {Seconds{8}, Seconds{slo_s}}};
+    slots.push_back(Slot{static_cast<std::uint32_t>(r)});
+  }
+  std::vector<double> compute(layers);
+  View view;
+  view.geometry = {layers, Bytes{65'536}, Bytes{436'207'616}};
+  typename Rule::State rule;
+  double now = 0;
+  std::size_t next = 0, done = 0;
+  std::int64_t step = 0;
+  const auto sink = [&](const RequestRow& row, Tokens count, Seconds when) {
+    each([&](const auto& policy, auto& state) { policy.delivered(state, row, count, when); });
+  };
+  while (done < rows.size() && step < 200'000) {
+    for (; next < rows.size() && rows[next].spec.arrival.count() <= now; ++next) {
+      if (next % 17 == 16) {
+        each([&](const auto& policy, auto& state) {
+          policy.refused(state, rows[next].id, rows[next].spec, Seconds{now}, "needs more blocks than the device has");
+        });
+        ++done;
+        continue;
+      }
+      each([&](const auto& policy, auto& state) { policy.submitted(state, rows[next]); });
+      waiting.push_back(next);
+    }
+    bool changed = false;
+    const auto start_one = [&](std::vector<std::size_t>& from, bool back) {
+      RequestRow& row = rows[from.front()];
+      row.running_since = Seconds{now};
+      row.phase = Phase::running;
+      if (back) each([&](const auto& policy, auto& state) { policy.resumed(state, row, Seconds{now}); });
+      running.push_back(from.front());
+      from.erase(from.begin());
+      changed = true;
+    };
+    const auto full = [&] { return static_cast<int>(running.size()) >= system.batch; };
+    while (!full() && !parked.empty() && now - rows[parked.front()].parked_since.count() > 3) start_one(parked, true);
+    while (!full() && !waiting.empty()) start_one(waiting, false);
+    if (running.empty()) {
+      const double later = next < rows.size() ? rows[next].spec.arrival.count() : now + 1;
+      now = parked.empty() ? std::max(now, later) : now + 0.5;
+      continue;
+    }
+    std::vector<LayerStream> streams;
+    Plan plan;
+    double blocks = 0, away = 0;
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      const RequestRow& row = rows[running[i]];
+      const double size = std::ceil(static_cast<double>(row.context().count()) / 16);
+      LayerSet host;
+      if (i % 2 == 1)
+        for (int k = 1; k <= system.offloaded; ++k) host.insert(k * layers / system.offloaded - 1);
+      blocks += size * (layers - host.count());
+      away += size * host.count();
+      if (!host.empty()) streams.push_back({host, size});
+      RequestPlan part{Slot{static_cast<std::uint32_t>(running[i])}, {}, false};
+      part.holding.host = host;
+      plan.requests.push_back(part);
+    }
+    plan.binding = streams.empty() ? Binding::none : Binding::link;
+    view.now = Seconds{now};
+    view.step = step;
+    view.rows = rows;
+    if (changed) {
+      rule.clear();
+      each([&](const auto& policy, auto& state) {
+        policy.planned(state, view, plan, Seconds{(40 + static_cast<double>(random.below(400))) * 1e-6}, Seconds{1e-4});
+      });
+    }
+    const bool prefill = rows[running.back()].generated.count() == 0;
+    const double base = 0.028 + 1.1e-8 * blocks * 16 + (prefill ? 0.35 : 0);
+    std::fill(compute.begin(), compute.end(), base / layers);
+    Pipeline pipeline;
+    pipeline.compute_s = compute;
+    pipeline.link = {7.6e9 / 65'536, 1e-5};
+    pipeline.streams = streams;
+    pipeline.room_blocks = std::max(2000.0, 19'552 - blocks);
+    const typename Rule::State before = rule;
+    const StepCost cost = Rule::evaluate(pipeline, rule);
+    const auto replay = [&](auto&& into) {
+      typename Rule::State again = before;
+      (void)Rule::evaluate(pipeline, again, into);
+    };
+    IterationRecord record;
+    record.step = step++;
+    record.start = Seconds{now};
+    record.duration = Seconds{cost.step_s};
+    record.stall = Seconds{cost.stall_s};
+    record.decodes = static_cast<std::int64_t>(running.size());
+    record.tokens = Tokens{record.decodes};
+    record.running = record.decodes;
+    record.waiting = static_cast<std::int64_t>(waiting.size());
+    record.parked = static_cast<std::int64_t>(parked.size());
+    record.device_used = LayerBlocks{std::min<std::int64_t>(19'552, static_cast<std::int64_t>(blocks))};
+    record.device_capacity = LayerBlocks{19'552};
+    record.in_flight = LayerBlocks{500};
+    record.host_used = LayerBlocks{static_cast<std::int64_t>(away)};
+    record.to_device = LayerBlocks{static_cast<std::int64_t>(away)};
+    record.plan = &plan;
+    now += cost.step_s;
+    each([&](const auto& policy, auto& state) { policy.iterated(state, record, replay); });
+    for (std::size_t i = 0; i < running.size();) {
+      RequestRow& row = rows[running[i]];
+      if (deposit) TokenDeposit{}.advance(row, Seconds{now}, sink);
+      row.generated += Tokens{1};
+      row.last_token = Seconds{now};
+      if (deposit) {
+        TokenDeposit{}.generated(row, Seconds{now}, sink);
+      } else {
+        row.delivered += Tokens{1};
+        sink(row, Tokens{1}, Seconds{now});
+      }
+      const bool over = row.generated == row.spec.output;
+      const bool park = !over && random.uniform() < system.pause;
+      if (over) {
+        if (deposit) TokenDeposit{}.finish(row, Seconds{now}, sink);
+        each([&](const auto& policy, auto& state) { policy.ended(state, row, Seconds{now}); });
+        ++done;
+      }
+      if (park) {
+        row.parked_since = Seconds{now};
+        each([&](const auto& policy, auto& state) { policy.parked(state, row, Kept::device, Seconds{now}); });
+        parked.push_back(running[i]);
+      }
+      if (over || park) {
+        running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+        rule.clear();
+      } else {
+        ++i;
+      }
+    }
+  }
+  return out;
+}
+
+inline std::vector<System> systems(int count) {
+  std::vector<System> list{{"OrbitFlow", 4, 5, 0.002, true, false},
+                           {"DeepSpeedInference", 4, 32, 0, true, false},
+                           {"FlexGen", 4, 16, 0, true, false},
+                           {"SloAware", 3, 8, 0, true, false},
+                           {"VllmRecompute", 2, 0, 0.004, false, false}};
+  for (int i = static_cast<int>(list.size()); i < count - 1; ++i)
+    list.push_back({"Variant" + std::to_string(i) + (i % 3 == 0 ? "WithALongName" : ""), 2 + i % 4, (i * 5) % 30,
+                    i % 4 == 0 ? 0.003 : 0.0, i % 2 == 0, false});
+  list.resize(static_cast<std::size_t>(std::max(1, count - 1)));
+  list.push_back({"OneAtATime", 1, 0, 0, false, true});
+  return list;
+}
+
+/// `count` systems at each scale, without a deposit and, if asked, with one.
+inline sluice::ComparisonReport report(int count, const std::vector<double>& scales, bool with_deposit, int requests) {
+  using namespace sluice;
+  ComparisonReport report;
+  WorkloadReport& w = report.workload;
+  w.trace = "synthetic <made up> & \"quoted\"";
+  w.format = "generated";
+  w.seed = 7;
+  w.requests = requests;
+  w.model = "llama3-8b";
+  w.device = "a5000";
+  w.profile = "made up for a test";
+  w.budget_blocks = 611;
+  w.budget_bytes = 611LL * 32 * 65'536;
+  w.batch_limit = 4;
+  w.max_batch_tokens = 32'768;
+  w.base_slo_tbt_s = 0.0589;
+  w.slo_ttft_s = 8;
+  w.command = "sluice-compare --generate synthetic --systems all --out <dir>";
+  for (const double scale : scales)
+    for (const bool deposit : {false, true}) {
+      if (deposit && !with_deposit) continue;
+      for (const System& system : systems(count)) {
+        const double slo = scale * w.base_slo_tbt_s;
+        const Run run = system.fair ? synthetic::run<FairShare>(system, deposit, slo, requests, 11)
+                                    : synthetic::run<DeadlinePool>(system, deposit, slo, requests, 11);
+        SystemReport row;
+        row.name = system.name;
+        row.deposit = deposit;
+        row.control = system.control;
+        row.slo_scale = scale;
+        row.slo_tbt_s = slo;
+        row.slo_ttft_s = w.slo_ttft_s;
+        row.transfer = system.fair ? "fair-share" : "deadline-pool";
+        row.engine_type = "Engine<MadeUp<" + std::to_string(system.offloaded) + ">, " +
+                          (deposit ? "TokenDeposit" : "Immediate") + ", PauseResume>";
+        collect(row, run.summary, run.summary.last_event);
+        collect(row, run.series);
+        collect(row, run.chosen);
+        report.systems.push_back(row);
+      }
+    }
+  return report;
+}
+
+} // namespace synthetic
