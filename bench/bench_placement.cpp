@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-#ifdef SLUICE_BENCH_GLPK
+#ifdef SLUICE_HAVE_GLPK
 #include "placement_milp.hpp"
 #endif
 
@@ -39,13 +40,17 @@ template <class Space>
 void run(const Case& what, int instances, std::uint64_t seed) {
   Random random{seed};
   BranchAndBound<Space, DeadlinePool> planner;
-  planner.solve(bench::random_instance(random, what.requests, what.layers)); // its memory, once
+  const auto draw = [&] {
+    Instance instance = bench::random_instance(random, what.requests, what.layers);
+    instance.deadline_s = what.deadline_s;
+    return instance;
+  };
+  planner.solve(draw()); // its memory, once
   std::vector<double> us, gaps, nodes;
   int proven = 0;
   int feasible = 0;
   for (int i = 0; i < instances; ++i) {
-    Instance instance = bench::random_instance(random, what.requests, what.layers);
-    instance.deadline_s = what.deadline_s;
+    const Instance instance = draw();
     const auto begin = Clock::now();
     const Solution& solution = planner.solve(instance);
     us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
@@ -83,11 +88,11 @@ int main(int argc, char** argv) {
   run<DistanceSpace>({"distance", 4, 32, guard_s}, instances, seed);
   run<EvenSpace>({"even", 4, 32, guard_s}, instances, seed);
   run<DistanceSpace>({"distance", 8, 32, guard_s}, std::max(1, instances / 5), seed);
-  for (const std::size_t requests : {8, 16, 64}) {
+  for (const std::size_t requests : {std::size_t{8}, std::size_t{16}, std::size_t{64}}) {
     run<DistanceSpace>({"distance", requests, 80, 0.010}, std::max(1, instances / 5), seed);
     run<EvenSpace>({"even", requests, 80, 0.010}, std::max(1, instances / 5), seed);
   }
-#ifdef SLUICE_BENCH_GLPK
+#ifdef SLUICE_HAVE_GLPK
   bench::compare_with_milp(milp, seed);
 #else
   if (milp > 0) std::printf("MILP: skipped, built without GLPK\n");

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner against exhaustive search, under every rule, in the distance, even and free spaces.
+#include "sluice/core/random.hpp"
+#include "sluice/placement/solver/branch_and_bound.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Up to 4 requests and 12 layers, from easy to impossible.
+Instance random_instance(Random& random, bool slo, int most_requests = 4, int most_layers = 12) {
+  Instance instance;
+  const int layers = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most_layers)));
+  const bool uneven = random.below(3) == 0;
+  for (int l = 0; l < layers; ++l) instance.layer_compute_s.push_back(uneven ? 0.5 + random.uniform() : 1.0);
+  const int requests = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most_requests)));
+  double per_layer = 0;
+  for (int r = 0; r < requests; ++r) {
+    InstanceRequest request;
+    request.blocks = LayerBlocks{static_cast<std::int64_t>(1 + random.below(40))};
+    if (r > 0 && random.below(4) == 0) request.blocks = instance.requests.back().blocks; // twins
+    per_layer += static_cast<double>(request.blocks.count());
+    instance.requests.push_back(request);
+  }
+  instance.link_blocks_per_s = per_layer / (1 + 11 * random.uniform());
+  if (random.below(4) == 0) instance.link_per_layer_s = 0.3 * random.uniform();
+  if (random.below(4) == 0) instance.before_s = random.uniform();
+  if (random.below(4) == 0) instance.after_s = random.uniform();
+  instance.device_blocks = LayerBlocks{std::llround((0.05 + 1.0 * random.uniform()) * per_layer * layers)};
+  if (random.below(5) == 0) instance.iterations = 2 + static_cast<int>(random.below(2));
+  if (random.below(8) == 0)
+    for (int l = 0; l < layers; ++l) instance.extra_blocks.push_back(static_cast<double>(random.below(10)));
+  if (slo) {
+    instance.alpha = static_cast<double>(random.below(3));
+    instance.window_max = 1 + static_cast<int>(random.below(4));
+    instance.window_min = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(instance.window_max)));
+    instance.paused_without_deposit = static_cast<int>(random.below(2));
+    const double slo_s = layers * (0.9 + 1.2 * random.uniform());
+    for (InstanceRequest& request : instance.requests) {
+      request.slo_s = random.below(6) == 0 ? infinity : slo_s;
+      if (random.below(2) == 0) request.deposit = static_cast<std::int64_t>(random.below(3));
+      if (random.below(2) == 0)
+        request.tokens = Tokens{request.blocks.count() * 16 - static_cast<std::int64_t>(random.below(16))};
+    }
+  }
+  return instance;
+}
+
+struct Exhaustive {
+  double best = infinity;
+  bool fits = false; ///< some plan fits through the least window
+};
+
+/// Every plan of the space, by the evaluator alone.
+template <class Space, class Rule, class Count>
+Exhaustive exhaustive(const Instance& instance) {
+  std::vector<LayerSet> candidates;
+  Space::candidates(instance.layers(), candidates);
+  PlacementEvaluator<Rule, Count> evaluator;
+  Exhaustive result;
+  std::vector<std::size_t> digits(instance.requests.size(), 0);
+  std::vector<LayerSet> sets(instance.requests.size());
+  for (;;) {
+    for (std::size_t r = 0; r < sets.size(); ++r) sets[r] = candidates[digits[r]];
+    const PlacementCost cost = evaluator.cost(instance, sets);
+    if (cost.fits) {
+      const WindowCheck check = evaluator.hold(instance, sets, cost);
+      result.fits |= check.window > 0 || check.binding == Binding::slo;
+      if (check.window > 0) result.best = std::min(result.best, cost.step.step_s);
+    }
+    std::size_t r = 0;
+    while (r < digits.size() && ++digits[r] == candidates.size()) digits[r++] = 0;
+    if (r == digits.size()) return result;
+  }
+}
+
+template <class Space, class Rule, class Count>
+void compare(BranchAndBound<Space, Rule, Count>& planner, const Instance& instance, Random& random) {
+  const Exhaustive truth = exhaustive<Space, Rule, Count>(instance);
+  const Solution solution = planner.solve(instance);
+  REQUIRE(solution.feasible == std::isfinite(truth.best));
+  CHECK(solution.proven_optimal);
+  if (!solution.feasible) {
+    CHECK(solution.binding == (truth.fits ? Binding::slo : Binding::device_memory));
+    CHECK(solution.window == 0);
+    return;
+  }
+  CHECK(solution.step_s == doctest::Approx(truth.best).epsilon(1e-9));
+  CHECK(solution.lower_bound_s <= truth.best * (1 + 1e-9));
+  CHECK(solution.next_best_s >= solution.step_s);
+  CHECK(solution.window >= instance.window_min);
+  CHECK(solution.window <= instance.window_max);
+
+  // The plan is what it says, by another object.
+  PlacementEvaluator<Rule, Count> evaluator;
+  const PlacementCost cost = evaluator.cost(instance, solution.offloaded);
+  CHECK(cost.fits);
+  CHECK(cost.step.step_s == solution.step_s);
+  CHECK(cost.resident_blocks + cost.buffer_blocks <= static_cast<double>(instance.device_blocks.count()) * (1 + 1e-9));
+  CHECK(evaluator.hold(instance, solution.offloaded, cost).window == solution.window);
+
+  // Again, by a planner that has done other things: the same plan. From any start: the same cost.
+  BranchAndBound<Space, Rule, Count> fresh;
+  CHECK(fresh.solve(instance).offloaded == solution.offloaded);
+  std::vector<LayerSet> candidates;
+  Space::candidates(instance.layers(), candidates);
+  std::vector<LayerSet> start;
+  for (std::size_t r = 0; r < instance.requests.size(); ++r)
+    start.push_back(candidates[random.below(candidates.size())]);
+  CHECK(fresh.solve(instance, {start}).step_s == doctest::Approx(truth.best).epsilon(1e-9));
+
+  // Stopped early: whatever it says is true.
+  Instance hurried = instance;
+  hurried.node_limit = static_cast<std::int64_t>(random.below(60));
+  const Solution& early = fresh.solve(hurried);
+  CHECK(early.lower_bound_s <= truth.best * (1 + 1e-9));
+  if (early.feasible) CHECK(early.step_s >= truth.best * (1 - 1e-9));
+  if (early.feasible && early.proven_optimal) CHECK(early.step_s == doctest::Approx(truth.best).epsilon(1e-9));
+}
+
+template <class Space, class Rule, class Count>
+void compare_many(int instances, std::uint64_t seed, int most_requests = 4, int most_layers = 12) {
+  Random random{seed};
+  BranchAndBound<Space, Rule, Count> planner;
+  for (int i = 0; i < instances; ++i) {
+    INFO(Space::name << ", " << Rule::name << ", " << Count::name << ", instance " << i);
+    compare(planner, random_instance(random, i % 2 == 1, most_requests, most_layers), random);
+  }
+}
+
+TEST_CASE("the planner finds what exhaustive search finds: distance space, 1000 instances") {
+  compare_many<DistanceSpace, DeadlinePool, HeldBuffer>(400, 1);
+  compare_many<DistanceSpace, FairShare, HeldBuffer>(200, 2);
+  compare_many<DistanceSpace, EarliestDeadlineFirst, HeldBuffer>(200, 3);
+  compare_many<DistanceSpace, NextLayer, HeldBuffer>(200, 4);
+}
+
+TEST_CASE("the planner finds what exhaustive search finds: even space, 1000 instances") {
+  compare_many<EvenSpace, DeadlinePool, HeldBuffer>(400, 5, 3);
+  compare_many<EvenSpace, DeadlinePool, HeldBuffer>(40, 55);
+  compare_many<EvenSpace, FairShare, HeldBuffer>(180, 6, 3);
+  compare_many<EvenSpace, EarliestDeadlineFirst, HeldBuffer>(180, 7, 3);
+  compare_many<EvenSpace, NextLayer, HeldBuffer>(200, 8, 3);
+}
+
+TEST_CASE("the planner finds what exhaustive search finds: the paper's buffer count, and small free spaces") {
+  compare_many<DistanceSpace, FairShare, PaperBuffer>(80, 9, 3);
+  compare_many<DistanceSpace, EarliestDeadlineFirst, PaperBuffer>(80, 10, 3);
+  compare_many<DistanceSpace, NextLayer, PaperBuffer>(80, 11, 3);
+  compare_many<DistanceSpace, DeadlinePool, PaperBuffer>(80, 12, 3);
+  compare_many<FreeSpace, DeadlinePool, HeldBuffer>(60, 13, 2, 5);
+  compare_many<FreeSpace, FairShare, HeldBuffer>(60, 14, 2, 5);
+}
+
+TEST_CASE("OrbitFlow's worked example at step 16: 8 block times in the distance space, 6 in the even one") {
+  Instance instance;
+  instance.layer_compute_s.assign(9, 1.0);
+  instance.link_blocks_per_s = 3;
+  instance.device_blocks = LayerBlocks{70};
+  instance.requests.resize(2);
+  instance.requests[0].blocks = LayerBlocks{4};
+  instance.requests[1].blocks = LayerBlocks{6};
+  BranchAndBound<DistanceSpace, DeadlinePool> distance;
+  BranchAndBound<EvenSpace, DeadlinePool> even;
+  CHECK(distance.solve(instance).stall_s * 3 == doctest::Approx(8));
+  CHECK(even.solve(instance).stall_s * 3 == doctest::Approx(6));
+  CHECK(even.solve(instance).proven_optimal);
+}
+
+TEST_CASE("a window: the longest through which memory holds, while KV grows a token a step") {
+  Instance instance;
+  instance.layer_compute_s.assign(9, 1.0);
+  instance.link_blocks_per_s = 3;
+  instance.device_blocks = LayerBlocks{70};
+  instance.requests.resize(2);
+  instance.requests[0].tokens = Tokens{33}; // 3 blocks until 48 tokens: 16 steps
+  instance.requests[1].tokens = Tokens{81}; // 6 blocks throughout
+  instance.window_max = 20;
+  // The shortest step is the compute alone, and needs all of request 1 resident: until it needs a fourth block.
+  BranchAndBound<DistanceSpace, DeadlinePool> planner;
+  const Solution& solution = planner.solve(instance);
+  REQUIRE(solution.feasible);
+  CHECK(solution.step_s == 9);
+  PlacementEvaluator<DeadlinePool> evaluator;
+  const PlacementCost last = evaluator.cost(instance, solution.offloaded, solution.window - 1);
+  CHECK(last.fits);
+  if (solution.window < 20) CHECK(!evaluator.cost(instance, solution.offloaded, solution.window).fits);
+  const std::vector<LayerSet> none_and_thirds{{}, every_kth_layer(9, 3)};
+  CHECK(evaluator.hold(instance, none_and_thirds, evaluator.cost(instance, none_and_thirds)).window == 16);
+}
+
+TEST_CASE("deposits carry a plan through steps that are too slow") {
+  Instance instance;
+  instance.layer_compute_s.assign(4, 1.0);
+  instance.link_blocks_per_s = 1;
+  instance.device_blocks = LayerBlocks{1000};
+  instance.requests.resize(1);
+  instance.requests[0].blocks = LayerBlocks{10};
+  instance.requests[0].slo_s = 3; // the compute takes 4
+  instance.alpha = 0;
+  BranchAndBound<DistanceSpace, DeadlinePool> planner;
+  CHECK(planner.solve(instance).binding == Binding::slo);
+  instance.requests[0].deposit =
+      1; // 2 tokens by second 4, 4/3 owed; 3 by second 8, 8/3 owed; 4 by 12, 4 owed; then short
+  instance.window_max = 10;
+  CHECK(planner.solve(instance).window == 3);
+  instance.alpha = 1; // one request may miss every step
+  instance.requests[0].deposit = 0;
+  CHECK(planner.solve(instance).window == 10);
+  instance.paused_without_deposit = 1;
+  CHECK(!planner.solve(instance).feasible);
+}
+
+TEST_CASE("everything fits: 256 requests at once, nothing offloaded, proven") {
+  Instance instance;
+  instance.layer_compute_s.assign(80, 1.0);
+  instance.link_blocks_per_s = 1;
+  instance.requests.resize(256);
+  for (InstanceRequest& request : instance.requests) request.blocks = LayerBlocks{10};
+  instance.device_blocks = LayerBlocks{256 * 10 * 80};
+  BranchAndBound<EvenSpace, DeadlinePool> planner;
+  const Solution& solution = planner.solve(instance);
+  CHECK(solution.proven_optimal);
+  CHECK(solution.step_s == 80);
+  CHECK(solution.nodes == 0);
+  for (const LayerSet& set : solution.offloaded) CHECK(set.empty());
+}
+
+} // namespace
+} // namespace sluice::test
