@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/nlohmann/hf_config.hpp"
+
+#include "fuzz/fuzz_support.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto config = sluice::parse_json_object(sluice_test::text_of(data, size), "config.json");
+  if (!config) {
+    sluice_test::require_one_line(config.error());
+    return 0;
+  }
+  const auto shape = sluice::shape_from_hf_config(*config, "config.json");
+  if (!shape) {
+    sluice_test::require_one_line(shape.error());
+    return 0;
+  }
+  sluice_test::require(sluice::check(*shape, "config.json").ok(), "a shape that was read is valid");
+  sluice_test::require(shape->weight_bytes().count() > 0, "the weights overflow nothing");
+  sluice_test::require(shape->token_block_bytes(sluice::Tokens{16}).count() > 0, "a block overflows nothing");
+  return 0;
+}
