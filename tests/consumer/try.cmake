@@ -1,6 +1,6 @@
 # Builds and runs the consumer as WAY says, from an empty folder.
 # cmake -DWAY=find_package|add_subdirectory -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch>
-#       -DCOMPILER=… -DGENERATOR=… -P try.cmake
+#       -DCOMPILER=… -DLAUNCHER=… -DGENERATOR=… -P try.cmake
 cmake_minimum_required(VERSION 3.25)
 
 function(step)
@@ -12,7 +12,7 @@ function(step)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
-set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Debug)
+set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug)
 if(WAY STREQUAL "find_package")
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
