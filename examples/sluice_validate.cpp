@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-validate: replays a recorded vLLM run and compares its latencies with what was measured.
+//
+// The problem: a simulator that compares policies is worth what it says about a real server. The run's requests arrive
+// as recorded, vLLM's composition serves them with the settings that the run's meta.json states, and an iteration takes
+// the sum of its kernels as measured on that GPU. Nothing is fitted to the run. See docs/fidelity.md.
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/cost/read_table_profile.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/memory/prefix_cache.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/observer/measure.hpp"
+#include "sluice/observer/summary.hpp"
+#include "sluice/retention/keep_until_overwritten.hpp"
+#include "sluice/systems/vllm.hpp"
+#include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/vllm_run.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+// vLLM as recorded: with automatic prefix caching (its default), or without.
+// -------------------------------------------
+
+using Gpu = BasicSimulated<TableProfile>;
+using VllmOnGpu = With<VllmRecompute, Gpu, TableProfile, Summary>;
+using VllmWithPrefixCaching = With<VllmOnGpu, KeepUntilOverwritten>;
+
+/// What the run's meta.json says of the server.
+struct Server {
+  Limits limits;
+  TokenBlocks kv_blocks{0}; ///< that requests can use
+  bool prefix_caching = true;
+  std::string dataset; ///< name of the file that the prompts came from; may be empty
+};
+
+Error unsupported(const std::string& where, std::string what, std::string expected) {
+  return {ErrorCode::unsupported, where, std::move(what), std::move(expected)};
+}
+
+/// A section of meta.json, or an empty object where it is absent (older recordings lack some).
+nlohmann::json section(const nlohmann::json& parent, const char* name) {
+  const auto found = parent.find(name);
+  return found != parent.end() && found->is_object() ? *found : nlohmann::json::object();
+}
+
+Status check_scheduler(const nlohmann::json& scheduler, const std::string& where) {
+  const JsonFields fields(scheduler, where);
+  if (fields.has("policy")) {
+    const Expected<std::string> policy = fields.text("policy", "\"fcfs\"");
+    if (!policy) return policy.error();
+    if (*policy != "fcfs") return unsupported(where, "policy is '" + excerpt(*policy) + "'", "\"fcfs\"");
+  }
+  for (const char* required : {"enable_chunked_prefill", "scheduler_reserve_full_isl"}) {
+    if (!fields.has(required)) continue;
+    const Expected<bool> set = fields.flag(required);
+    if (!set) return set.error();
+    if (!*set) return unsupported(where, std::string{required} + " is false", "true, vLLM's default");
+  }
+  return {};
+}
+
+Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
+  const std::string path = (std::filesystem::path(run) / "meta.json").string();
+  const Expected<nlohmann::json> meta = read_json_object(path);
+  if (!meta) return meta.error();
+  Server server;
+
+  const nlohmann::json arguments = section(*meta, "engine_kwargs");
+  const JsonFields engine(arguments, path + ": engine_kwargs");
+  const Expected<std::int64_t> width = engine.whole("max_num_seqs", 1, 1 << 20);
+  if (!width) return width.error();
+  const Expected<std::int64_t> budget = engine.whole("max_num_batched_tokens", 1, 1 << 24);
+  if (!budget) return budget.error();
+  server.limits.batch = static_cast<int>(*width);
+  server.limits.batch_tokens = Tokens{*budget};
+  if (engine.has("data_parallel_size")) {
+    const Expected<std::int64_t> replicas = engine.whole("data_parallel_size", 1, 1 << 16);
+    if (!replicas) return replicas.error();
+    if (*replicas != 1) {
+      return unsupported(engine.where(), "data_parallel_size is " + std::to_string(*replicas), "1: one engine");
+    }
+  }
+  const nlohmann::json scheduler = section(section(*meta, "resolved_config"), "scheduler_config");
+  if (Status status = check_scheduler(scheduler, path + ": scheduler_config"); !status) return status.error();
+
+  const nlohmann::json cache = section(*meta, "kv_cache");
+  const JsonFields kv(cache, path + ": kv_cache");
+  if (kv.has("block_size")) {
+    const Expected<std::int64_t> tokens = kv.whole("block_size", 1, 1 << 16);
+    if (!tokens) return tokens.error();
+    server.limits.block_tokens = Tokens{*tokens};
+  }
+  if (kv_blocks == 0) {
+    if (!kv.has("num_gpu_blocks")) return kv.missing("num_gpu_blocks", "a number of blocks, or --kv-blocks");
+    const Expected<std::int64_t> blocks = kv.whole("num_gpu_blocks", 2, std::int64_t{1} << 32);
+    if (!blocks) return blocks.error();
+    kv_blocks = *blocks;
+  }
+  server.kv_blocks = TokenBlocks{kv_blocks - 1}; // vLLM keeps block 0 for itself, as the null block
+  if (kv.has("enable_prefix_caching")) {
+    const Expected<bool> caching = kv.flag("enable_prefix_caching");
+    if (!caching) return caching.error();
+    server.prefix_caching = *caching;
+  }
+  const JsonFields top(*meta, path);
+  if (top.has("dataset_path")) {
+    const Expected<std::string> dataset = top.text("dataset_path", "a path");
+    if (!dataset) return dataset.error();
+    server.dataset = std::filesystem::path(*dataset).filename().string();
+  }
+  return server;
+}
+
+// The prompts, where they are known: which of them begin alike. -------------------------------------------------------
+
+using PromptKeys = std::vector<std::vector<BlockKey>>;
+
+/// The keys of each prompt's full blocks, from a file of one JSON object a line with `input_tok_ids`.
+Expected<PromptKeys> read_prompts(const std::string& path, Tokens block_tokens) {
+  Expected<LineReader> lines = LineReader::open(path);
+  if (!lines) return lines.error();
+  PromptKeys prompts;
+  for (;;) {
+    const Expected<std::optional<std::string_view>> line = lines->next();
+    if (!line) return line.error();
+    if (!*line) break;
+    const Expected<nlohmann::json> object = parse_json_object(**line, lines->name(), lines->number());
+    if (!object) return object.error();
+    const auto ids = object->find("input_tok_ids");
+    if (ids == object->end() || !ids->is_array()) {
+      return Error{ErrorCode::bad_input, lines->where(), "input_tok_ids is missing", "the prompt's token numbers"};
+    }
+    std::vector<BlockKey>& keys = prompts.emplace_back();
+    const auto per_block = static_cast<std::size_t>(block_tokens.count());
+    BlockKey key{};
+    for (std::size_t i = 0; i < ids->size() / per_block * per_block; ++i) {
+      const nlohmann::json& id = (*ids)[i];
+      if (!id.is_number_unsigned()) {
+        return Error{ErrorCode::bad_input, lines->where(), "a token is not a number", "whole numbers from 0"};
+      }
+      key = next_key(key, id.get<std::uint64_t>());
+      if ((i + 1) % per_block == 0) keys.push_back(key);
+    }
+  }
+  if (prompts.empty()) return Error{ErrorCode::bad_input, path, "the file holds no prompt", "one a line"};
+  return prompts;
+}
+
+/// The prompt of each record: line n of the prompts belongs to the request whose id ends in n, counted from 0.
+Expected<PromptKeys> assign_prompts(PromptKeys prompts, const std::string& path,
+                                    const std::vector<VllmRunRecord>& records, Tokens block_tokens) {
+  PromptKeys assigned;
+  for (const VllmRunRecord& record : records) {
+    const std::size_t digits = record.id.find_last_not_of("0123456789") + 1;
+    std::size_t line = prompts.size();
+    const char* end = record.id.data() + record.id.size();
+    std::from_chars(record.id.data() + digits, end, line);
+    const bool known = digits < record.id.size() && line < prompts.size();
+    if (!known || static_cast<std::int64_t>(prompts[line].size()) != record.prompt.count() / block_tokens.count()) {
+      return Error{ErrorCode::bad_input, path, "there is no prompt for request '" + excerpt(record.id) + "'",
+                   "on the line that its number names, one of " + std::to_string(record.prompt.count()) + " tokens"};
+    }
+    assigned.push_back(prompts[line]);
+  }
+  return assigned;
+}
+
+// The replay
+// ------------------------------------------------------------------------------------------------------------
+
+template <class E>
+Expected<LatencyDistributions> replay(const Server& server, const ModelShape& shape, const TableProfile& profile,
+                                      const std::vector<VllmRunRecord>& records, const PromptKeys& prompts) {
+  typename E::Config config{
+      .limits = server.limits,
+      .geometry = {shape.layers, shape.layer_block_bytes(server.limits.block_tokens), shape.layer_weight_bytes()},
+      .device_blocks = across_layers(server.kv_blocks, shape.layers),
+      .cost = profile,
+      .backend = Gpu(profile)};
+  Expected<E> engine = E::make(std::move(config));
+  if (!engine) return engine.error();
+  const Seconds start = records.front().queued;
+  for (std::size_t next = 0;;) {
+    for (; next < records.size() && records[next].queued - start <= engine->now(); ++next) {
+      const RequestSpec spec{records[next].queued - start, records[next].prompt, records[next].output, {}};
+      const std::span<const BlockKey> keys = prompts.empty() ? std::span<const BlockKey>{} : prompts[next];
+      if (const Expected<RequestId> id = engine->submit(spec, keys); !id) return id.error();
+    }
+    if (engine->step() == Stepped::ran) continue;
+    if (next == records.size()) break;
+    engine->idle_until(records[next].queued - start);
+  }
+  return latencies(engine->template observed<Summary>());
+}
+
+LatencyDistributions measured(const std::vector<VllmRunRecord>& records) {
+  std::vector<WeightedSample> ttft, tpot, e2e;
+  for (const VllmRunRecord& record : records) {
+    ttft.push_back({(record.first_token - record.queued).count()});
+    e2e.push_back({(record.last_token - record.queued).count()});
+    if (record.output > Tokens{1}) {
+      const auto gaps = static_cast<double>(record.output.count() - 1);
+      tpot.push_back({(record.last_token - record.first_token).count() / gaps});
+    }
+  }
+  return {Distribution{std::move(ttft)}, Distribution{std::move(tpot)}, Distribution{std::move(e2e)}, {}};
+}
+
+// The comparison
+// ----------------------------------------------------------------------------------------------------------
+
+struct Figure {
+  const char* name;
+  double (*of)(const Distribution&);
+};
+constexpr std::array<Figure, 5> figures{{{"mean", [](const Distribution& d) { return d.mean(); }},
+                                         {"median", [](const Distribution& d) { return d.quantile(0.5); }},
+                                         {"p90", [](const Distribution& d) { return d.quantile(0.9); }},
+                                         {"p95", [](const Distribution& d) { return d.quantile(0.95); }},
+                                         {"p99", [](const Distribution& d) { return d.quantile(0.99); }}}};
+
+struct Metric {
+  const char* key;
+  const char* label;
+  Distribution LatencyDistributions::*of;
+};
+constexpr std::array<Metric, 3> metrics{{{"ttft", "TTFT", &LatencyDistributions::ttft},
+                                         {"tpot", "TPOT", &LatencyDistributions::tpot},
+                                         {"latency", "Latency", &LatencyDistributions::e2e}}};
+
+void print_table(const LatencyDistributions& real, const LatencyDistributions& simulated) {
+  fmt::print("{:<16}{:>14}{:>14}{:>9}\n", "seconds", "measured", "simulated", "diff");
+  double worst = 0.0;
+  for (const Metric& metric : metrics) {
+    for (const Figure& figure : figures) {
+      const double a = figure.of(real.*metric.of);
+      const double b = figure.of(simulated.*metric.of);
+      const double percent = (b / a - 1.0) * 100.0;
+      worst = std::max(worst, std::abs(percent));
+      fmt::print("{:<16}{:>14.5f}{:>14.5f}{:>+8.2f}%\n", fmt::format("{} {}", metric.label, figure.name), a, b,
+                 percent);
+    }
+  }
+  fmt::print("largest difference: {:.2f} %\n", worst);
+}
+
+void print_json(const LatencyDistributions& real, const LatencyDistributions& simulated) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object();
+  for (const Metric& metric : metrics) {
+    json.key(metric.key).begin_object();
+    for (const Figure& figure : figures) {
+      json.key(figure.name).begin_object();
+      json.key("measured").value(figure.of(real.*metric.of));
+      json.key("simulated").value(figure.of(simulated.*metric.of));
+      json.end_object();
+    }
+    json.end_object();
+  }
+  json.end_object();
+  fmt::print("{}\n", text);
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "sluice-validate: {}\n", error.line());
+  return 2;
+}
+
+struct Options {
+  std::string run;
+  std::string profile;
+  std::string prompts;
+  std::int64_t kv_blocks = 0;
+  bool json = false;
+};
+
+int validate(const Options& options) {
+  const Expected<Server> server = read_server(options.run, options.kv_blocks);
+  if (!server) return fail(server.error());
+  const Expected<ModelShape> shape = read_hf_config(options.profile);
+  if (!shape) return fail(shape.error());
+  const Expected<TableProfile> profile = read_table_profile(options.profile, LinkCost{});
+  if (!profile) return fail(profile.error());
+  const std::filesystem::path run(options.run);
+  const Expected<std::vector<VllmRunRecord>> records = read_vllm_run((run / "requests.jsonl").string());
+  if (!records) return fail(records.error());
+
+  std::string prompts_path = options.prompts;
+  std::error_code ignored;
+  if (prompts_path.empty() && !server->dataset.empty() && std::filesystem::exists(run / server->dataset, ignored)) {
+    prompts_path = (run / server->dataset).string();
+  }
+  PromptKeys prompts;
+  if (!prompts_path.empty()) {
+    Expected<PromptKeys> read = read_prompts(prompts_path, server->limits.block_tokens);
+    if (!read) return fail(read.error());
+    read = assign_prompts(std::move(*read), prompts_path, *records, server->limits.block_tokens);
+    if (!read) return fail(read.error());
+    prompts = std::move(*read);
+  } else if (server->prefix_caching) {
+    fmt::print(stderr,
+               "sluice-validate: the run shares equal beginnings of prompts, and the prompts are not known: each is "
+               "taken to be like no other (--prompts FILE{})\n",
+               server->dataset.empty() ? "" : ", the run's was " + server->dataset);
+  }
+
+  const Expected<LatencyDistributions> simulated =
+      server->prefix_caching ? replay<VllmWithPrefixCaching>(*server, *shape, *profile, *records, prompts)
+                             : replay<VllmOnGpu>(*server, *shape, *profile, *records, {});
+  if (!simulated) return fail(simulated.error());
+  const LatencyDistributions real = measured(*records);
+  options.json ? print_json(real, *simulated) : print_table(real, *simulated);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
+  app.add_option("--run", options.run, "folder with requests.jsonl and meta.json")->required();
+  app.add_option("--profile", options.profile, "folder with the GPU's kernel times and the model's config")->required();
+  app.add_option("--prompts", options.prompts,
+                 "the run's dataset, one JSON object a line with input_tok_ids; found by its name in the run's folder");
+  app.add_option("--kv-blocks", options.kv_blocks, "num_gpu_blocks, for a run whose meta.json does not say")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32));
+  app.add_flag("--json", options.json, "print JSON instead of a table");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return validate(options);
+}
