@@ -60,11 +60,12 @@ void run(const Case& what, int instances, std::uint64_t seed) {
     ++feasible;
     gaps.push_back(100 * (solution.step_s / solution.lower_bound_s - 1));
   }
-  std::printf("%-8s R%-3zu L%-3d deadline %6.0f ms | us p50 %9.1f p90 %9.1f p99 %9.1f max %9.1f | proven %d of %d, feasible %d | "
+  std::printf("%-8s R%-3zu L%-3d deadline %6.0f ms | us p50 %9.1f p90 %9.1f p99 %9.1f max %9.1f | proven %d of %d, "
+              "feasible %d | "
               "gap %% p50 %.3f p90 %.3f max %.3f | nodes p50 %.0f\n",
-              what.space, what.requests, what.layers, what.deadline_s * 1e3, quantile(us, .5), quantile(us, .9), quantile(us, .99),
-              quantile(us, 1), proven, instances, feasible, quantile(gaps, .5), quantile(gaps, .9), quantile(gaps, 1),
-              quantile(nodes, .5));
+              what.space, what.requests, what.layers, what.deadline_s * 1e3, quantile(us, .5), quantile(us, .9),
+              quantile(us, .99), quantile(us, 1), proven, instances, feasible, quantile(gaps, .5), quantile(gaps, .9),
+              quantile(gaps, 1), quantile(nodes, .5));
   std::fflush(stdout);
 }
 
@@ -76,9 +77,12 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
-    if (flag == "--instances") instances = std::atoi(argv[i + 1]);
-    else if (flag == "--seed") seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
-    else if (flag == "--milp") milp = std::atoi(argv[i + 1]);
+    if (flag == "--instances")
+      instances = std::atoi(argv[i + 1]);
+    else if (flag == "--seed")
+      seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
+    else if (flag == "--milp")
+      milp = std::atoi(argv[i + 1]);
     else {
       std::fprintf(stderr, "%s: unknown flag; expected --instances, --seed or --milp\n", argv[i]);
       return 2;

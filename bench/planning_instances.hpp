@@ -10,8 +10,8 @@
 
 namespace sluice::bench {
 
-/// Blocks per request and layer log-uniform 20..2000; the whole KV of a layer takes 2 to 12 layer times to transfer; the
-/// budget is 50 to 98 % of all layer blocks; cold.
+/// Blocks per request and layer log-uniform 20..2000; the whole KV of a layer takes 2 to 12 layer times to transfer;
+/// the budget is 50 to 98 % of all layer blocks; cold.
 inline Instance random_instance(Random& random, std::size_t requests, int layers) {
   Instance instance;
   instance.layer_compute_s.assign(static_cast<std::size_t>(layers), 1e-3);

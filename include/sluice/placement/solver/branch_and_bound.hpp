@@ -56,6 +56,9 @@ class BranchAndBound {
     return finish(instance, search(hint), 0);
   }
 
+  /// What `solve` returned last.
+  [[nodiscard]] const Solution& solution() const { return solution_; }
+
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 

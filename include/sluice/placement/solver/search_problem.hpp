@@ -2,11 +2,11 @@
 // SearchProblem: what every search of the planner shares: requests in order, candidates, the best plan, the clock.
 #pragma once
 
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/placement/solver/placement_evaluator.hpp"
 #include "sluice/plan/space.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ class SearchProblem {
     slo_refused = false;
     window_matters_ = instance.has_slo() || instance.window_min > 1;
     slo_limit_s_ = instance.has_slo() ? slowest_first_step() : std::numeric_limits<double>::infinity();
-    started_ = Clock::now();
+    started_ = Stopwatch{};
     clock_ticks_ = 0;
     timed_ = std::isfinite(instance.deadline_s);
   }
@@ -83,8 +83,7 @@ class SearchProblem {
   bool out_of_time() {
     if (stopped) return true;
     if (nodes >= instance_->node_limit) return stopped = true;
-    if (timed_ && (clock_ticks_++ & 31) == 0)
-      stopped = std::chrono::duration<double>(Clock::now() - started_).count() >= instance_->deadline_s;
+    if (timed_ && (clock_ticks_++ & 31) == 0) stopped = started_.elapsed().count() >= instance_->deadline_s;
     return stopped;
   }
 
@@ -94,8 +93,6 @@ class SearchProblem {
   bool slo_refused = false; ///< some plan fitted in memory, and the SLO refused it
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void offer_sets(double cost) {
     if (!(cost < best_cost_)) {
       if (cost > best_cost_ && cost < next_best_) next_best_ = cost;
@@ -155,7 +152,7 @@ class SearchProblem {
   bool window_matters_ = false;
   bool timed_ = false;
   unsigned clock_ticks_ = 0;
-  Clock::time_point started_;
+  Stopwatch started_;
 };
 
 } // namespace sluice::detail
