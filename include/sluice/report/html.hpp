@@ -25,7 +25,7 @@ inline std::string html_facts(const ComparisonReport& report) {
   std::string scales;
   for (const ReportBlock& block : blocks_of(report)) {
     const SystemReport& row = *block.rows.front();
-    const std::string text = time_text(row.slo_tbt_s) + " (scale " + tidy_text(block.slo_scale) + ")";
+    const std::string text = time_text(row.slo_tbt_s) + " (x" + tidy_text(block.slo_scale) + ")";
     if (scales.find(text) == std::string::npos) scales += (scales.empty() ? "" : ", ") + text;
   }
   std::string budget =
@@ -40,7 +40,8 @@ inline std::string html_facts(const ComparisonReport& report) {
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
                    w.host_budget_bytes > 0 ? bytes_text(static_cast<double>(w.host_budget_bytes)) : "not bounded");
-  out += html_fact("SLO: a token every", scales) + html_fact("SLO: first token within", time_text(w.slo_ttft_s));
+  out +=
+      html_fact("SLO: a token every (scale)", scales) + html_fact("SLO: first token within", time_text(w.slo_ttft_s));
   out += html_fact("batch limit", limits) + html_fact("times from", w.profile);
   if (w.rate_scale != 1) out += html_fact("arrival rate", "x" + tidy_text(w.rate_scale));
   for (const auto& [label, text] : w.notes) out += html_fact(label, text);
@@ -51,7 +52,7 @@ inline constexpr std::string_view html_plots = R"html(
 <div class="bar no-print" role="group" aria-label="What the plots show">
 <div class="row"><span class="name">SLO scale</span><span id="scales" class="row"></span></div>
 <div class="row"><span class="name">Delivery</span><span id="deposits" class="row"></span></div>
-<div class="row"><span class="name">In colour</span><span id="names" class="row"></span></div>
+<div class="row"><span class="name">In colour (up to 6)</span><span id="names" class="row"></span></div>
 </div>
 <noscript><p><b>The plots need JavaScript, which this browser does not run.</b> All numbers are in the tables below.</p></noscript>
 <section><h2>Who got their tokens in time</h2>

@@ -24,7 +24,7 @@ function attainmentChart(host, deposit) {
   const svg = picture(width, height, title, groups.map(g => g[0].name + ': ' + g.map(s => `scale ${s.scale}: ${percent(s.m.tbt_attainment)} % (per token ${percent(s.m.per_token_attainment)} %)`).join(', ')).join('; '));
   const fills = scales.map((_, i) => scaleFill(svg, i));
   const at = linear(0, 1, label, right);
-  axisX(svg, right - label > 300 ? [0, 0.2, 0.4, 0.6, 0.8, 1] : [0, 0.5, 1], at, v => 100 * v + ' %', top, height - 20);
+  axisX(svg, right - label > 220 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1], at, v => 100 * v + ' %', top, height - 20);
   svg.append(text(right + 46, 14, 'TBT', 'm s', 'end'), text(right + 102, 14, 'per token', 'm s', 'end'));
   let y = top + 4;
   for (const group of groups) {
@@ -96,7 +96,7 @@ function costColumn(svg, [name, hint, of, show], rows, x, cell, head, rowHeight)
   const values = rows.map(s => of(s.m)).filter(v => !absent(v));
   const positive = values.filter(v => v > 0), most = Math.max(...positive, 0), least = Math.min(...positive);
   const numbers = Math.max(30, ...rows.map(s => textWidth(show(of(s.m))))), room = cell - numbers - 22;
-  const wide = most / least > 40; // a bar would hide all but the largest: a dot on a logarithmic scale instead
+  const wide = name !== 'stalled' && most / least > 40; // a bar would hide all but the largest: a dot on a logarithmic scale instead
   const at = wide ? logarithmic(least / 1.3, most, 4, room) : linear(0, most || 1, 0, room);
   if (wide) svg.append(text(x + room, 26, 'log', 'm s', 'end'));
   svg.append(rule(x, head, x, head + rows.length * rowHeight, 'a'));
@@ -134,17 +134,12 @@ function cdfChart(host, caption, key, slo) {
   svg.append(text(right, height - 6, wide ? 'logarithmic' : '', 'm s', 'end'));
   const path = s => {
     let d = `M${at(s.cdf[key][0][0])} ${bottom}`;
-    for (const [v, f] of s.cdf[key]) d += `L${at(v).toFixed(1)} ${up(f).toFixed(1)}`;
+    for (const [v, f] of s.cdf[key]) d += `H${at(v).toFixed(1)}V${up(f).toFixed(1)}`; // a step: no value lies between two
     return d + `H${right}`;
   };
   const line = (s, attributes) => tipped(el('path', {d: path(s), fill: 'none', ...attributes}),
     `${s.name}\nP50 ${time(s.m[`p50_${key}_s`])}, P95 ${time(s.m[`p95_${key}_s`])}, P99 ${time(s.m[`p99_${key}_s`])}`);
   for (const s of rows) if (slotOf(s.name) < 0 && s.cdf[key].length) svg.append(line(s, {stroke: 'var(--other)', 'stroke-width': 1}));
-  if (slo > 0 && slo >= (wide ? least : 0) && slo <= most) {
-    svg.append(el('path', {d: `M${at(slo)} ${top}V${bottom}`, stroke: 'var(--fg)', 'stroke-width': 1.4, 'stroke-dasharray': '4 3'}));
-    const late = at(slo) > (left + right) / 2;
-    svg.append(text(at(slo) + (late ? -5 : 5), top + (late ? 12 : (bottom - top) - 6), 'SLO ' + tidy(time)(slo), 'b s halo', late ? 'end' : 'start'));
-  }
   for (const s of [...highlighted()].reverse()) {
     const slot = slotOf(s.name), curve = s.cdf[key];
     if (!curve.length) continue;
@@ -154,6 +149,11 @@ function cdfChart(host, caption, key, slo) {
       const point = curve.find(p => p[1] >= base + 0.04 * slot) || curve[curve.length - 1];
       svg.append(marker(slot, at(point[0]), up(point[1]), 3.6, colour(slot)));
     }
+  }
+  if (slo > 0 && slo >= (wide ? least : 0) && slo <= most) {
+    const late = at(slo) > (left + right) / 2;
+    svg.append(el('path', {d: `M${at(slo)} ${top}V${bottom}`, stroke: 'var(--fg)', 'stroke-width': 1.4, 'stroke-dasharray': '4 3', 'pointer-events': 'none'}),
+               text(at(slo) + (late ? -6 : 6), bottom - 6, 'SLO ' + tidy(time)(slo), 'b s halo', late ? 'end' : 'start'));
   }
   host.append(figure(caption, svg));
 }

@@ -23,11 +23,12 @@ function timeCards(host) {
   for (const s of rows) {
     const t = s.series, height = 268, slot = slotOf(s.name);
     const svg = picture(width, height, `Memory and queue of ${s.name} over time`, `KV on the device ${percent(s.m.device_mean_share)} % of its capacity on average, ${percent(s.m.device_peak_share)} % at most; at most ${count(most(t.waiting_max))} requests waiting, ${count(most(t.parked_max))} parked; ${percent(s.m.stall_share)} % of iteration time stalled.`);
-    const at = linear(from, end, left, right), high = linear(0, memory, 118, 14), queued = linear(0, queue, 212, 138);
+    const at = linear(from, end, left, right), high = linear(0, memory, 112, 16), queued = linear(0, queue, 212, 142);
     const unit = t.in_bytes ? bytes : count;
     axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
     axisX(svg, linearTicks(end, 6).filter(v => v >= from), at, tidy(time), 14, 240);
     axisY(svg, linearTicks(queue, 2).filter(Number.isInteger), queued, count, left, right);
+    svg.append(text(left - 7, 9, 'KV', 'm s', 'end'), text(left - 7, 135, 'requests', 'm s', 'end'));
     const paint = colour(Math.max(0, slot));
     svg.append(el('path', {d: area(t.t, t.device, at, high, t.width), fill: paint, 'fill-opacity': 0.28}));
     svg.append(line(t.t, t.device_max, at, high, paint, 1.4, '', t.width), line(t.t, t.host, at, high, 'var(--fg)', 1.3, '2 2', t.width));

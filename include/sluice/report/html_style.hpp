@@ -24,10 +24,10 @@ h3{font-size:14px;margin:18px 0 4px}
 p{margin:0 0 10px;max-width:78ch}
 .sub{color:var(--mute)}
 section{margin-top:38px} section>p{max-width:110ch}
-dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:0;margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
+dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:0;margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
 dl.facts div{padding:8px 12px;box-shadow:0 0 0 .5px var(--line)}
 dl.facts dt{font-size:12px;color:var(--mute)}
-dl.facts dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+dl.facts dd{margin:0;font-weight:600;font-size:14px;overflow-wrap:anywhere}
 code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}
 pre{margin:8px 0 0;padding:10px 12px;background:var(--soft);border-radius:8px;overflow-x:auto;font-size:12.5px}
 .bar{margin-top:26px;padding:12px 14px;border:1px solid var(--line);border-radius:8px;background:var(--soft)}
@@ -38,13 +38,13 @@ button{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border
 button:hover{border-color:var(--mute)}
 button:focus-visible,select:focus-visible,th:focus-visible{outline:2px solid var(--c0);outline-offset:1px}
 button[aria-pressed=true]{border-color:var(--fg);box-shadow:inset 0 0 0 1px var(--fg);font-weight:600}
-button svg{vertical-align:-2px;margin-right:5px}
+button svg{display:inline-block;vertical-align:-2px;margin-right:6px}
 select{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:3px 6px;max-width:100%}
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr));gap:22px 28px}
 .three{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px 24px}
 figure{margin:10px 0 0;min-width:0}
 figcaption{font-size:13px;font-weight:600;margin-bottom:2px}
-svg{display:block;max-width:100%;height:auto;overflow:visible}
+figure svg,.legend svg{display:block;max-width:100%;overflow:visible} figure svg{height:auto}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans",sans-serif;fill:var(--fg)}
 svg text.m{fill:var(--mute)} svg text.b{font-weight:600} svg text.s{font-size:11px}
 svg .g{stroke:var(--grid);stroke-width:1;shape-rendering:crispEdges} svg .a{stroke:var(--mute);stroke-width:1;shape-rendering:crispEdges}
@@ -54,10 +54,10 @@ svg text.num{font-variant-numeric:tabular-nums}
 .legend li{display:flex;align-items:center;gap:6px} .legend svg{flex:none}
 #tip{position:fixed;z-index:9;pointer-events:none;background:var(--fg);color:var(--bg);font-size:12.5px;line-height:1.4;padding:5px 9px;border-radius:6px;max-width:340px;white-space:pre-line;opacity:0;transition:opacity .08s}
 .wide{overflow-x:auto;margin-top:8px;border:1px solid var(--line);border-radius:8px}
-table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
+table{border-collapse:separate;border-spacing:0;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
 caption{text-align:left;padding:9px 12px;color:var(--mute);font-size:12.5px;caption-side:top}
 caption b{color:var(--fg);font-size:14px}
-th,td{padding:4px 9px;text-align:right;white-space:nowrap;border-top:1px solid var(--grid)}
+th,td{padding:4px 8px;text-align:right;white-space:nowrap;border-top:1px solid var(--grid)}
 thead th{font-weight:600;color:var(--mute);border-top:0;vertical-align:bottom}
 thead tr:last-child th{border-bottom:1px solid var(--mute)}
 thead tr:last-child th[data-sort]{cursor:pointer} th[aria-sort=descending]:after{content:" \2193"} th[aria-sort=ascending]:after{content:" \2191"}
@@ -75,7 +75,9 @@ footer{margin-top:44px;color:var(--mute);font-size:13px;border-top:1px solid var
 @page{size:A4 landscape;margin:12mm}
 body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}
 main{max-width:none;padding:0} section{margin-top:20px} .bar,#tip,.no-print{display:none!important} .only-print{display:block}
-figure,.keep,tr{break-inside:avoid} h2,h3,figcaption,caption{break-after:avoid}
+figure,.keep,tr{break-inside:avoid} .legend,section>p{break-after:avoid}
+.two{grid-template-columns:1fr 1fr;gap:10px 20px} .three{grid-template-columns:1fr 1fr 1fr} figure>svg{width:100%} .legend{break-inside:avoid}
+ h2,h3,figcaption,caption{break-after:avoid}
 .wide{overflow:visible;border:0} table{font-size:8.5px} th,td{padding:2px 4px} td.code{min-width:0} tbody th{position:static}}
 )css";
 

@@ -72,8 +72,8 @@ inline const std::vector<HtmlColumn>& service_columns() {
 inline const std::vector<HtmlColumn>& cost_columns() {
   using M = const Metrics&;
   static const std::vector<HtmlColumn> columns{
-      {"throughput", "tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
-      {"throughput", "requests/min", [](M m) { return m.throughput_requests_per_min; }, short_text},
+      {"throughput", "tok/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
+      {"throughput", "req/min", [](M m) { return m.throughput_requests_per_min; }, short_text},
       {"device KV, %", "peak", [](M m) { return m.device_peak_share; }, percent_text},
       {"device KV, %", "mean", [](M m) { return m.device_mean_share; }, percent_text},
       {"host KV, GB", "peak", [](M m) { return static_cast<double>(m.host_peak_bytes); }, html_gigabytes},
@@ -130,7 +130,8 @@ inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
     out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
-           "</div><div class=\"keep\">" + html_table(report.workload, block, "What it took", cost_columns(), true) +
+           "</div><div class=\"keep\">" +
+           html_table(report.workload, block, "What it took", cost_columns(), shared_transfer(block).empty()) +
            "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/report/html.hpp"
+#include "sluice/report/json.hpp"
+#include "sluice/report/progress.hpp"
+#include "sluice/report/report.hpp"
+#include "sluice/report/table.hpp"
+
+#include "report/synthetic.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+const ComparisonReport& shared_report() {
+  static const ComparisonReport report = synthetic::report(7, {1, 1.5}, true, 40);
+  return report;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("report.json has the promised keys, and the numbers that were measured") {
+  const ComparisonReport& report = shared_report();
+  const std::string text = report_json(report);
+  CHECK(text == report_json(report));
+  CHECK(text == report_json(synthetic::report(7, {1, 1.5}, true, 40))); // a run of the same seed gives the same bytes
+  const json parsed = json::parse(text);
+  for (const char* key : {"trace", "seed", "model", "device", "budget_blocks", "base_slo_tbt_s", "slo_ttft_s"})
+    CHECK(parsed.at("workload").contains(key));
+  REQUIRE(parsed.at("systems").size() == report.systems.size());
+  for (std::size_t i = 0; i < report.systems.size(); ++i) {
+    const json& row = parsed.at("systems").at(i);
+    const SystemReport& system = report.systems[i];
+    for (const char* key : {"name",
+                            "deposit",
+                            "slo_scale",
+                            "slo_tbt_s",
+                            "transfer",
+                            "tbt_attainment",
+                            "per_token_attainment",
+                            "tpot_attainment",
+                            "ttft_attainment",
+                            "p50_tbt_s",
+                            "p95_tbt_s",
+                            "p99_tbt_s",
+                            "mean_e2e_s",
+                            "longest_gap_s",
+                            "throughput_tokens_per_s",
+                            "throughput_requests_per_min",
+                            "bytes_moved",
+                            "stall_share",
+                            "plans",
+                            "planning_s",
+                            "planning_p99_us",
+                            "served",
+                            "refused"})
+      CHECK_MESSAGE(row.contains(key), key);
+    CHECK(row.at("name") == system.name);
+    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
+      const json& written = row.at(std::string{name});
+      if constexpr (std::is_floating_point_v<decltype(number)>) {
+        if (!std::isfinite(number))
+          CHECK(written.is_null());
+        else
+          CHECK(written.get<double>() == number);
+      } else {
+        CHECK(written.get<std::int64_t>() == number);
+      }
+    });
+  }
+  const std::string without = report_json(report, {.wall_times = false});
+  CHECK(without.find("_wall_") == std::string::npos);
+  CHECK(text.find("_wall_") != std::string::npos);
+}
+
+TEST_CASE("what does not exist is null in JSON and a dash in tables") {
+  ComparisonReport report;
+  report.systems.emplace_back();
+  report.systems[0].name = "Nothing";
+  const json row = json::parse(report_json(report)).at("systems").at(0);
+  CHECK(row.at("tbt_attainment").is_null());
+  CHECK(row.at("slo_tbt_s").is_null());
+  CHECK(row.at("p99_tbt_s").is_null());
+  CHECK(row.at("served") == 0);
+  CHECK(table_text(report).find("nan") == std::string::npos);
+  CHECK(report_html(report).find(">nan") == std::string::npos);
+  CHECK(report_html({}).find("</html>") != std::string::npos);
+  CHECK(table_text({}).empty());
+}
+
+TEST_CASE("rows with a deposit and rows without share no block, ranks fall, the control row is last") {
+  const std::vector<ReportBlock> blocks = blocks_of(shared_report());
+  REQUIRE(blocks.size() == 4);
+  std::size_t rows = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const ReportBlock& block = blocks[b];
+    CHECK(block.deposit == (b >= 2));
+    rows += block.rows.size();
+    for (std::size_t i = 0; i < block.rows.size(); ++i) {
+      CHECK(block.rows[i]->deposit == block.deposit);
+      CHECK(block.rows[i]->slo_scale == block.slo_scale);
+      CHECK(block.rows[i]->control == (i + 1 == block.rows.size()));
+      if (i > 0 && !block.rows[i]->control)
+        CHECK(block.rows[i - 1]->metrics.tbt_attainment >= block.rows[i]->metrics.tbt_attainment);
+    }
+  }
+  CHECK(rows == shared_report().systems.size());
+}
+
+TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line that names its conditions") {
+  ComparisonReport report = shared_report();
+  report.workload.trace = "made-up";
+  const std::string text = table_text(report);
+  for (const char c : text) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
+  const std::vector<std::string> lines = lines_of(text);
+  std::size_t rule = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    CHECK(lines[i].size() <= 170);
+    if (!lines[i].empty() && lines[i].find_first_not_of('-') == std::string::npos) rule = lines[i].size();
+    if (lines[i].starts_with("OrbitFlow")) {
+      CHECK(lines[i].size() == rule); // ends under the last column's head
+      CHECK(rule <= 145);
+    }
+  }
+  for (const char* part :
+       {"made-up", "seed 7", "llama3-8b", "a5000", "611 token blocks", "SLO 58.9 ms", "first token 8 s"})
+    CHECK_MESSAGE(count_of(text, part) >= 2, part);
+  CHECK(count_of(text, "OneAtATime (control)") == 8);
+  CHECK(count_of(text, "needs more blocks than the device has (") == 4); // once a block, not once a row
+}
+
+TEST_CASE("the page holds everything itself and asks for nothing") {
+  const std::string page = report_html(shared_report());
+  CHECK(page == report_html(shared_report()));
+  for (const char* part : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "<link rel=\"stylesheet\""})
+    CHECK_MESSAGE(page.find(part) == std::string::npos, part);
+  CHECK(count_of(page, "http") == 1); // the name of the SVG namespace
+  CHECK(page.find("<made up>") == std::string::npos);
+  CHECK(page.find("&lt;made up&gt;") != std::string::npos);
+  CHECK(count_of(page, "<script") == 2);
+  CHECK(count_of(page, "</script>") == 2);
+
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t from = page.find(open) + open.size();
+  const json data = json::parse(page.substr(from, page.find("</script>", from) - from));
+  REQUIRE(data.at("systems").size() == shared_report().systems.size());
+  std::set<std::string> keys;
+  for (const json& system : data.at("systems")) {
+    CHECK(system.at("cdf").at("e2e").size() > 10);
+    CHECK(system.at("cdf").at("tbt").size() >= 2); // a deposit's gaps are few different ones
+    CHECK(system.at("cdf").at("tbt").back().at(1) == 1);
+    const json& series = system.at("series");
+    CHECK(series.at("t").size() > 10);
+    for (const char* column :
+         {"device", "device_max", "host", "moved", "running", "waiting_max", "parked_max", "stall"})
+      CHECK(series.at(column).size() == series.at("t").size());
+    const json& iteration = system.at("iteration");
+    CHECK(iteration.at("compute").size() == 32);
+    CHECK(iteration.at("placed").size() >= 1);
+    for (const auto& [key, value] : system.at("m").items()) keys.insert(key);
+  }
+  // Every metric that the script reads is one that is written.
+  const std::string script = std::string{detail::html_script_charts} + std::string{detail::html_script_time};
+  for (std::size_t at = script.find("m."); at != std::string::npos; at = script.find("m.", at + 1)) {
+    if (at > 0 && (std::isalnum(static_cast<unsigned char>(script[at - 1])) != 0)) continue;
+    const std::size_t end = script.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at + 2);
+    const std::string key = script.substr(at + 2, end - at - 2);
+    CHECK_MESSAGE(keys.count(key) == 1, key);
+  }
+}
+
+TEST_CASE("numbers read as a person would write them") {
+  CHECK(short_text(0.04213) == "0.0421");
+  CHECK(short_text(3.14159) == "3.14");
+  CHECK(short_text(27.46) == "27.5");
+  CHECK(short_text(1234.5) == "1234");
+  CHECK(short_text(0) == "0");
+  CHECK(short_text(std::numeric_limits<double>::quiet_NaN()) == "-");
+  CHECK(tidy_text(8) == "8");
+  CHECK(tidy_text(1.5) == "1.5");
+  CHECK(tidy_text(100) == "100");
+  CHECK(percent_text(1) == "100.0");
+  CHECK(percent_text(0.99999) == ">99.9");
+  CHECK(percent_text(0.00001) == "<0.1");
+  CHECK(percent_text(0) == "0.0");
+  CHECK(bytes_text(1.28e9) == "1.28 GB");
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(time_text(0.0589) == "58.9 ms");
+  CHECK(time_text(3e-6) == "3 us");
+  CHECK(time_text(135) == "2 min 15 s");
+  CHECK(time_text(7980) == "2 h 13 min");
+  CHECK(time_text(std::numeric_limits<double>::infinity()) == "none");
+}
+
+TEST_CASE("progress: a bar for a terminal, lines for a file, with the time left") {
+  CHECK(Progress::text(5, 10, 12, "OrbitFlow", 10) == "[#####.....]  50 %  OrbitFlow  12 s, 12 s left");
+  CHECK(Progress::text(0, 10, 0, "reading", 10) == "[..........]   0 %  reading  0 us");
+  CHECK(Progress::text(10, 10, 3, "x", 4) == "[####] 100 %  x  3 s");
+  CHECK(Progress::text(1, 0, 3, "x", 0).starts_with("  0 %"));
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    Progress progress(100, file); // not a terminal: lines
+    for (int i = 0; i <= 100; ++i) progress.update(i, "step");
+  }
+  std::rewind(file);
+  std::string written(4096, '\0');
+  written.resize(std::fread(written.data(), 1, written.size(), file));
+  std::fclose(file);
+  CHECK(lines_of(written).size() == 2); // the first state, and the end: not a hundred lines
+  CHECK(written.find('\r') == std::string::npos);
+  CHECK(written.find("done in") != std::string::npos);
+}
