@@ -30,6 +30,12 @@ concept SettlesClaims = requires(const P& policy, const View& view, std::span<Cl
   { policy.settle(view, accepted) } -> std::same_as<void>;
 };
 
+/// `P` says whether its claims can change by themselves.
+template <class P>
+concept StatesSteady = requires {
+  { P::steady } -> std::convertible_to<bool>;
+};
+
 /// Who is proposed for the next iteration, in which order, with how many tokens, as *must* or *may*; who leaves.
 ///
 ///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
@@ -37,12 +43,15 @@ concept SettlesClaims = requires(const P& policy, const View& view, std::span<Cl
 ///  3. `propose(view, state, proposal)` fills an empty proposal: musts first. It never proposes more than
 ///     `view.limits` allow, and no parked request whose row does not say `may_return`.
 ///  4. `settle(view, accepted)` may lower tokens, to 0 even, and never raises them.
+///  5. `P::steady`: true promises that while nobody arrives, ends, is parked or may return, a batch of decodes is
+///  claimed
+///     again as it was; false if the order moves with time (rotation): the engine then asks in every step.
 ///
 /// Not checked, and owed: every running request is claimed or leaves (a running request that is neither keeps its
 /// memory without being counted); the cost of a step does not grow with the number that wait.
 template <class P>
-concept Admission =
-    PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> && SettlesClaims<P>;
+concept Admission = PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> &&
+    SettlesClaims<P> && StatesSteady<P>;
 
 template <>
 struct Contract<roles::Admission> {
@@ -62,6 +71,9 @@ struct Contract<roles::Admission> {
                     "sluice: this Admission policy needs `void settle(const View&, std::span<Claim>) const` "
                     "(an empty body keeps every claim as proposed)");
     }
+    static_assert(StatesSteady<P>,
+                  "sluice: this Admission policy needs `static constexpr bool steady = true;` (false if "
+                  "its order moves with time)");
     return true;
   }
 };

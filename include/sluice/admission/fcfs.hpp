@@ -16,6 +16,7 @@ namespace sluice {
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
 struct BasicFcfs {
   using role = roles::Admission;
+  static constexpr bool steady = true;
 
   struct State {
     std::deque<Slot> queue;

@@ -15,6 +15,7 @@ template <Admission Base, int Width>
 struct Narrowed {
   using role = roles::Admission;
   using State = typename Base::State;
+  static constexpr bool steady = Base::steady;
 
   Base base{};
 

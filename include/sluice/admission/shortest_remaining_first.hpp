@@ -22,6 +22,7 @@ namespace sluice {
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
 struct BasicShortestRemainingFirst {
   using role = roles::Admission;
+  static constexpr bool steady = true;
 
   struct State {
     std::set<std::pair<std::int64_t, Slot>> queue; ///< (tokens to generate, slot)

@@ -71,8 +71,7 @@ void BasicEngine<C>::commit(Decision& decision) {
       RequestRow& who = row(claim.slot);
       if (who.phase == Phase::running && who.holding.all_resident()) {
         grow(who, claim.tokens);
-        if constexpr (finds)
-          finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
+        if constexpr (finds) finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
         continue;
       }
       move_claim(claim, holding_in_force(who));

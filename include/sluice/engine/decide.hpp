@@ -2,10 +2,10 @@
 // Decide: from a view to a decision. The only place where deciding policies run; it writes nothing but their state.
 #pragma once
 
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/engine/engine.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 namespace sluice {
@@ -236,18 +236,17 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
 template <class C>
 Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
   if constexpr (delivery_type::deposits) advance_deliveries(task.view.now);
-  const auto begin = std::chrono::steady_clock::now();
+  [[maybe_unused]] const Stopwatch stopwatch;
   next_plan_.expires_at_step = std::numeric_limits<std::int64_t>::max();
   next_plan_.effort = 0;
   const Verdict verdict = config_.placement.solve(task, placement_state_, next_plan_);
-  const auto end = std::chrono::steady_clock::now();
   next_plan_.candidates = decision.candidates;
   next_plan_.made_at_step = step_;
   if (!levels_.empty()) next_plan_.weights = levels_.front().plan;
   const Seconds virtual_time = config_.lookahead.planning_time(next_plan_.effort);
   decision.planning += virtual_time;
   if constexpr (!Observers::none) {
-    const Seconds wall{std::chrono::duration<double>(end - begin).count()};
+    const Seconds wall = stopwatch.elapsed();
     observe(
         [&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, virtual_time, wall); });
   }

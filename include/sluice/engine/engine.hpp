@@ -159,6 +159,8 @@ class BasicEngine {
   [[nodiscard]] Seconds take_decision(bool& repeated);
   [[nodiscard]] bool still_fits(Decision& decision);
   [[nodiscard]] bool repeat_last();
+  void remember_quiet();
+  [[nodiscard]] bool quiet_step();
   void gather_work();
   void run(Seconds planning, bool repeated);
   void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
@@ -232,6 +234,7 @@ class BasicEngine {
   TransferState predicted_state_;
   LayerArray compute_{};
   bool plan_changed_ = false;
+  bool quiet_ = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
 
   // Facts, as levels.
   std::int64_t step_ = 0;

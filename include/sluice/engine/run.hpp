@@ -87,6 +87,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   if constexpr (finds) finder_.enter(slot, id, prompt_keys);
   ++waiting_;
   ++alive_;
+  quiet_ = false;
   config_.admission.enter(admission_state_, slot, who);
   observe([&](const auto& observer, auto& state) { observer.submitted(state, who); });
   return id;
@@ -94,13 +95,58 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 
 template <class C>
 Stepped BasicEngine<C>::step() {
+  if constexpr (!lookahead_type::ahead && admission_type::steady)
+    if (quiet_ && quiet_step()) return Stepped::ran;
+  quiet_ = false;
   bool repeated = false;
   const Seconds planning = take_decision(repeated);
   if (!decision_.valid) return Stepped::idle;
   commit(decision_);
   if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
+  gather_work();
   run(planning, repeated);
+  remember_quiet();
   return Stepped::ran;
+}
+
+/// Will the next step be this one once more, one token on? If everybody in the batch decoded, all of it resident,
+/// nobody has ended, is parked or was left out for want of tokens, then the admission would claim the same, and the
+/// plan in force would take the same: room only shrinks until something happens.
+template <class C>
+void BasicEngine<C>::remember_quiet() {
+  quiet_ =
+      chunks_.empty() && streams_.empty() && extra_blocks_.empty() && parked_.empty() &&
+      transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() && decision_.leaving.empty() &&
+      decision_.claims.size() == running_.size() && work_.decodes == static_cast<std::int64_t>(running_.size()) &&
+      std::all_of(running_.begin(), running_.end(), [this](Slot slot) { return row(slot).holding.all_resident(); });
+}
+
+/// That step, without asking again: one pass for the blocks, one for the tokens. False, with nothing done, where a plan
+/// is due or a block is missing.
+template <class C>
+bool BasicEngine<C>::quiet_step() {
+  if (config_.replan.due(view_at(now()), replan_state_, decision_.candidates)) return false;
+  std::int64_t full = 0;
+  for (const Claim& claim : decision_.claims) full += row(claim.slot).slack.count() == 0 ? 1 : 0;
+  if (full > 0) {
+    const int layers = config_.geometry.layers;
+    const Footprint growth{layout_type::room(TokenBlocks{full}, layers, layers), LayerBlocks{0}};
+    if (growth.device > ledger_.device().free()) return false;
+    ledger_.grow(growth);
+  }
+  const Tokens last_of_block = config_.limits.block_tokens - Tokens{1};
+  for (const Claim& claim : decision_.claims) {
+    RequestRow& who = row(claim.slot);
+    const bool opens_block = who.slack.count() == 0;
+    who.blocks += TokenBlocks{opens_block ? 1 : 0};
+    who.slack = opens_block ? last_of_block : who.slack - Tokens{1};
+    if constexpr (finds)
+      if (opens_block) finder_.extend(claim.slot, who.computed + Tokens{1}, config_.limits.block_tokens);
+  }
+  work_.decode_context += Tokens{work_.decodes};
+  leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
+  run(Seconds{0}, false);
+  return true;
 }
 
 /// The decision to run now; what the iteration waited for it.
@@ -204,7 +250,6 @@ void BasicEngine<C>::gather_work() {
 
 template <class C>
 void BasicEngine<C>::run(Seconds planning, bool repeated) {
-  gather_work();
   const View view = view_at(now());
   const int layers = config_.geometry.layers;
   extra_blocks_.clear();
@@ -309,6 +354,7 @@ void BasicEngine<C>::account(Seconds now) {
 template <class C>
 void BasicEngine<C>::end_finished(Seconds now) {
   if (finished_rows_.empty()) return;
+  quiet_ = false;
   const auto sink = delivery_sink();
   for (const Slot slot : finished_rows_) {
     RequestRow& who = row(slot);
