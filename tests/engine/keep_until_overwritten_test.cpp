@@ -26,14 +26,16 @@ template <class E>
 E engine_of(std::int64_t token_blocks) {
   const ModelShape shape = llama3_8b();
   const Roofline gpu(shape, a5000());
+  Limits limits;
+  limits.batch = 64;
+  limits.batch_tokens = Tokens{512};
   typename E::Config config{
+      .limits = limits,
       .geometry = {shape.layers, shape.layer_block_bytes(Tokens{16}), shape.layer_weight_bytes()},
       .device_blocks = across_layers(TokenBlocks{token_blocks}, shape.layers),
       .cost = gpu,
       .backend = Simulated(gpu),
   };
-  config.limits.batch = 64;
-  config.limits.batch_tokens = Tokens{512};
   Expected<E> engine = E::make(std::move(config));
   REQUIRE(engine);
   return std::move(*engine);
