@@ -75,7 +75,7 @@ footer{margin-top:44px;color:var(--mute);font-size:13px;border-top:1px solid var
 @page{size:A4 landscape;margin:12mm}
 body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}
 main{max-width:none;padding:0} section{margin-top:20px} .bar,#tip,.no-print{display:none!important} .only-print{display:block}
-figure,.keep,tr{break-inside:avoid} .legend,section>p{break-after:avoid}
+figure,.keep,tr{break-inside:avoid} .legend,section>p{break-after:avoid;break-inside:avoid}
 .two{grid-template-columns:1fr 1fr;gap:10px 20px} .three{grid-template-columns:1fr 1fr 1fr} figure>svg{width:100%} .legend{break-inside:avoid}
  h2,h3,figcaption,caption{break-after:avoid}
 .wide{overflow:visible;border:0} table{font-size:8.5px} th,td{padding:2px 4px} td.code{min-width:0} tbody th{position:static}}
