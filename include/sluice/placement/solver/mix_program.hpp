@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/placement/solver/lanes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -80,19 +81,12 @@ class MixProgram {
 
   /// How much row `values` would improve the bound: its value at the mix, relative to the present one, less 1.
   [[nodiscard]] double gain(std::span<const double> values) const {
-    double sum = 0;
-    for (std::size_t k = 0; k < choices_; ++k) sum += price_[k] * values[k];
-    return sum - 1;
+    return dot(price_.data(), values.data(), choices_) - 1;
   }
 
   /// Enters row number `row` with these values. False if it does not fit numerically.
   bool enter(int row, std::span<const double> values) {
-    for (std::size_t i = 0; i < choices_; ++i) {
-      double sum = 0;
-      const double* line = &inverse_[i * choices_];
-      for (std::size_t k = 0; k < choices_; ++k) sum += line[k] * values[k];
-      direction_[i] = sum;
-    }
+    for (std::size_t i = 0; i < choices_; ++i) direction_[i] = dot(&inverse_[i * choices_], values.data(), choices_);
     return pivot(row);
   }
 

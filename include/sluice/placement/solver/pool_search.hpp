@@ -2,6 +2,7 @@
 // PoolSearch: branch and bound for `DeadlinePool`, over a listed space, by the longest paths of the pooled pipeline.
 #pragma once
 
+#include "sluice/placement/solver/lanes.hpp"
 #include "sluice/placement/solver/mix_program.hpp"
 #include "sluice/placement/solver/pool_paths.hpp"
 #include "sluice/placement/solver/search_problem.hpp"
@@ -89,6 +90,7 @@ class PoolSearch {
     layers_ = instance.layer_compute_s.size();
     choices_ = candidates.size();
     exact_ = instance.link_per_layer_s <= 0;
+    relax_above_ = choices_ <= 20 ? 4 : 3;
     masks_.assign(choices_ * layers_, 0.0);
     counts_.resize(choices_);
     for (std::size_t k = 0; k < choices_; ++k) {
@@ -123,22 +125,26 @@ class PoolSearch {
 
   /// The time of complete loads, or at least `limit` if it is not below that; infinite if they do not fit.
   double cost(const double* loads, double moved, double limit) {
-    ++problem_->nodes;
     const double room = moved - need_;
-    const double worst = *std::max_element(loads, loads + layers_);
-    if (worst + slack_ > room + 1e-9 * (room + worst)) return infinity;
-    if (!exact_) {
-      Pipeline pipeline;
-      const Instance& instance = problem_->instance();
-      pipeline.compute_s = cold_.compute_s;
-      pipeline.before_s = cold_.before_s;
-      pipeline.after_s = cold_.after_s;
-      pipeline.link = {instance.link_blocks_per_s, instance.link_per_layer_s};
-      pipeline.room_blocks = room;
-      state_.clear();
-      return DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s;
+    const double worst = largest(loads, layers_);
+    if (worst + slack_ > room + 1e-9 * (room + worst)) {
+      ++problem_->nodes;
+      return infinity;
     }
-    return DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit);
+    return cost_in(room, loads, limit);
+  }
+  /// The same, of loads that are known to fit.
+  double cost_in(double room, const double* loads, double limit) {
+    ++problem_->nodes;
+    if (exact_) return DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit);
+    Pipeline pipeline;
+    pipeline.compute_s = cold_.compute_s;
+    pipeline.before_s = cold_.before_s;
+    pipeline.after_s = cold_.after_s;
+    pipeline.link = {problem_->instance().link_blocks_per_s, problem_->instance().link_per_layer_s};
+    pipeline.room_blocks = room;
+    state_.clear();
+    return DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s;
   }
 
   // ---- complete plans, without proof ------------------------------------------------------------------------------
@@ -359,9 +365,14 @@ class PoolSearch {
   [[nodiscard]] double room_bound(const double* loads) const {
     std::size_t last = layers_ - 1;
     while (last > 0 && loads[last] <= 0) --last;
-    double most = loads[last] * cold_.seconds_per_block;
-    for (std::size_t l = 0; l < last; ++l)
-      most = std::max(most, loads[l] * cold_.seconds_per_block + cold_.compute_s[l]);
+    const double inverse = cold_.seconds_per_block;
+    const double* compute = cold_.compute_s.data();
+    double lane[4] = {loads[last] * inverse, 0, 0, 0};
+    std::size_t l = 0;
+    for (; l + 4 <= last; l += 4)
+      for (std::size_t j = 0; j < 4; ++j) lane[j] = std::max(lane[j], loads[l + j] * inverse + compute[l + j]);
+    for (; l < last; ++l) lane[0] = std::max(lane[0], loads[l] * inverse + compute[l]);
+    const double most = std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3]));
     return need_ * cold_.seconds_per_block + most + rest_s_[layers_ - 1];
   }
 
@@ -381,7 +392,11 @@ class PoolSearch {
     std::vector<Child>& children = children_[depth];
     children.clear();
     const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
+    const double least_count = (need_ - moved_[depth] - rest * static_cast<double>(layers_ - 1)) / item.blocks - 1e-9;
     for (std::size_t k = first; k < choices_; ++k) {
+      if (counts_[k] < least_count) continue; // the others cannot make up for it
+      const double moved = moved_[depth] + item.blocks * counts_[k];
+      if (moved > 0 && moved * cold_.seconds_per_block + rest_s_[layers_ - 1] >= problem_->cutoff()) break;
       double child = bound;
       for (std::size_t m = 0; m < mixes_used_; ++m)
         child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k] + rest * mixes_[m].least);
@@ -401,7 +416,7 @@ class PoolSearch {
       const auto k = static_cast<std::size_t>(child.choice);
       for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
       moved_[depth + 1] = moved_[depth] + item.blocks * counts_[k];
-      const double worst = *std::max_element(loads, loads + layers_);
+      const double worst = largest(loads, layers_);
       const double reach = moved_[depth + 1] - worst + rest * static_cast<double>(layers_ - 1);
       if (reach < need_ * (1 - 1e-9) - 1e-6) continue; // it never fits
       double node_bound = std::max(child.bound, room_bound(loads));
@@ -422,24 +437,28 @@ class PoolSearch {
     const SearchItem& item = problem_->items()[depth];
     const double* parent = &loads_[depth * layers_];
     double* loads = &loads_[(depth + 1) * layers_];
-    const double worst = *std::max_element(parent, parent + layers_);
+    const double inverse = cold_.seconds_per_block;
     const double tail = rest_s_[layers_ - 1];
+    // Counts ascend: from the first that fits what is decided to the last that the link can bring in time.
+    const double least_count = (largest(parent, layers_) * (1 - 1e-9) + need_ - moved_[depth]) / item.blocks - 1e-9;
     for (std::size_t k = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0; k < choices_; ++k) {
+      if (counts_[k] < least_count) continue;
       const double moved = moved_[depth] + item.blocks * counts_[k];
-      if (moved - need_ < worst * (1 - 1e-9)) continue;
       const double limit = problem_->cutoff();
-      if (moved > 0 && moved * cold_.seconds_per_block + tail >= limit) continue;
-      double child = 0;
-      for (std::size_t m = 0; m < mixes_used_; ++m)
-        child = std::max(child, mixes_[m].at_node + item.blocks * mixes_[m].slope[k]);
-      if (child >= limit) continue;
+      if (moved > 0 && moved * inverse + tail >= limit) break;
       if (problem_->out_of_time()) return bound;
-      for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
-      if (chain_bound(loads, moved) >= limit) {
-        ++problem_->nodes;
-        continue;
-      }
-      const double time = cost(loads, moved, limit);
+      ++problem_->nodes;
+      bool hopeless = false;
+      for (std::size_t m = 0; m < mixes_used_ && !hopeless; ++m)
+        hopeless = mixes_[m].at_node + item.blocks * mixes_[m].slope[k] >= limit;
+      if (hopeless) continue;
+      const double* row = mask(k);
+      for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * row[l];
+      const double room = moved - need_;
+      const double worst = largest(loads, layers_);
+      if (worst > room + 1e-9 * (room + worst)) continue;
+      if (chain_bound(loads, moved) >= limit) continue;
+      const double time = cost_in(room, loads, limit);
       if (time >= limit) continue;
       choice_[depth] = static_cast<int>(k);
       problem_->offer(choice_, candidates_, time);
@@ -447,23 +466,27 @@ class PoolSearch {
     return infinity;
   }
 
-  /// A path through the room of every heavy layer: X / rate, and for each loaded layer before the last its compute less
-  /// what the rest of the pool takes in meanwhile. One pass without a chain of dependences.
+  /// A path through the room of every heavy layer: X / rate, and for each layer before the last loaded one its compute
+  /// less what the rest of the pool takes in meanwhile.
   [[nodiscard]] double chain_bound(const double* loads, double moved) const {
     const double inverse = cold_.seconds_per_block;
-    const double room = (moved - need_) * inverse;
+    const double room_s = (moved - need_) * inverse;
+    const double* compute = cold_.compute_s.data();
     std::size_t last = layers_ - 1;
     while (last > 0 && loads[last] <= 0) --last;
-    double sum = 0;
-    for (std::size_t l = 0; l < last; ++l) sum += std::max(0.0, cold_.compute_s[l] + loads[l] * inverse - room);
-    return moved * inverse + sum + rest_s_[last];
+    double lane[4] = {0, 0, 0, 0};
+    std::size_t l = 0;
+    for (; l + 4 <= last; l += 4)
+      for (std::size_t j = 0; j < 4; ++j) lane[j] += std::max(0.0, compute[l + j] - room_s + loads[l + j] * inverse);
+    for (; l < last; ++l) lane[0] += std::max(0.0, compute[l] - room_s + loads[l] * inverse);
+    return moved * inverse + (lane[0] + lane[1]) + (lane[2] + lane[3]) + rest_s_[last];
   }
 
   Problem* problem_ = nullptr;
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
   std::size_t choices_ = 0;
-  std::size_t relax_above_ = 3; ///< undecided requests from which a node's own relaxation pays
+  std::size_t relax_above_ = 3; ///< undecided requests from which a node's own relaxation pays (measured)
   bool exact_ = true;           ///< no link latency: the short form of the evaluator is exact
   double need_ = 0;
   double slack_ = 0;
