@@ -25,7 +25,8 @@ class FlopCount {
       : FlopCount(shape, device.compute_rate(1.0), {device.host_to_device, device.segment_cost}) {}
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const Flops layer = work_.linear_flops(work.tokens() + work.rebuilt) + work_.attention(work).flops;
+    const Tokens tokens = work.tokens() + work.rebuilt;
+    const Flops layer = work_.linear_flops(tokens) + work_.flops_per_pair() * LayerWork::attention(work, tokens).pairs;
     return {Seconds{0}, layer / rate_, work_.head_flops(work.samples) / rate_};
   }
   [[nodiscard]] LinkCost link() const { return link_; }

@@ -32,22 +32,25 @@ class LayerWork {
     return static_cast<double>(shape_.layer_weight_bytes_read(tokens).count());
   }
 
+  /// What attention does in a layer, as counts.
   struct Attention {
-    Flops flops{0};
-    Bytes kv{0}; ///< K and V read, each once, and written
+    double pairs = 0.0;     ///< (query, key): a fresh token attends to all before it and to itself
+    double kv_tokens = 0.0; ///< tokens whose K and V are read, once per sequence, or written
   };
-  /// A fresh token attends to all before it and to itself; the KV of a sequence is read once per iteration.
-  [[nodiscard]] Attention attention(const Work& work) const {
-    double pairs = static_cast<double>(work.decode_context.count());
-    Tokens read = work.decode_context;
+  /// `fresh` is `work.tokens() + work.rebuilt`.
+  [[nodiscard]] static Attention attention(const Work& work, Tokens fresh) {
+    const auto context = static_cast<double>(work.decode_context.count());
+    Attention sum{context, context + static_cast<double>(fresh.count())};
     for (const ChunkWork& chunk : work.chunks) {
-      const auto fresh = static_cast<double>(chunk.fresh.count());
-      pairs += fresh * (static_cast<double>(chunk.cached.count()) + 0.5 * (fresh + 1.0));
-      read += chunk.cached + chunk.fresh;
+      const auto tokens = static_cast<double>(chunk.fresh.count());
+      const auto cached = static_cast<double>(chunk.cached.count());
+      sum.pairs += tokens * (cached + 0.5 * (tokens + 1.0));
+      sum.kv_tokens += cached + tokens;
     }
-    const Tokens written = work.tokens() + work.rebuilt;
-    return {Flops{pairs * flops_per_pair_}, kv_bytes_per_token_ * (read + written).count()};
+    return sum;
   }
+  [[nodiscard]] Flops flops_per_pair() const { return Flops{flops_per_pair_}; }
+  [[nodiscard]] Bytes kv_bytes_per_token() const { return kv_bytes_per_token_; }
 
   /// The output head for `rows` rows, and its matrix.
   [[nodiscard]] Flops head_flops(std::int64_t rows) const { return head_flops_per_row_ * static_cast<double>(rows); }

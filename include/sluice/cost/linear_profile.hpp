@@ -43,7 +43,8 @@ class LinearProfile {
       Work chunks = work;
       chunks.decodes = 0;
       chunks.decode_context = Tokens{0};
-      const Flops layer = work_.linear_flops(fresh) + work_.attention(chunks).flops;
+      const Flops layer =
+          work_.linear_flops(fresh) + work_.flops_per_pair() * LayerWork::attention(chunks, fresh).pairs;
       const std::int64_t rows = std::max<std::int64_t>(0, work.samples - work.decodes);
       prefill = (layer * static_cast<double>(layers_) + work_.head_flops(rows)) / prefill_rate_;
     }

@@ -31,39 +31,45 @@ class Roofline {
   struct State {};
 
   Roofline(const ModelShape& shape, const Device& device, RooflineEfficiency efficiency = {})
-      : work_(shape),
-        flops_per_second_(device.compute_rate(efficiency.compute)),
-        bytes_per_second_(device.memory_rate(efficiency.bandwidth)),
-        link_{device.host_to_device, device.segment_cost},
-        embedding_row_(Bytes{std::int64_t{shape.hidden} * shape.weight_element_bytes} / bytes_per_second_) {
-    SLUICE_ASSERT(flops_per_second_.count() > 0 && bytes_per_second_.count() > 0, "a device with positive rates");
+      : work_(shape), link_{device.host_to_device, device.segment_cost} {
+    const FlopsPerSecond flops = device.compute_rate(efficiency.compute);
+    const BytesPerSecond bytes = device.memory_rate(efficiency.bandwidth);
+    SLUICE_ASSERT(flops.count() > 0 && bytes.count() > 0, "a device with positive rates");
+    per_byte_ = 1.0 / bytes.count();
+    linear_per_token_ = (work_.linear_flops(Tokens{1}) / flops).count();
+    pair_ = (work_.flops_per_pair() / flops).count();
+    kv_token_ = (work_.kv_bytes_per_token() / bytes).count();
+    head_per_row_ = (work_.head_flops(1) / flops).count();
+    head_ = work_.head_bytes() * per_byte_;
+    embedding_row_ = (Bytes{std::int64_t{shape.hidden} * shape.weight_element_bytes} / bytes).count();
   }
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const Tokens tokens = work.tokens() + work.rebuilt;
+    const Tokens fresh = work.tokens();
+    const Tokens tokens = fresh + work.rebuilt;
     if (tokens == Tokens{0}) return {};
-    const LayerWork::Attention attention = work_.attention(work);
-    StepTime time;
-    time.before = embedding_row_ * static_cast<double>(work.tokens().count());
-    time.layer = slower(work_.linear_flops(tokens), work_.weight_bytes(tokens)) +
-                 slower(attention.flops, static_cast<double>(attention.kv.count()));
-    if (work.samples > 0) time.after = slower(work_.head_flops(work.samples), work_.head_bytes());
-    return time;
+    const LayerWork::Attention attention = LayerWork::attention(work, tokens);
+    const double linear =
+        std::max(linear_per_token_ * static_cast<double>(tokens.count()), work_.weight_bytes(tokens) * per_byte_);
+    const double attending = std::max(pair_ * attention.pairs, kv_token_ * attention.kv_tokens);
+    const double head = work.samples > 0 ? std::max(head_per_row_ * static_cast<double>(work.samples), head_) : 0.0;
+    return {Seconds{embedding_row_ * static_cast<double>(fresh.count())}, Seconds{linear + attending}, Seconds{head}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
   [[nodiscard]] const Roofline& believe(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
  private:
-  [[nodiscard]] Seconds slower(Flops flops, double bytes) const {
-    return std::max(flops / flops_per_second_, Seconds{bytes / bytes_per_second_.count()});
-  }
-
   LayerWork work_;
-  FlopsPerSecond flops_per_second_;
-  BytesPerSecond bytes_per_second_;
   LinkCost link_;
-  Seconds embedding_row_;
+  // Seconds per unit, so that a step divides nothing.
+  double per_byte_ = 0.0;
+  double linear_per_token_ = 0.0;
+  double pair_ = 0.0;
+  double kv_token_ = 0.0;
+  double head_per_row_ = 0.0;
+  double head_ = 0.0;
+  double embedding_row_ = 0.0;
 };
 
 static_assert(explain<Roofline>());
