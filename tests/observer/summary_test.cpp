@@ -368,11 +368,12 @@ TEST_CASE("iterations and plans add up; bytes are blocks times the size of one")
   CHECK(std::isnan(m.throughput_tokens_per_s));
 }
 
-TEST_CASE("refusals keep their reason, each text once") {
+TEST_CASE("refusals keep their reason, equal ones in a row as one text") {
   Summary::State state;
   for (std::uint32_t i = 0; i < 10; ++i)
-    Summary{}.refused(state, RequestId{i}, row_of(i, 0, 1, 1).spec, Seconds{0}, i % 2 == 0 ? "too long" : "no SLO");
+    Summary{}.refused(state, RequestId{i}, row_of(i, 0, 1, 1).spec, Seconds{0}, i < 4 ? "too long" : "no SLO");
   CHECK(state.reasons == std::vector<std::string>{"too long", "no SLO"});
-  CHECK(state.requests[3].reason == 1);
+  CHECK(state.reasons[static_cast<std::size_t>(state.requests[3].reason)] == "too long");
+  CHECK(state.reasons[static_cast<std::size_t>(state.requests[4].reason)] == "no SLO");
   CHECK(measure(state, Seconds{0}).refused == 10);
 }

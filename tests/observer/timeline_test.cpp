@@ -46,7 +46,8 @@ void iterate(const Policy& policy, typename Policy::State& state, int steps) {
     IterationRecord record;
     record.step = step;
     record.start = Seconds{now};
-    record.duration = Seconds{cost.step_s};
+    record.planning = Seconds{0.25};
+    record.duration = Seconds{cost.step_s + 0.25};
     record.stall = Seconds{cost.stall_s};
     record.decodes = 2;
     record.tokens = Tokens{2};
@@ -54,7 +55,7 @@ void iterate(const Policy& policy, typename Policy::State& state, int steps) {
     record.device_used = LayerBlocks{40 + step};
     record.device_capacity = LayerBlocks{70};
     policy.iterated(state, record, replay);
-    now += cost.step_s;
+    now += cost.step_s + 0.25;
   }
 }
 
@@ -158,6 +159,8 @@ TEST_CASE("the chosen iteration is the longest stall, or the step asked for") {
   double stalls = 0;
   for (const LayerSlice& layer : state.kept.layer_slices) stalls += layer.stall_s;
   CHECK(stalls == Approx(state.kept.stall_s));
+  CHECK(state.kept.layer_slices.front().start_s >= 0.25); // after the wait for the planner
+  CHECK(state.kept.layer_slices.back().end_s == Approx(state.kept.duration_s));
 
   for (const std::int64_t step : {0, 7, 500}) {
     ChosenIteration given;

@@ -81,7 +81,8 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     for (; next < rows.size() && rows[next].spec.arrival.count() <= now; ++next) {
       if (next % 17 == 16) {
         each([&](const auto& policy, auto& state) {
-          policy.refused(state, rows[next].id, rows[next].spec, Seconds{now}, "needs more blocks than the device has");
+          policy.refused(state, rows[next].id, rows[next].spec, Seconds{now},
+                         "needs " + std::to_string(20'000 + next) + " blocks, more than the device has");
         });
         ++done;
         continue;
@@ -108,10 +109,11 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       continue;
     }
     std::vector<LayerStream> streams;
+    std::vector<Claim> batch;
     Plan plan;
     double blocks = 0, away = 0;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      const RequestRow& row = rows[running[i]];
+      RequestRow& row = rows[running[i]];
       const double size = std::ceil(static_cast<double>(row.context().count()) / 16);
       LayerSet host;
       if (i % 2 == 1)
@@ -121,6 +123,8 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       if (!host.empty()) streams.push_back({host, size});
       RequestPlan part{Slot{static_cast<std::uint32_t>(running[i])}, {}, false};
       part.holding.host = host;
+      row.holding.host = host;
+      batch.push_back({part.slot, Tokens{1}, Tokens{0}, true});
       plan.requests.push_back(part);
     }
     plan.binding = streams.empty() ? Binding::none : Binding::link;
@@ -150,7 +154,9 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     IterationRecord record;
     record.step = step++;
     record.start = Seconds{now};
-    record.duration = Seconds{cost.step_s};
+    const double planning = changed ? 2e-3 : 0;
+    record.planning = Seconds{planning};
+    record.duration = Seconds{planning + cost.step_s};
     record.stall = Seconds{cost.stall_s};
     record.decodes = static_cast<std::int64_t>(running.size());
     record.tokens = Tokens{record.decodes};
@@ -163,7 +169,9 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     record.host_used = LayerBlocks{static_cast<std::int64_t>(away)};
     record.to_device = LayerBlocks{static_cast<std::int64_t>(away)};
     record.plan = &plan;
-    now += cost.step_s;
+    record.batch = batch;
+    record.rows = rows;
+    now += planning + cost.step_s;
     each([&](const auto& policy, auto& state) { policy.iterated(state, record, replay); });
     for (std::size_t i = 0; i < running.size();) {
       RequestRow& row = rows[running[i]];

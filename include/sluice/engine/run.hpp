@@ -294,6 +294,7 @@ void BasicEngine<C>::run(Seconds planning, bool repeated) {
     record.stall = cost.stall;
     record.planning = planning;
     record.batch = decision_.claims;
+    record.rows = rows_;
     record.decodes = work_.decodes;
     record.tokens = work_.tokens();
     record.running = static_cast<std::int64_t>(running_.size());

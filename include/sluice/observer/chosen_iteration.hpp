@@ -75,10 +75,10 @@ struct RecordingSink {
   }
 };
 
-/// Overwrites `into` with the iteration; its vectors keep their room.
+/// Overwrites `into` with the iteration; its vectors keep their room. The evaluator's clock starts after the wait for
+/// the planner, the record's before it.
 template <class Replay>
-void record_iteration(const IterationRecord& record, const Replay& replay, const std::vector<PlacedRequest>& placed,
-                      RecordedIteration& into) {
+void record_iteration(const IterationRecord& record, const Replay& replay, RecordedIteration& into) {
   into.layer_slices.clear();
   into.transfers.clear();
   into.step = record.step;
@@ -92,16 +92,22 @@ void record_iteration(const IterationRecord& record, const Replay& replay, const
   into.layers = 0;
   into.device_used_blocks = static_cast<double>(record.device_used.count());
   into.device_capacity_blocks = static_cast<double>(record.device_capacity.count());
-  into.placed = placed;
+  into.placed.clear();
+  for (const Claim& claim : record.batch)
+    if (index(claim.slot) < record.rows.size()) {
+      const RequestRow& row = record.rows[index(claim.slot)];
+      into.placed.push_back({row.id, row.holding.host, row.holding.nowhere});
+    }
   into.binding = record.plan != nullptr ? record.plan->binding : Binding::none;
   replay(RecordingSink{into});
-}
-
-/// Who the plan speaks of, by request rather than by slot.
-inline void placed_by(const View& view, const Plan& plan, std::vector<PlacedRequest>& placed) {
-  placed.clear();
-  for (const RequestPlan& part : plan.requests)
-    placed.push_back({view.row(part.slot).id, part.holding.host, part.holding.nowhere});
+  for (LayerSlice& layer : into.layer_slices) {
+    layer.start_s += into.planning_s;
+    layer.end_s += into.planning_s;
+  }
+  for (TransferSlice& transfer : into.transfers) {
+    transfer.start_s += into.planning_s;
+    transfer.end_s += into.planning_s;
+  }
 }
 
 } // namespace detail
@@ -119,7 +125,6 @@ struct ChosenIteration {
 
   struct State {
     RecordedIteration kept;
-    std::vector<PlacedRequest> placed; ///< of the plan in force
   };
 
   void submitted(State& /*state*/, const RequestRow& /*row*/) const {}
@@ -129,13 +134,12 @@ struct ChosenIteration {
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void ended(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
-  void planned(State& state, const View& view, const Plan& plan, Seconds /*virtual*/, Seconds /*wall*/) const {
-    detail::placed_by(view, plan, state.placed);
-  }
+  void planned(State& /*state*/, const View& /*view*/, const Plan& /*plan*/, Seconds /*virtual*/,
+               Seconds /*wall*/) const {}
 
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay& replay) const {
-    if (wanted(state.kept, record)) detail::record_iteration(record, replay, state.placed, state.kept);
+    if (wanted(state.kept, record)) detail::record_iteration(record, replay, state.kept);
   }
 
  private:

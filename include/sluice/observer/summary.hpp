@@ -62,7 +62,7 @@ struct Summary {
 
   struct State {
     std::vector<RequestRecord> requests; ///< by id
-    std::vector<std::string> reasons;    ///< of refusals, each once
+    std::vector<std::string> reasons;    ///< of refusals; equal neighbours share one
     std::vector<WeightedSample> gaps;    ///< in order of time; equal neighbours share a sample
     std::size_t common_gap = 0;          ///< the sample that last took a second gap: most likely the next one's
 
@@ -123,9 +123,9 @@ struct Summary {
   void refused(State& state, RequestId id, const RequestSpec& spec, Seconds now, std::string_view reason) const {
     RequestRecord& record = state.record(id, spec);
     record.outcome = Outcome::refused;
-    const auto known = std::find(state.reasons.begin(), state.reasons.end(), reason);
-    record.reason = static_cast<std::int32_t>(known - state.reasons.begin());
-    if (known == state.reasons.end()) state.reasons.emplace_back(reason);
+    // Compared with the last one alone: reasons name sizes and so differ, and a search would grow with the refused.
+    if (state.reasons.empty() || state.reasons.back() != reason) state.reasons.emplace_back(reason);
+    record.reason = static_cast<std::int32_t>(state.reasons.size()) - 1;
     state.last_event = std::max(state.last_event, now);
   }
 

@@ -66,7 +66,6 @@ struct Timeline {
     std::vector<RequestSlice> open; ///< by id: what each request is doing; `end` says nothing
     std::vector<PlanMark> plans;
     std::vector<Refusal> refusals;
-    std::vector<PlacedRequest> placed;
     std::int64_t dropped = 0;
     Seconds last_event{0};
     Bytes layer_block_bytes{0};
@@ -105,7 +104,6 @@ struct Timeline {
   }
   void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds /*wall*/) const {
     state.layer_block_bytes = view.geometry.layer_block_bytes;
-    detail::placed_by(view, plan, state.placed);
     if (!within(view.now, view.now)) return;
     if (state.plans.size() >= max_plans) {
       ++state.dropped;
@@ -132,7 +130,7 @@ struct Timeline {
                                 record.device_used, record.in_flight, record.host_used, record.repeated});
     const bool decoding = record.decodes > 0 || !state.detailed.empty();
     if (decoding && state.detailed.size() < max_detailed)
-      detail::record_iteration(record, replay, state.placed, state.detailed.emplace_back());
+      detail::record_iteration(record, replay, state.detailed.emplace_back());
   }
 
  private:

@@ -8,6 +8,8 @@
 #include "sluice/observer/quantile.hpp"
 #include "sluice/observer/series.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -62,6 +64,38 @@ struct ComparisonReport {
   std::vector<SystemReport> systems;
 };
 
+namespace detail {
+
+/// Reasons that differ in their numbers alone ("its KV takes 20512 blocks") are one reason; the first stands for all.
+[[nodiscard]] inline std::vector<std::pair<std::string, std::int64_t>> refusals_of(const Summary::State& summary) {
+  struct Group {
+    std::string shape, first;
+    std::int64_t count;
+    bool differ;
+  };
+  std::vector<Group> groups;
+  for (const RequestRecord& request : summary.requests) {
+    if (request.reason < 0) continue;
+    const std::string& reason = summary.reasons[static_cast<std::size_t>(request.reason)];
+    std::string shape;
+    for (const char c : reason)
+      if (c < '0' || c > '9') shape += c;
+    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.shape == shape; });
+    if (known == groups.end()) {
+      groups.push_back({shape, reason, 1, false});
+    } else {
+      ++known->count;
+      known->differ |= known->first != reason;
+    }
+  }
+  std::vector<std::pair<std::string, std::int64_t>> refusals;
+  for (const Group& group : groups)
+    refusals.emplace_back(group.first + (group.differ ? ", and the like" : ""), group.count);
+  return refusals;
+}
+
+} // namespace detail
+
 /// Fills in what Summary kept of a run that ended at `end`: metrics, distribution functions, refusals.
 inline void collect(SystemReport& report, const Summary::State& summary, Seconds end) {
   constexpr int curve_points = 120;
@@ -70,10 +104,7 @@ inline void collect(SystemReport& report, const Summary::State& summary, Seconds
   report.ttft_cdf = of.ttft.cdf(curve_points);
   report.tbt_cdf = of.tbt.cdf(curve_points);
   report.e2e_cdf = of.e2e.cdf(curve_points);
-  report.refusals.clear();
-  for (const std::string& reason : summary.reasons) report.refusals.emplace_back(reason, 0);
-  for (const RequestRecord& request : summary.requests)
-    if (request.reason >= 0) ++report.refusals[static_cast<std::size_t>(request.reason)].second;
+  report.refusals = detail::refusals_of(summary);
 }
 inline void collect(SystemReport& report, const Series::State& series) { report.series = series; }
 inline void collect(SystemReport& report, const ChosenIteration::State& chosen) { report.iteration = chosen.kept; }
