@@ -73,13 +73,14 @@ class [[nodiscard]] Expected {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return *std::get_if<0>(&state_);
   }
-  [[nodiscard]] T&& value() && {
+  /// By value, so that `for (auto& r : *read_all(trace))` does not refer into a temporary that is gone.
+  [[nodiscard]] T value() && {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return std::move(*std::get_if<0>(&state_));
   }
   [[nodiscard]] T& operator*() & { return value(); }
   [[nodiscard]] const T& operator*() const& { return value(); }
-  [[nodiscard]] T&& operator*() && { return std::move(*this).value(); }
+  [[nodiscard]] T operator*() && { return std::move(*this).value(); }
   [[nodiscard]] T* operator->() { return &value(); }
   [[nodiscard]] const T* operator->() const { return &value(); }
 

@@ -14,7 +14,7 @@ struct AllResident {
   template <class Transfer>
   struct State {};
 
-  [[nodiscard]] Holding least(int /*layers*/) const { return {}; }
+  [[nodiscard]] constexpr Holding least(int /*layers*/) const { return {}; }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& /*state*/, Plan& plan) const {

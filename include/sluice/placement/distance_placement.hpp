@@ -35,7 +35,7 @@ struct BasicDistancePlacement {
 
   PlanningOptions options{};
 
-  [[nodiscard]] Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

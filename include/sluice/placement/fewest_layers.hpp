@@ -32,7 +32,7 @@ struct BasicFewestLayers {
   /// `ever_worst`: token blocks of the worst batch. 0: the batch limit times the longest context that is accepted.
   TokenBlocks worst_batch{0};
 
-  [[nodiscard]] Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

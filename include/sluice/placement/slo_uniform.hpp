@@ -22,7 +22,7 @@ struct SloUniform {
     std::vector<LayerSet> space;
   };
 
-  [[nodiscard]] Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

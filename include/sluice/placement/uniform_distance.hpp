@@ -24,7 +24,7 @@ struct BasicUniformDistance {
 
   PlanningOptions options{};
 
-  [[nodiscard]] Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

@@ -127,7 +127,7 @@ class PlacementEvaluator {
     pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - result.resident_blocks;
     if constexpr (Rule::needs_room) {
       // A pool smaller than its worst layer never fills it: there is no such iteration.
-      LayerArray loads;
+      LayerArray loads{};
       detail::layer_loads(pipeline, loads);
       const double worst = *std::max_element(loads.begin(), loads.begin() + instance.layers());
       if (worst > pipeline.room_blocks * (1 + 1e-9)) {

@@ -39,24 +39,23 @@ class PoolSearch {
     slack_ = growth_blocks;
     start_from_hint(hint);
     const double floor_s = paths_->compute_total_s();
-    if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
-    greedy({}); // every request's share of what must leave, evenly over the layers
-    improve();
+    if (problem.cutoff() <= floor_s * (1 + same_cost)) return infinity; // optimal, or the SLO is below the compute
+    // Many requests: the relaxation is nearly the answer, and rounding it is. Few: guess first, it may be done.
+    const bool many = relaxes() && problem.items().size() > 4;
+    double root = floor_s;
+    if (many) root = std::max(root, relax(0));
+    guess(many);
     if (!problem.found() && slack_ > 0) {
       slack_ = 0;
-      greedy({});
-      improve();
+      guess(many);
     }
-    if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
-    if (problem.cutoff() <= floor_s) return infinity; // the SLO is below the compute
-    double root = floor_s;
-    if (relaxes()) {
-      root = std::max(root, relax(0));
-      if (root >= problem.cutoff()) return infinity;
-      if (problem.items().size() > 2) {
-        greedy(mix_);
-        improve();
-      }
+    if (problem.cutoff() <= root * (1 + same_cost)) return infinity;
+    if (relaxes() && !many) root = std::max(root, relax(0));
+    if (root >= problem.cutoff()) return infinity;
+    if (relaxes() && problem.items().size() > 2 && problem.best_cost() > root * 1.001) {
+      greedy(false);
+      improve();
+      if (many) exchange();
       if (root >= problem.cutoff()) return infinity;
     }
     slack_ = 0;
@@ -147,6 +146,17 @@ class PoolSearch {
     return DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s;
   }
 
+  void guess(bool by_mix) {
+    if (by_mix) {
+      round_mix();
+      improve();
+      exchange();
+    } else {
+      greedy(true);
+      improve();
+    }
+  }
+
   // ---- complete plans, without proof ------------------------------------------------------------------------------
 
   void start_from_hint(std::span<const LayerSet> hint) {
@@ -176,30 +186,36 @@ class PoolSearch {
     if (time < infinity) problem_->offer(choice_, candidates_, time);
   }
 
-  /// Decides the requests from the largest, each as suits best if those after it follow `mix` (or leave evenly).
-  void greedy(std::span<const double> mix) {
+  /// Decides the requests from the largest, each as suits best if those after it follow the mix of the relaxation,
+  /// which is solved anew on the way; or, `evenly`, if they leave the same share of every layer.
+  void greedy(bool evenly) {
     future_.assign(layers_, 0.0);
-    if (mix.empty()) {
+    if (evenly) {
       const double total = rest_blocks_[0] * static_cast<double>(layers_);
-      const double share = std::min(1.0, std::max(0.0, need_) / total * static_cast<double>(layers_) /
-                                             static_cast<double>(std::max<std::size_t>(layers_, 2) - 1));
-      std::fill(future_.begin(), future_.end(), share);
+      const auto count = static_cast<double>(std::max<std::size_t>(layers_, 2));
+      std::fill(future_.begin(), future_.end(), std::clamp(need_ / total * count / (count - 1), 0.0, 1.0));
     } else {
-      for (std::size_t k = 0; k < choices_; ++k)
-        if (mix[k] > 0)
-          for (std::size_t l = 0; l < layers_; ++l) future_[l] += mix[k] * mask(k)[l];
+      follow_mix();
     }
-    double future_count = 0;
-    for (const double part : future_) future_count += part;
+    // A relaxation costs about as much as trying the candidates of `choices / 16` requests.
+    const std::size_t stride = 1 + choices_ / 16;
     whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
     double moved = moved_[0];
-    trial_.resize(layers_);
     for (std::size_t i = 0; i < items(); ++i) {
+      if (!evenly && i > 0 && i % stride == 0 && i + 2 < items() && !problem_->out_of_time()) {
+        std::copy(whole_.begin(), whole_.end(), loads_.begin() + static_cast<std::ptrdiff_t>(i * layers_));
+        relax(i);
+        --mixes_used_;
+        follow_mix();
+      }
+      trial_.resize(layers_);
       if (problem_->out_of_time()) { // all of the rest: it fits if anything does
         for (; i < items(); ++i) add(whole_.data(), i, choice_[i] = static_cast<int>(choices_) - 1, 1, moved);
         break;
       }
       const double rest = rest_blocks_[i + 1];
+      double future_count = 0;
+      for (const double part : future_) future_count += part;
       double best = infinity;
       int pick = static_cast<int>(choices_) - 1;
       double best_short = infinity;
@@ -225,6 +241,61 @@ class PoolSearch {
     }
     offer_whole(moved);
     if (whole_cost_ == infinity) repair(moved);
+  }
+
+  /// Gives each request, from the largest, the candidate that lacks most blocks of its share of the mix: with many
+  /// requests the sums come out as the relaxation wants them, but for the size of the smallest.
+  void round_mix() {
+    future_.assign(choices_, 0.0); // blocks that each candidate still lacks
+    for (std::size_t k = 0; k < choices_; ++k) future_[k] = mix_[k] * rest_blocks_[0];
+    whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
+    double moved = moved_[0];
+    for (std::size_t i = 0; i < items(); ++i) {
+      const auto pick = static_cast<std::size_t>(std::max_element(future_.begin(), future_.end()) - future_.begin());
+      future_[pick] -= problem_->items()[i].blocks;
+      add(whole_.data(), i, choice_[i] = static_cast<int>(pick), 1, moved);
+    }
+    offer_whole(moved);
+    if (whole_cost_ == infinity) repair(moved);
+  }
+
+  /// Swaps the choices of two requests at a time for as long as that helps.
+  void exchange() {
+    if (whole_cost_ == infinity) return;
+    const double floor_s = paths_->compute_total_s() * (1 + same_cost);
+    double moved = moved_[0];
+    whole_.assign(loads_.begin(), loads_.begin() + static_cast<std::ptrdiff_t>(layers_));
+    for (std::size_t i = 0; i < items(); ++i) add(whole_.data(), i, choice_[i], 1, moved);
+    trial_.resize(layers_);
+    for (bool better = true; better && whole_cost_ > floor_s;) {
+      better = false;
+      for (std::size_t i = 0; i < items(); ++i)
+        for (std::size_t j = i + 1; j < items(); ++j) {
+          if (choice_[i] == choice_[j] || problem_->items()[i].blocks == problem_->items()[j].blocks) continue;
+          if (problem_->out_of_time()) return problem_->offer(choice_, candidates_, whole_cost_);
+          const double blocks = problem_->items()[i].blocks - problem_->items()[j].blocks;
+          const auto ki = static_cast<std::size_t>(choice_[i]);
+          const auto kj = static_cast<std::size_t>(choice_[j]);
+          const double all = moved + blocks * (counts_[kj] - counts_[ki]);
+          if (all * cold_.seconds_per_block >= whole_cost_) continue;
+          for (std::size_t l = 0; l < layers_; ++l) trial_[l] = whole_[l] + blocks * (mask(kj)[l] - mask(ki)[l]);
+          const double time = cost(trial_.data(), all, whole_cost_);
+          if (time >= whole_cost_ * (1 - same_cost)) continue;
+          std::swap(choice_[i], choice_[j]);
+          whole_.swap(trial_);
+          moved = all;
+          whole_cost_ = time;
+          better = true;
+        }
+    }
+    problem_->offer(choice_, candidates_, whole_cost_);
+  }
+
+  void follow_mix() {
+    std::fill(future_.begin(), future_.end(), 0.0);
+    for (std::size_t k = 0; k < choices_; ++k)
+      if (mix_[k] > 0)
+        for (std::size_t l = 0; l < layers_; ++l) future_[l] += mix_[k] * mask(k)[l];
   }
 
   /// Offloads more of the largest requests until the plan fits.

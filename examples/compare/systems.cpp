@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The systems of sluice-compare.
+#include "compare/run.hpp"
+
+#include <array>
+
+namespace compare {
+
+// One engine family each, defined in its own generated translation unit.
+sluice::Expected<Outcome> run_OneAtATime(const Request&);
+sluice::Expected<Outcome> run_VllmRecompute(const Request&);
+sluice::Expected<Outcome> run_VllmSwap(const Request&);
+sluice::Expected<Outcome> run_DeepSpeedInference(const Request&);
+sluice::Expected<Outcome> run_FlexGen(const Request&);
+sluice::Expected<Outcome> run_FlexGenPlus(const Request&);
+sluice::Expected<Outcome> run_SloAware(const Request&);
+sluice::Expected<Outcome> run_DynamicHeuristic(const Request&);
+sluice::Expected<Outcome> run_OrbitFlowUniform(const Request&);
+sluice::Expected<Outcome> run_OrbitFlowRequestWise(const Request&);
+sluice::Expected<Outcome> run_OrbitFlow(const Request&);
+
+std::span<const System> systems() {
+  // OrbitFlowPause is OrbitFlow without its deposit, and OrbitFlowPool is OrbitFlow on another rule: the same engine
+  // types, so the same translation unit.
+  static const std::array table{
+      System{.name = "OneAtATime",
+             .what = "one request at a time, all resident: the control row",
+             .run = run_OneAtATime,
+             .control = true},
+      System{.name = "VllmRecompute", .what = "vLLM: preempt the newest, compute it again", .run = run_VllmRecompute},
+      System{.name = "VllmSwap", .what = "vLLM: preempt the newest, swap it out and in", .run = run_VllmSwap},
+      System{.name = "DeepSpeedInference",
+             .what = "every layer's KV on the host, fetched a layer ahead",
+             .run = run_DeepSpeedInference},
+      System{.name = "FlexGen", .what = "one even placement for good, for the worst batch", .run = run_FlexGen},
+      System{.name = "FlexGenPlus", .what = "the same, for each batch's worst lengths", .run = run_FlexGenPlus},
+      System{.name = "SloAware", .what = "the smallest uniform distance that meets the SLO", .run = run_SloAware},
+      System{.name = "DynamicHeuristic",
+             .what = "every step the fewest even layers that fit",
+             .run = run_DynamicHeuristic},
+      System{.name = "OrbitFlowUniform", .what = "ablation: the best single distance", .run = run_OrbitFlowUniform},
+      System{.name = "OrbitFlowRequestWise",
+             .what = "ablation: + a distance for each request",
+             .run = run_OrbitFlowRequestWise},
+      System{.name = "OrbitFlowPause",
+             .what = "ablation: + pause and resume; with the deposit it is OrbitFlow",
+             .run = run_OrbitFlow,
+             .deposit_never = true},
+      System{
+          .name = "OrbitFlow", .what = "per-request distances, pause and resume, token deposit", .run = run_OrbitFlow},
+      System{.name = "OrbitFlowPool",
+             .what = "OrbitFlow on the pooled transfer rule",
+             .run = run_OrbitFlow,
+             .rule = Rule::deadline_pool},
+  };
+  return table;
+}
+
+} // namespace compare

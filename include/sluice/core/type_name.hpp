@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// type_name: a type as its author writes it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+namespace detail {
+
+template <class T>
+constexpr std::string_view raw_type_name() {
+#if defined(__clang__)
+  const std::string_view text = __PRETTY_FUNCTION__;
+  const auto begin = text.find("T = ") + 4;
+  return text.substr(begin, text.rfind(']') - begin);
+#else
+  const std::string_view text = __PRETTY_FUNCTION__;
+  const auto begin = text.find("T = ") + 4;
+  return text.substr(begin, text.find(';', begin) - begin);
+#endif
+}
+
+} // namespace detail
+
+/// The name of `T`, without the namespace of this library. For reports: the spelling of enumerators and default
+/// arguments is the compiler's.
+template <class T>
+[[nodiscard]] std::string type_name() {
+  std::string name{detail::raw_type_name<T>()};
+  for (const std::string_view noise : {"sluice::", "(anonymous namespace)::"})
+    for (auto at = name.find(noise); at != std::string::npos; at = name.find(noise)) name.erase(at, noise.size());
+  return name;
+}
+
+} // namespace sluice
