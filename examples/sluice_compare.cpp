@@ -12,6 +12,10 @@
 #include "sluice/report/json.hpp"
 #include "sluice/report/progress.hpp"
 #include "sluice/report/table.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
 
 #include "compare/run.hpp"
 #include <CLI/CLI.hpp>
@@ -56,7 +60,7 @@ Expected<std::int64_t> at_least_one(const char* flag, const std::optional<std::i
 struct World {
   ModelShape shape;
   Device device;
-  compare::CostChoice cost;
+  compared::CostChoice cost;
   std::string cost_name;
 };
 
@@ -66,17 +70,17 @@ Expected<World> world_of(const Options& options) {
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return device.error();
   if (options.profile.empty())
-    return World{*shape, *device, compare::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
+    return World{*shape, *device, compared::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (std::filesystem::is_directory(options.profile)) {
     Expected<TableProfile> table =
-        read_table_profile(options.profile, *shape, LinkCost{device->host_to_device, device->segment_cost});
+        read_table_profile(options.profile, LinkCost{device->host_to_device, device->segment_cost});
     if (!table) return table.error();
-    return World{*shape, *device, compare::CostChoice{std::move(*table)}, "measured kernels: " + options.profile};
+    return World{*shape, *device, compared::CostChoice{std::move(*table)}, "measured kernels: " + options.profile};
   }
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
   Expected<LinearProfile> line = read_orbitflow_profile(options.profile, *shape, prefill);
   if (!line) return line.error();
-  return World{*shape, *device, compare::CostChoice{std::move(*line)},
+  return World{*shape, *device, compared::CostChoice{std::move(*line)},
                fmt::format("linear fits: {}, prefill at {:.0f} TFLOP/s", options.profile, prefill.count() / 1e12)};
 }
 
@@ -105,31 +109,31 @@ Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens) {
   return TokenBlocks{blocks};
 }
 
-Expected<compare::Rule> rule_of(const std::string& name) {
-  if (name == "own") return compare::Rule::own;
-  if (name == NextLayer::name) return compare::Rule::next_layer;
-  if (name == FairShare::name) return compare::Rule::fair_share;
-  if (name == EarliestDeadlineFirst::name) return compare::Rule::earliest_deadline_first;
-  if (name == DeadlinePool::name) return compare::Rule::deadline_pool;
+Expected<compared::Rule> rule_of(const std::string& name) {
+  if (name == "own") return compared::Rule::own;
+  if (name == NextLayer::name) return compared::Rule::next_layer;
+  if (name == FairShare::name) return compared::Rule::fair_share;
+  if (name == EarliestDeadlineFirst::name) return compared::Rule::earliest_deadline_first;
+  if (name == DeadlinePool::name) return compared::Rule::deadline_pool;
   return flag_error("--transfer", fmt::format("there is no rule '{}'", name),
                     "own, next-layer, fair-share, earliest-deadline-first or deadline-pool");
 }
 
-Expected<std::vector<const compare::System*>> chosen_systems(const std::string& list) {
-  std::vector<const compare::System*> chosen;
+Expected<std::vector<const compared::System*>> chosen_systems(const std::string& list) {
+  std::vector<const compared::System*> chosen;
   if (list == "all") {
-    for (const compare::System& system : compare::systems()) chosen.push_back(&system);
+    for (const compared::System& system : compared::systems()) chosen.push_back(&system);
     return chosen;
   }
   std::string names;
-  for (const compare::System& system : compare::systems())
+  for (const compared::System& system : compared::systems())
     names += (names.empty() ? "" : ", ") + std::string{system.name};
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
     begin = end + 1;
-    const compare::System* found = nullptr;
-    for (const compare::System& system : compare::systems())
+    const compared::System* found = nullptr;
+    for (const compared::System& system : compared::systems())
       if (system.name == name) found = &system;
     if (found == nullptr)
       return flag_error("--systems", fmt::format("there is no system '{}'", excerpt(name)), "all, or any of " + names);
@@ -147,16 +151,16 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
 }
 
 void list_systems() {
-  for (const compare::System& system : compare::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+  for (const compared::System& system : compared::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
 }
 
 /// Everything a comparison needs, from the command line; what the trace itself says comes before the defaults.
 struct Comparison {
   World world;
-  compare::Setup setup;
+  compared::Setup setup;
   WorkloadReport workload;
-  std::vector<const compare::System*> systems;
-  compare::Rule rule = compare::Rule::own;
+  std::vector<const compared::System*> systems;
+  compared::Rule rule = compared::Rule::own;
   Seconds base_slo{0};
   bool without_deposit = true, with_deposit = true;
 };
@@ -164,9 +168,9 @@ struct Comparison {
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
   Expected<World> world = world_of(options);
   if (!world) return world.error();
-  Expected<std::vector<const compare::System*>> systems = chosen_systems(options.systems);
+  Expected<std::vector<const compared::System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
-  Expected<compare::Rule> rule = rule_of(options.transfer);
+  Expected<compared::Rule> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", options.deposit), "both, on or off");
@@ -287,14 +291,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
 Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c) {
   ComparisonReport report{c.workload, {}};
   struct Row {
-    const compare::System* system;
+    const compared::System* system;
     double scale;
     bool deposit;
   };
   std::vector<Row> rows;
   for (const double scale : options.slo_scales)
     for (const bool deposit : {false, true})
-      for (const compare::System* system : c.systems)
+      for (const compared::System* system : c.systems)
         if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
           rows.push_back({system, scale, deposit});
   if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
@@ -307,17 +311,17 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
     const Row& row = rows[i];
     const std::string label =
         fmt::format("{}{} at SLO x{:g}", row.system->name, row.deposit ? " + deposit" : "", row.scale);
-    const compare::Request request{
+    const compared::Request request{
         .setup = c.setup,
         .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
         .deposit = row.deposit,
-        .rule = c.rule != compare::Rule::own ? c.rule : row.system->rule,
+        .rule = c.rule != compared::Rule::own ? c.rule : row.system->rule,
         .details = !options.out.empty(),
         .tell = [&](const SimulationProgress& at) {
           progress.update(each * static_cast<double>(i) + static_cast<double>(at.submitted - at.alive), label);
           return true;
         }};
-    Expected<compare::Outcome> outcome = row.system->run(request);
+    Expected<compared::Outcome> outcome = row.system->run(request);
     if (!outcome) return outcome.error();
     outcome->report.name = row.system->name;
     outcome->report.control = row.system->control;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-namespace compare {
+namespace compared {
 
 /// One cost model of three, chosen at run time: a comparison instantiates each engine once instead of three times. It
 /// stays at the edge of this program; an engine that is built for something names its model.
@@ -34,4 +34,4 @@ class CostChoice {
   std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile> model_;
 };
 
-} // namespace compare
+} // namespace compared

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace compare {
+namespace compared {
 
 /// What every system of a comparison gets alike.
 struct Setup {
@@ -60,4 +60,4 @@ struct System {
 /// Every system, in the order of the table.
 std::span<const System> systems();
 
-} // namespace compare
+} // namespace compared

@@ -20,7 +20,7 @@
 #include <string>
 #include <utility>
 
-namespace compare {
+namespace compared {
 
 template <class Role, class P>
 void append_choice(std::string& text) {
@@ -109,4 +109,4 @@ sluice::Expected<Outcome> run(const Request& request) {
   return run_delivering<Engine>(request);
 }
 
-} // namespace compare
+} // namespace compared

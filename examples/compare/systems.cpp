@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace compare {
+namespace compared {
 
 // One engine family each, defined in its own generated translation unit.
 sluice::Expected<Outcome> run_OneAtATime(const Request&);
@@ -56,4 +56,4 @@ std::span<const System> systems() {
   return table;
 }
 
-} // namespace compare
+} // namespace compared
