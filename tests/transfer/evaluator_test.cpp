@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -259,8 +260,16 @@ TEST_CASE("the planner's short form of DeadlinePool is the evaluator") {
     input.pipeline.room_blocks = DeadlinePool::held_blocks(loads, {}) * (1 + random.uniform());
     DeadlinePool::State state;
     const double full = DeadlinePool::evaluate(input.pipeline, state).step_s;
-    CHECK(DeadlinePool::cold_step_s(input.compute, loads, 1 / input.pipeline.link.blocks_per_s,
-                                    input.pipeline.room_blocks) == doctest::Approx(full).epsilon(1e-12));
+    const DeadlinePool::Cold cold{input.compute, 0, 0, 1 / input.pipeline.link.blocks_per_s};
+    std::vector<double> rest(input.compute.size());
+    std::partial_sum(input.compute.rbegin(), input.compute.rend(), rest.rbegin());
+    const auto short_form = [&](double limit) {
+      return DeadlinePool::cold_step_s(cold, loads, input.pipeline.room_blocks, rest.data(), limit);
+    };
+    CHECK(short_form(std::numeric_limits<double>::infinity()) == doctest::Approx(full).epsilon(1e-12));
+    // Stopped early, it never claims more than the truth.
+    const double early = short_form(full * (0.8 + 0.4 * random.uniform()));
+    CHECK(early <= full * (1 + 1e-12));
   }
 }
 

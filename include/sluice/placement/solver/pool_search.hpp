@@ -41,7 +41,7 @@ class PoolSearch {
     const double floor_s = paths_->compute_total_s();
     if (problem.cutoff() <= floor_s * (1 + same_cost)) return infinity; // optimal, or the SLO is below the compute
     // Many requests: the relaxation is nearly the answer, and rounding it is. Few: guess first, it may be done.
-    const bool many = relaxes() && problem.items().size() > 4;
+    const bool many = relaxes() && problem.items().size() > 2;
     double root = floor_s;
     if (many) root = std::max(root, relax(0));
     guess(many);
@@ -124,17 +124,11 @@ class PoolSearch {
 
   /// The time of complete loads, or at least `limit` if it is not below that; infinite if they do not fit.
   double cost(const double* loads, double moved, double limit) {
+    ++problem_->nodes;
     const double room = moved - need_;
     const double worst = largest(loads, layers_);
-    if (worst + slack_ > room + 1e-9 * (room + worst)) {
-      ++problem_->nodes;
-      return infinity;
-    }
-    return cost_in(room, loads, limit);
-  }
-  /// The same, of loads that are known to fit.
-  double cost_in(double room, const double* loads, double limit) {
-    ++problem_->nodes;
+    if (worst + slack_ > room + 1e-9 * (room + worst)) return infinity;
+    if (limit < infinity && chain_bound(loads, moved) >= limit) return limit;
     if (exact_) return DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit);
     Pipeline pipeline;
     pipeline.compute_s = cold_.compute_s;
@@ -525,11 +519,7 @@ class PoolSearch {
       if (hopeless) continue;
       const double* row = mask(k);
       for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * row[l];
-      const double room = moved - need_;
-      const double worst = largest(loads, layers_);
-      if (worst > room + 1e-9 * (room + worst)) continue;
-      if (chain_bound(loads, moved) >= limit) continue;
-      const double time = cost_in(room, loads, limit);
+      const double time = cost(loads, moved, limit);
       if (time >= limit) continue;
       choice_[depth] = static_cast<int>(k);
       problem_->offer(choice_, candidates_, time);
