@@ -20,8 +20,8 @@ inline constexpr Tokens all_tokens{std::numeric_limits<std::int64_t>::max()};
 /// all tokens; eLLM's of an oldest share. A layer in neither set is resident.
 struct Holding {
   Tokens head = all_tokens;
-  LayerSet host;    ///< offloaded: on the host, fetched just in time in each iteration
-  LayerSet nowhere; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
+  LayerSet host{};    ///< offloaded: on the host, fetched just in time in each iteration
+  LayerSet nowhere{}; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
 
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }

@@ -34,9 +34,9 @@ concept TraceReader = requires(Reader& reader) {
 
 /// What a program may ask of any workload, whatever its format.
 struct ReadOptions {
-  std::optional<std::int64_t> limit; ///< read at most so many requests
-  double rate_scale = 1.0;           ///< arrival times are divided by it: 2 doubles the rate
-  Slo slo;                           ///< every request's promise
+  std::optional<std::int64_t> limit{}; ///< read at most so many requests
+  double rate_scale = 1.0;             ///< arrival times are divided by it: 2 doubles the rate
+  Slo slo{};                           ///< every request's promise
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
