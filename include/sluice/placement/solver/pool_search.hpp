@@ -52,7 +52,9 @@ class PoolSearch {
     if (problem.cutoff() <= root * (1 + same_cost)) return infinity;
     if (relaxes() && !many) root = std::max(root, relax(0));
     if (root >= problem.cutoff()) return infinity;
-    if (relaxes() && problem.items().size() > 2 && problem.best_cost() > root * 1.001) {
+    // Diving costs a few relaxations: more than it saves where the whole tree is small (measured).
+    const bool small = problem.items().size() <= 2 || (problem.items().size() <= 4 && choices_ <= 20);
+    if (relaxes() && !small && problem.best_cost() > root * 1.001) {
       greedy(false);
       improve();
       if (many) exchange();
