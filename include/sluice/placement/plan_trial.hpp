@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// PlanTrial: a plan being made, tried against memory; join_longest_prefix: and for how many of the claims it is made.
+#pragma once
+
+#include "sluice/placement/placement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace sluice {
+
+/// What a placement that treats every request by itself asks again and again: do they fit, held like this?
+/// Batch-uniform placements have UniformTrial.
+template <class Transfer>
+class PlanTrial {
+ public:
+  /// Whether the first `plan.requests.size()` claims fit both memories as `plan` holds them, what the transfer rule
+  /// needs in flight included. Sets `plan.in_flight`, and `plan.binding` to the memory that is short.
+  template <class Task>
+  bool fits(const Task& task, Plan& plan) {
+    Footprint room;
+    LayerArray loads{};
+    streams_.clear();
+    for (std::size_t i = 0; i < plan.requests.size(); ++i) {
+      const Holding& holding = plan.requests[i].holding;
+      const TokenBlocks blocks = task.blocks(task.claims[i]);
+      room = room + task.footprint_of(holding, blocks);
+      if (holding.host.empty()) continue;
+      const TokenBlocks away =
+          holding.head == all_tokens
+              ? blocks
+              : std::min(blocks, TokenBlocks{holding.head.count() / task.view.limits.block_tokens.count()});
+      const LayerStream stream{holding.host, static_cast<double>(away.count())};
+      stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+      streams_.push_back(stream);
+    }
+    const double held = Transfer::held_blocks({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
+    plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(held))};
+    const bool device = room.device + plan.in_flight <= task.device_budget;
+    const bool host = room.host <= task.host_budget;
+    plan.binding = !device ? Binding::device_memory : !host ? Binding::host_memory : Binding::none;
+    return device && host;
+  }
+
+ private:
+  std::vector<LayerStream> streams_;
+};
+
+/// The answer of a policy whose `plan_for(count)` makes the plan for the first `count` claims and says whether there is
+/// one: all the musts, and the longest prefix of the mays. It is called last with the count that the answer names, or
+/// with the musts alone if they are infeasible; `plan.binding` then says why.
+template <class Task, class PlanFor>
+[[nodiscard]] Verdict join_longest_prefix(const Task& task, Plan& plan, PlanFor&& plan_for) {
+  if (task.musts > 0 && !plan_for(task.musts)) return Verdict::infeasible(plan.binding);
+  const std::size_t joined = longest_prefix(task.musts, task.claims.size(), plan_for);
+  plan_for(task.musts + joined);
+  return {true, joined, plan.binding};
+}
+
+} // namespace sluice
