@@ -18,16 +18,19 @@ const names = distinct(systems.map(s => s.name));
 const maxHighlighted = 6;
 const dashes = ['', '7 3', '2 3', '10 3 2 3', '14 4', '5 2 1 2'];
 
-// What the reader has chosen. The first systems of the report are those that were asked for first.
+// What the reader has chosen: at first the leaders, the last one, and the control that they are read by.
 const chosen = {
   scale: scales.includes(1.5) ? 1.5 : scales[0],
   deposit: deposits[0],
-  names: names.slice(0, maxHighlighted),
+  names: [],
   iteration: null
 };
 const isChosen = s => s.scale === chosen.scale && s.deposit === chosen.deposit;
 const shown = () => systems.filter(isChosen);
 const highlighted = () => chosen.names.map(n => shown().find(s => s.name === n)).filter(Boolean);
+const byAttainment = (a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1));
+const ranked = [...shown()].sort(byAttainment).map(s => s.name);
+chosen.names = ranked.length <= maxHighlighted ? ranked : [...ranked.slice(0, maxHighlighted - 2), ...ranked.slice(-2)];
 const slotOf = name => chosen.names.indexOf(name);
 const colour = i => `var(--c${i})`;
 

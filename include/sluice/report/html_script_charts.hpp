@@ -7,7 +7,6 @@
 namespace sluice::detail {
 
 inline constexpr std::string_view html_script_charts = R"js(
-const byAttainment = (a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1));
 const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
 const widthOf = (node, least = 300) => Math.max(least, Math.floor(node.getBoundingClientRect().width || 600));
 
