@@ -5,6 +5,7 @@
 #include "sluice/placement/solver/branch_and_bound.hpp"
 #include "sluice/plan/problem.hpp"
 
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -21,9 +22,9 @@ namespace detail {
 template <class S, class R, class Visit>
 decltype(auto) with_buffer(const PlanningProblem& problem, Visit&& visit) {
   // The pool's own count is the paper's: its worst layer.
-  if (std::is_same_v<R, DeadlinePool> || problem.buffer == BufferKind::held)
-    return visit(PlannerTypes<S, R, HeldBuffer>{});
-  return visit(PlannerTypes<S, R, PaperBuffer>{});
+  if constexpr (!std::is_same_v<R, DeadlinePool>)
+    if (problem.buffer == BufferKind::paper) return visit(PlannerTypes<S, R, PaperBuffer>{});
+  return visit(PlannerTypes<S, R, HeldBuffer>{});
 }
 template <class R, class Visit>
 decltype(auto) with_space(const PlanningProblem& problem, Visit&& visit) {
