@@ -102,7 +102,7 @@ Answer answer_with(const PlanningProblem& problem, bool record) {
     s.stall_s = cost.step.stall_s;
     s.window = held.window;
     s.feasible = held.window > 0;
-    s.binding = held.binding;
+    s.binding = s.feasible && s.stall_s > 0 ? Binding::link : held.binding;
     s.lower_bound_s = instance.before_s + instance.after_s;
     for (const double seconds : instance.layer_compute_s) s.lower_bound_s += seconds;
     s.proven_optimal = s.feasible && s.stall_s == 0;

@@ -52,7 +52,8 @@ struct DeadlinePool {
     return Walk<Sink>{pipeline, loads, sink}.run(state);
   }
 
-  /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency zero, nothing urgent.
+  /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency zero, nothing
+  /// urgent.
   struct Cold {
     std::span<const double> compute_s;
     double before_s = 0;
