@@ -6,17 +6,18 @@
 #include "sluice/admission/batching.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace sluice {
 
 /// Shortest remaining processing time first, preemptive: where the batch is full, the running request with the most
-/// left gives its place to a waiting one that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival.
+/// left gives its place to one that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival. Parked requests
+/// compete by the same measure; where newcomers are musts they come before the parked, as with every admission.
 ///
 /// The queue is an ordered set, so that arrivals and departures cost O(log n) and a step looks only at its head.
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
@@ -24,33 +25,60 @@ struct BasicShortestRemainingFirst {
   using role = roles::Admission;
   static constexpr bool steady = true;
 
+  /// By tokens to generate, then by arrival. Slots are reused and say nothing of arrival.
+  struct Entry {
+    std::int64_t remaining = 0;
+    RequestId id{};
+    Slot slot{};
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
   struct State {
-    std::set<std::pair<std::int64_t, Slot>> queue; ///< (tokens to generate, slot)
-    std::vector<Slot> staying;                     ///< scratch
+    std::set<Entry> queue;
+    std::vector<Slot> staying;  ///< scratch
+    std::vector<Entry> joining; ///< scratch: who could join this step, the shortest first
   };
 
-  void enter(State& state, Slot slot, const RequestRow& row) const { state.queue.insert(key(slot, row)); }
-  void leave(State& state, Slot slot, const RequestRow& row) const { state.queue.erase(key(slot, row)); }
+  void enter(State& state, Slot slot, const RequestRow& row) const { state.queue.insert(entry(slot, row)); }
+  void leave(State& state, Slot slot, const RequestRow& row) const { state.queue.erase(entry(slot, row)); }
 
   void propose(const View& view, State& state, Proposal& proposal) const {
     state.staying.assign(view.running.begin(), view.running.end());
+    list_joining(view, state);
     rotate_out(view, state, proposal);
     ClaimBuilder<B, N> claims(view, proposal);
     for (const Slot slot : state.staying) claims.keep(slot);
-    claims.join_in_order([&state](auto&& visit) {
-      for (const auto& [remaining, slot] : state.queue)
-        if (!visit(slot)) return;
-    });
+    if constexpr (N == Newcomers::must) {
+      claims.join_in_order([&state](auto&& visit) {
+        for (const Entry& next : state.joining)
+          if (!visit(next.slot)) return;
+      });
+    } else {
+      for (const Entry& next : state.joining)
+        if (!claims.join(next.slot, false)) return;
+    }
   }
 
   void settle(const View& view, std::span<Claim> accepted) const { ClaimBuilder<B, N>::settle(view, accepted); }
 
  private:
-  static std::pair<std::int64_t, Slot> key(Slot slot, const RequestRow& row) { return {row.remaining().count(), slot}; }
+  static Entry entry(Slot slot, const RequestRow& row) { return {row.remaining().count(), row.id, slot}; }
+
+  static void list_joining(const View& view, State& state) {
+    state.joining.clear();
+    for (const Entry& next : state.queue) {
+      if (state.joining.size() == static_cast<std::size_t>(view.limits.batch)) break;
+      state.joining.push_back(next);
+    }
+    if constexpr (N == Newcomers::may) {
+      for (const Slot slot : view.parked)
+        if (view.row(slot).may_return) state.joining.push_back(entry(slot, view.row(slot)));
+      std::sort(state.joining.begin(), state.joining.end());
+    }
+  }
 
   static void rotate_out(const View& view, State& state, Proposal& proposal) {
     std::size_t places = static_cast<std::size_t>(view.limits.batch);
-    for (const auto& [remaining, slot] : state.queue) {
+    for (const Entry& next : state.joining) {
       if (state.staying.size() < places) { // a free place: nobody has to go for this one
         --places;
         continue;
@@ -58,7 +86,7 @@ struct BasicShortestRemainingFirst {
       const auto longest = std::max_element(state.staying.begin(), state.staying.end(), [&view](Slot a, Slot b) {
         return view.row(a).remaining() < view.row(b).remaining();
       });
-      if (longest == state.staying.end() || view.row(*longest).remaining().count() <= remaining) return;
+      if (longest == state.staying.end() || view.row(*longest).remaining().count() <= next.remaining) return;
       proposal.leaving.push_back(*longest);
       state.staying.erase(longest);
       if (places > 0) --places;
