@@ -77,6 +77,11 @@ TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", 
   policy.submitted(state, row_of(1, 1.0, 0));
   policy.submitted(state, row_of(2, 1.5, 0));
   policy.refused(state, RequestId{3}, first.spec, Seconds{1.75}, "needs \"more\" than the device has");
+  for (const double now : {2.0, 2.0, 9.0}) { // an infeasible plan, and at once another
+    View view;
+    view.now = Seconds{now};
+    policy.planned(state, view, Plan{}, Seconds{1e-4}, Seconds{0});
+  }
   iterate<Rule>(policy, state, 4);
   first.delivered = Tokens{1};
   policy.delivered(state, first, Tokens{1}, Seconds{11});

@@ -92,9 +92,11 @@ class TraceWriter {
     counter("stall (% of iteration)", from, Count{"stall", stalled});
   }
 
+  /// Several plans of one instant (infeasible, somebody paused, planned again) stand one after the other.
   void write(const Timeline::PlanMark& plan) {
-    const std::int64_t from = ns(plan.when.count());
-    slice("plan", engine, plans, from, ns((plan.when + plan.took).count())).key("args").begin_object();
+    const std::int64_t from = std::max(ns(plan.when.count()), plans_until_);
+    plans_until_ = from + ns(plan.took.count());
+    slice("plan", engine, plans, from, plans_until_).key("args").begin_object();
     json_.field("requests", plan.requests).field("offloading", plan.offloading).field("nodes", plan.effort);
     json_.field("binding", name_of(plan.binding)).field("predicted_ms", plan.predicted.count() * 1e3);
     json_.end_object().end_object();
@@ -176,6 +178,7 @@ class TraceWriter {
   }
 
   JsonWriter json_;
+  std::int64_t plans_until_ = 0;
 };
 
 } // namespace detail

@@ -173,6 +173,13 @@ function linearTicks(max, wanted = 4) {
   for (let i = 0; i * step <= max * 1.0001; ++i) ticks.push(i * step);
   return ticks;
 }
+/// Whole minutes or hours where times are that long.
+function timeTicks(max, wanted) {
+  const unit = max >= 7200 ? 3600 : max >= 600 ? 60 : 1;
+  return linearTicks(max / unit, wanted).map(t => t * unit);
+}
+/// Seconds throughout, as powers of ten of them are not round in minutes.
+const logTime = v => v < 1 ? tidy(time)(v) : tidy(digits)(v) + ' s';
 /// Few enough that their labels do not touch: powers of ten, with 2 and 5 between where there is room.
 function logTicks(min, max, room) {
   const between = marks => {

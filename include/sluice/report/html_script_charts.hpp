@@ -123,17 +123,18 @@ function cdfChart(host, caption, key, slo) {
     return;
   }
   const positive = all.filter(p => p[0] > 0).map(p => p[0]).sort((a, b) => a - b);
-  const least = positive[Math.floor(positive.length / 200)] ?? 1e-3, most = positive[positive.length - 1] ?? 1;
+  const least = positive[Math.floor(positive.length / 200)] ?? 1e-3, ends = rows.filter(s => s.cdf[key].length).map(s => (s.cdf[key].find(p => p[1] >= 0.999) || s.cdf[key][s.cdf[key].length - 1])[0]);
+  const most = Math.max(...ends) || 1; // to P99.9: one gap of an hour would squeeze all the others
   const wide = most / least > 12;
   const at = wide ? logarithmic(least, most, left, right) : linear(0, most, left, right);
   const up = linear(0, 1, bottom, top);
   const svg = picture(width, height, `Distribution of ${caption}`, rows.map(s => `${s.name}: median ${time(s.m[`p50_${key}_s`])}, P99 ${time(s.m[`p99_${key}_s`])}`).join('; '));
   axisY(svg, [0, 0.25, 0.5, 0.75, 1], up, v => 100 * v + '%', left, right);
-  axisX(svg, wide ? logTicks(least, most, right - left) : linearTicks(most, 4), at, tidy(time), top, bottom);
-  svg.append(text(right, height - 6, wide ? 'logarithmic' : '', 'm s', 'end'));
+  axisX(svg, wide ? logTicks(least, most, right - left) : timeTicks(most, 4), at, wide ? logTime : tidy(time), top, bottom);
+  svg.append(text(right, height - 6, wide ? 'logarithmic, to P99.9' : 'to P99.9', 'm s', 'end'));
   const path = s => {
     let d = `M${at(s.cdf[key][0][0])} ${bottom}`;
-    for (const [v, f] of s.cdf[key]) d += `H${at(v).toFixed(1)}V${up(f).toFixed(1)}`; // a step: no value lies between two
+    for (const [v, f] of s.cdf[key]) if (v <= most) d += `H${at(v).toFixed(1)}V${up(f).toFixed(1)}`; // a step: no value lies between two
     return d + `H${right}`;
   };
   const line = (s, attributes) => tipped(el('path', {d: path(s), fill: 'none', ...attributes}),
@@ -146,7 +147,7 @@ function cdfChart(host, caption, key, slo) {
     // Markers at fractions of each system's own, so that they do not sit on one another.
     for (const base of [0.15, 0.45, 0.75]) {
       const point = curve.find(p => p[1] >= base + 0.04 * slot) || curve[curve.length - 1];
-      svg.append(marker(slot, at(point[0]), up(point[1]), 3.6, colour(slot)));
+      if (point[0] <= most) svg.append(marker(slot, at(point[0]), up(point[1]), 3.6, colour(slot)));
     }
   }
   if (slo > 0 && slo >= (wide ? least : 0) && slo <= most) {

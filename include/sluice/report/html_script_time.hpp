@@ -26,7 +26,7 @@ function timeCards(host) {
     const at = linear(from, end, left, right), high = linear(0, memory, 112, 16), queued = linear(0, queue, 212, 142);
     const unit = t.in_bytes ? bytes : count;
     axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
-    axisX(svg, linearTicks(end, 6).filter(v => v >= from), at, tidy(time), 14, 240);
+    axisX(svg, timeTicks(end, 6).filter(v => v >= from), at, tidy(time), 14, 240);
     axisY(svg, linearTicks(queue, 2).filter(Number.isInteger), queued, count, left, right);
     svg.append(text(left - 7, 9, 'KV', 'm s', 'end'), text(left - 7, 135, 'requests', 'm s', 'end'));
     const paint = colour(Math.max(0, slot));
@@ -147,7 +147,7 @@ function iterationChart(host, s) {
   const entries = [[box('var(--layer)', 'none'), 'a layer computes']];
   if (used('link')) entries.push([box(g => hatch(g, 'diagonal', 'var(--c1)'), 'var(--c1)'), 'waits: the link is too slow']);
   if (used('room')) entries.push([box(g => hatch(g, 'grid', 'var(--c3)'), 'var(--c3)'), 'waits: the link had no room, or no leave, to start earlier']);
-  if (lanes.length) entries.push([box(colour(0), colour(0)), it.transfers.some(x => x[0] >= 0) ? 'transfer, one colour a request' : 'transfer for a layer']);
+  if (lanes.length) entries.push([box(colour(0), colour(0)), (it.transfers.some(x => x[0] >= 0) ? 'transfer, one colour a request' : 'transfer for a layer') + (placed.some(p => p[1].length) ? '' : ': layers that come back to stay')]);
   if (it.transfers.some(x => x[1] >= it.layers)) entries.push([box('var(--card)', colour(0), {'stroke-dasharray': '3 2'}), "for the next token"]);
   if (placed.some(p => p[1].length)) entries.push([box(g => hatch(g, 'back', 'var(--c0)'), 'var(--c0)'), 'layer on the host']);
   if (placed.some(p => p[2].length)) entries.push([box(g => hatch(g, 'dots', 'var(--c4)'), 'var(--c4)'), 'layer recomputed']);
