@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holding, footprint, movement and ledger: no block is lost, counted twice, or moved without need.
+#include "sluice/layout/all_layers.hpp"
+#include "sluice/layout/layer_groups.hpp"
+#include "sluice/layout/per_layer.hpp"
+#include "sluice/memory/ledger.hpp"
+
+#include "support/hand_made.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+constexpr Tokens block{16};
+
+LayerSet random_set(Random& random, int layers) {
+  LayerSet set;
+  for (int layer = 0; layer < layers; ++layer)
+    if (random.below(3) == 0) set.insert(layer);
+  return set;
+}
+
+/// Every layer on the device, on the host or nowhere.
+Holding random_holding(Random& random, int layers) {
+  const LayerSet host = random_set(random, layers);
+  return {all_tokens, host, random_set(random, layers) - host};
+}
+
+enum class Place { device, host, nowhere };
+Place place(const Holding& holding, int layer) {
+  return holding.host.contains(layer) ? Place::host : holding.nowhere.contains(layer) ? Place::nowhere : Place::device;
+}
+
+} // namespace
+
+TEST_CASE("a footprint counts every layer block once, where it is") {
+  Random random(61);
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    const Holding holding = random_holding(random, layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    std::int64_t device = 0, host = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+      device += place(holding, layer) == Place::device ? blocks.count() : 0;
+      host += place(holding, layer) == Place::host ? blocks.count() : 0;
+    }
+    const Footprint room = footprint<PerLayer>(holding, blocks, block, layers);
+    CHECK(room.device.count() == device);
+    CHECK(room.host.count() == host);
+  }
+}
+
+TEST_CASE_TEMPLATE("footprints add up over blocks, and other layouts take no less", L, PerLayer, LayerGroups<4>,
+                   AllLayers) {
+  Random random(62);
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    const Holding holding = random_holding(random, layers);
+    const TokenBlocks a{between(random, 0, 300)}, b{between(random, 0, 300)};
+    const Footprint whole = footprint<L>(holding, a + b, block, layers);
+    CHECK(whole == footprint<L>(holding, a, block, layers) + footprint<L>(holding, b, block, layers));
+    const Footprint least = footprint<PerLayer>(holding, a + b, block, layers);
+    CHECK(whole.device >= least.device);
+    CHECK(whole.host >= least.host);
+  }
+}
+
+TEST_CASE("with a head, the sets speak of it alone and the tail is resident") {
+  Random random(63);
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    Holding holding = random_holding(random, layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    const std::int64_t head = between(random, 0, 300);
+    holding.head = Tokens{16 * head};
+    const TokenBlocks old{std::min(head, blocks.count())};
+    const Holding all{all_tokens, holding.host, holding.nowhere};
+    const Footprint expected =
+        footprint<PerLayer>(all, old, block, layers) + footprint<PerLayer>(Holding{}, blocks - old, block, layers);
+    CHECK(footprint<PerLayer>(holding, blocks, block, layers) == expected);
+  }
+}
+
+TEST_CASE("a movement fetches and writes each layer that has to change its memory, and no other") {
+  Random random(64);
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    const Holding from = random_holding(random, layers), to = random_holding(random, layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    std::int64_t fetched = 0, written = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+      fetched += place(from, layer) == Place::host && place(to, layer) == Place::device ? blocks.count() : 0;
+      written += place(from, layer) != Place::host && place(to, layer) == Place::host ? blocks.count() : 0;
+    }
+    const Movement moved = movement(from, to, blocks);
+    CHECK(moved.to_device.count() == fetched);
+    CHECK(moved.to_host.count() == written);
+    // Staying costs nothing, and no way round is shorter.
+    CHECK(movement(from, from, blocks).to_device.count() == 0);
+    CHECK(movement(from, from, blocks).to_host.count() == 0);
+    const Holding over = random_holding(random, layers);
+    const Movement round_about = movement(from, over, blocks) + movement(over, to, blocks);
+    if (over.nowhere.empty()) CHECK(round_about.to_device >= moved.to_device);
+    CHECK(round_about.to_host >= moved.to_host);
+  }
+}
+
+TEST_CASE("a ledger agrees with a count of everybody, and remembers its fullest hour") {
+  Random random(65);
+  Ledger ledger(LayerBlocks{10'000}, LayerBlocks{20'000});
+  std::vector<Footprint> held(12);
+  LayerBlocks most{0};
+  for (int step = 0; step < 5000; ++step) {
+    Footprint& one = held[random.below(held.size())];
+    const Footprint next{LayerBlocks{between(random, 0, 2000)}, LayerBlocks{between(random, 0, 2000)}};
+    const bool fits =
+        next.device - one.device <= ledger.device().free() && next.host - one.host <= ledger.host().free();
+    if (!fits) continue;
+    ledger.replace(one, next); // where memory is nearly full, only because what is given is freed first
+    one = next;
+    Footprint sum;
+    for (const Footprint& room : held) sum = sum + room;
+    most = std::max(most, sum.device);
+    REQUIRE(ledger.device().used() == sum.device);
+    REQUIRE(ledger.host().used() == sum.host);
+    REQUIRE(ledger.device().free() + ledger.device().used() == ledger.device().capacity());
+  }
+  CHECK(ledger.device().peak() >= most);
+  CHECK(ledger.device().peak() <= ledger.device().capacity());
+  ledger.resize_device(ledger.device().used());
+  CHECK(ledger.device().free() == LayerBlocks{0});
+}

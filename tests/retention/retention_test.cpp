@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retention: what remains of a request that does not run, as the engine makes it happen.
+#include "sluice/engine/engine.hpp"
+#include "sluice/retention/keep_until_needed.hpp"
+#include "sluice/retention/keep_until_overwritten.hpp"
+#include "sluice/retention/move_to_host.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// The least that is a Retention.
+struct Forgets {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
+  Kept on_park(const View&, const RequestRow&) const { return Kept::nothing; }
+  Kept on_reclaim(const View&, const RequestRow&) const { return Kept::nothing; }
+};
+struct KeepsByBool : Forgets {
+  bool on_park(const View&, const RequestRow&) const { return false; }
+};
+struct NeverYields : Forgets {
+  void on_reclaim() const {}
+};
+struct SaysNotHow : Forgets {
+  struct returns_layerwise {};
+};
+
+static_assert(Retention<Forgets> && Retention<Drop> && Retention<MoveToHost> && Retention<BasicMoveToHost<true>>);
+static_assert(Retention<KeepUntilNeeded> && Retention<KeepUntilOverwritten>);
+static_assert(!Retention<KeepsByBool> && !Retention<NeverYields> && !Retention<SaysNotHow>);
+
+/// Adds up what was computed, parked and moved.
+struct Count {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    Tokens computed{0};
+    LayerBlocks to_device{0}, to_host{0};
+    std::int64_t parked = 0;
+    std::int64_t nothing = 0, host = 0, device = 0;
+    Tokens least{0}; ///< of those who ended: what had to be computed at least
+  };
+  void submitted(State&, const RequestRow&) const {}
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void parked(State& state, const RequestRow&, Kept kept, Seconds) const {
+    ++state.parked;
+    ++(kept == Kept::nothing ? state.nothing : kept == Kept::host ? state.host : state.device);
+  }
+  void resumed(State&, const RequestRow&, Seconds) const {}
+  void ended(State& state, const RequestRow& row, Seconds) const {
+    state.least += row.spec.prompt + row.spec.output - Tokens{1}; // the last token's KV is never needed
+  }
+  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+    state.computed += record.tokens;
+    state.to_device += record.to_device;
+    state.to_host += record.to_host;
+  }
+};
+
+/// Many requests in little memory, one after the other of which must give way.
+template <class Retains>
+Count::State press(std::uint64_t seed, LayerBlocks host) {
+  using E = Engine<Retains, SmallCost, BasicSimulated<SmallCost>, Count>;
+  auto made = E::make({.limits = {.batch = 8, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                       .geometry = {4, Bytes{4096}, Bytes{1 << 20}},
+                       .device_blocks = LayerBlocks{4 * 18},
+                       .host_blocks = host,
+                       .cost = SmallCost{},
+                       .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+  REQUIRE(made.has_value());
+  Random random(seed);
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(made->submit({Seconds{0}, Tokens{1 + random.below(100)}, Tokens{1 + random.below(100)}, {}}).has_value());
+  while (made->step() == Stepped::ran) check_ledger(*made);
+  REQUIRE(made->alive() == 0);
+  return made->template observed<Count>();
+}
+
+constexpr LayerBlocks plenty{100'000};
+
+} // namespace
+
+TEST_CASE("what is kept is not computed again, what is dropped is; what is not moved crosses no link") {
+  std::int64_t parked = 0;
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+    CAPTURE(seed);
+    const Count::State dropped = press<Drop>(seed, plenty);
+    CHECK(dropped.nothing == dropped.parked);
+    CHECK((dropped.computed > dropped.least) == (dropped.parked > 0));
+    CHECK(dropped.to_device + dropped.to_host == LayerBlocks{0});
+    parked += dropped.parked;
+
+    const Count::State moved = press<MoveToHost>(seed, plenty);
+    CHECK(moved.host == moved.parked);
+    CHECK(moved.computed == moved.least);
+    CHECK(moved.to_device == moved.to_host); // all that went out came back
+
+    const Count::State kept = press<KeepUntilNeeded>(seed, plenty);
+    CHECK(kept.device == kept.parked);
+    CHECK(kept.computed == kept.least);
+    CHECK(kept.to_device == kept.to_host);
+    // Had it been moved at once, all of it would have gone.
+    if (kept.parked == moved.parked) CHECK(kept.to_host <= moved.to_host);
+  }
+  CHECK(parked > 50); // or the test tests little
+}
+
+TEST_CASE("what finds no room on the host is dropped, and said to be") {
+  std::int64_t nothing = 0, host = 0;
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+    const Count::State none = press<MoveToHost>(seed, LayerBlocks{0});
+    CHECK(none.nothing == none.parked);
+    CHECK(none.to_host == LayerBlocks{0});
+    const Count::State little = press<MoveToHost>(seed, LayerBlocks{24});
+    nothing += little.nothing;
+    host += little.host;
+  }
+  CHECK(nothing > 0);
+  CHECK(host > 0);
+}
