@@ -228,8 +228,11 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     budget = *held;
   }
 
-  Comparison c{
-      .world = *world, .setup = {.limits = limits, .cost = world->cost}, .systems = std::move(*systems), .rule = *rule};
+  Comparison c{.world = *world,
+               .setup = {.limits = limits, .geometry = {}, .cost = world->cost, .open = {}},
+               .workload = {},
+               .systems = std::move(*systems),
+               .rule = *rule};
   c.without_deposit = options.deposit != "on";
   c.with_deposit = options.deposit != "off";
   const ModelShape& shape = c.world.shape;
