@@ -44,7 +44,7 @@ inline Trial random_trial(Random& random) {
   Trial trial;
   trial.layers = 2 + static_cast<int>(random.below(9));
   trial.batch = 1 + static_cast<int>(random.below(6));
-  trial.device = LayerBlocks{static_cast<std::int64_t>(trial.layers * (6 + random.below(30)))};
+  trial.device = LayerBlocks{trial.layers * static_cast<std::int64_t>(6 + random.below(30))};
   trial.host = LayerBlocks{random.below(4) == 0 ? static_cast<std::int64_t>(random.below(60)) : 100000};
   double now = 0;
   const auto count = 3 + random.below(20);

@@ -84,9 +84,12 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
 template <class C>
 bool BasicEngine<C>::look_up_newcomers() {
   bool changed = false;
-  for (const Claim& claim : proposal_.claims) {
-    RequestRow& who = row(claim.slot);
-    if (who.phase != Phase::running) changed = finder_.look_up(claim.slot, who, config_.limits.block_tokens) || changed;
+  if constexpr (finds) { // also where an engine is instantiated whole
+    for (const Claim& claim : proposal_.claims) {
+      RequestRow& who = row(claim.slot);
+      if (who.phase != Phase::running)
+        changed = finder_.look_up(claim.slot, who, config_.limits.block_tokens) || changed;
+    }
   }
   return changed;
 }

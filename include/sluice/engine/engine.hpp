@@ -162,9 +162,10 @@ class BasicEngine {
   void remember_quiet();
   [[nodiscard]] bool quiet_step();
   void gather_work();
-  void run(Seconds planning, bool repeated);
+  void run(const View& view, Seconds planning, bool repeated);
   void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
   void account(Seconds now);
+  void account_decodes(Seconds now);
   void decide_ahead(Seconds start, Seconds predicted);
   void end_finished(Seconds now);
   void advance_deliveries(Seconds now);
@@ -235,6 +236,7 @@ class BasicEngine {
   LayerArray compute_{};
   bool plan_changed_ = false;
   bool quiet_ = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
+  std::int64_t full_blocks_ = 0; ///< while quiet: requests of the batch whose next token opens a block
 
   // Facts, as levels.
   std::int64_t step_ = 0;

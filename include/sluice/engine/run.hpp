@@ -95,7 +95,8 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 
 template <class C>
 Stepped BasicEngine<C>::step() {
-  if constexpr (!lookahead_type::ahead && admission_type::steady)
+  constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
+  if constexpr (may_be_quiet)
     if (quiet_ && quiet_step()) return Stepped::ran;
   quiet_ = false;
   bool repeated = false;
@@ -104,8 +105,8 @@ Stepped BasicEngine<C>::step() {
   commit(decision_);
   if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
   gather_work();
-  run(planning, repeated);
-  remember_quiet();
+  run(view_at(now()), planning, repeated);
+  if constexpr (may_be_quiet) remember_quiet();
   return Stepped::ran;
 }
 
@@ -114,39 +115,65 @@ Stepped BasicEngine<C>::step() {
 /// plan in force would take the same: room only shrinks until something happens.
 template <class C>
 void BasicEngine<C>::remember_quiet() {
-  quiet_ =
-      chunks_.empty() && streams_.empty() && extra_blocks_.empty() && parked_.empty() &&
-      transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() && decision_.leaving.empty() &&
-      decision_.claims.size() == running_.size() && work_.decodes == static_cast<std::int64_t>(running_.size()) &&
-      std::all_of(running_.begin(), running_.end(), [this](Slot slot) { return row(slot).holding.all_resident(); });
+  quiet_ = chunks_.empty() && streams_.empty() && extra_blocks_.empty() && parked_.empty() &&
+           transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
+           decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
+           work_.decodes == static_cast<std::int64_t>(running_.size());
+  full_blocks_ = 0;
+  for (std::size_t i = 0; quiet_ && i < running_.size(); ++i) {
+    const RequestRow& who = row(running_[i]);
+    quiet_ = who.holding.all_resident();
+    full_blocks_ += who.slack.count() == 0 ? 1 : 0;
+  }
 }
 
 /// That step, without asking again: one pass for the blocks, one for the tokens. False, with nothing done, where a plan
 /// is due or a block is missing.
 template <class C>
 bool BasicEngine<C>::quiet_step() {
-  if (config_.replan.due(view_at(now()), replan_state_, decision_.candidates)) return false;
-  std::int64_t full = 0;
-  for (const Claim& claim : decision_.claims) full += row(claim.slot).slack.count() == 0 ? 1 : 0;
-  if (full > 0) {
+  const View view = view_at(now());
+  if (config_.replan.due(view, replan_state_, decision_.candidates)) return false;
+  if (full_blocks_ > 0) {
     const int layers = config_.geometry.layers;
-    const Footprint growth{layout_type::room(TokenBlocks{full}, layers, layers), LayerBlocks{0}};
+    const Footprint growth{layout_type::room(TokenBlocks{full_blocks_}, layers, layers), LayerBlocks{0}};
     if (growth.device > ledger_.device().free()) return false;
     ledger_.grow(growth);
   }
   const Tokens last_of_block = config_.limits.block_tokens - Tokens{1};
   for (const Claim& claim : decision_.claims) {
     RequestRow& who = row(claim.slot);
-    const bool opens_block = who.slack.count() == 0;
-    who.blocks += TokenBlocks{opens_block ? 1 : 0};
-    who.slack = opens_block ? last_of_block : who.slack - Tokens{1};
-    if constexpr (finds)
-      if (opens_block) finder_.extend(claim.slot, who.computed + Tokens{1}, config_.limits.block_tokens);
+    if (who.slack.count() > 0) {
+      who.slack -= Tokens{1};
+      continue;
+    }
+    who.blocks += TokenBlocks{1};
+    who.slack = last_of_block;
+    if constexpr (finds) finder_.extend(claim.slot, who.computed + Tokens{1}, config_.limits.block_tokens);
   }
   work_.decode_context += Tokens{work_.decodes};
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
-  run(Seconds{0}, false);
+  run(view, Seconds{0}, false);
   return true;
+}
+
+/// `account` where everybody decoded; and how many will open a block with their next token.
+template <class C>
+void BasicEngine<C>::account_decodes(Seconds now) {
+  const auto sink = delivery_sink();
+  RequestRow* const rows = rows_.data();
+  std::int64_t full = 0;
+  for (const Claim& claim : decision_.claims) {
+    RequestRow& who = rows[index(claim.slot)];
+    who.computed += Tokens{1};
+    if constexpr (finds) finder_.seal(claim.slot, who.computed, config_.limits.block_tokens);
+    who.generated += Tokens{1};
+    who.last_token = now;
+    full += who.slack.count() == 0 ? 1 : 0;
+    const bool ends = who.generated >= who.spec.output;
+    config_.delivery.generated(who, now, sink);
+    if (ends) finished_rows_.push_back(claim.slot);
+  }
+  full_blocks_ = full;
 }
 
 /// The decision to run now; what the iteration waited for it.
@@ -249,8 +276,7 @@ void BasicEngine<C>::gather_work() {
 }
 
 template <class C>
-void BasicEngine<C>::run(Seconds planning, bool repeated) {
-  const View view = view_at(now());
+void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   const int layers = config_.geometry.layers;
   extra_blocks_.clear();
   if (plan_.weights.slots > 0) {
@@ -319,7 +345,10 @@ void BasicEngine<C>::run(Seconds planning, bool repeated) {
   }
 
   ++step_;
-  account(now());
+  if (quiet_)
+    account_decodes(now());
+  else
+    account(now());
   if constexpr (lookahead_type::ahead) decide_ahead(start, cost.duration);
   end_finished(now());
 }

@@ -101,8 +101,15 @@ inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
     std::fill_n(loads.begin(), layers, 0.0);
   else
     std::copy_n(pipeline.extra_blocks.begin(), layers, loads.begin());
-  for (const LayerStream& stream : pipeline.streams)
-    stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+  // Neighbours that move the same layers are added up first: under a uniform placement that is one pass over the layers
+  // for the whole batch.
+  for (std::size_t i = 0; i < pipeline.streams.size();) {
+    const LayerSet moved = pipeline.streams[i].layers;
+    double blocks = 0;
+    for (; i < pipeline.streams.size() && pipeline.streams[i].layers == moved; ++i)
+      blocks += pipeline.streams[i].blocks;
+    moved.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += blocks; });
+  }
 }
 
 /// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
