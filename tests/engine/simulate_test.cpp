@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// simulate and serve: a workload through an engine; what happens when, on the clock.
+#include "sluice/device/named.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/systems/dynamic_heuristic.hpp"
+#include "sluice/workload/generator.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// Requests from a list; an error after the last, if one is wanted.
+struct ListReader {
+  std::vector<RequestSpec> requests;
+  bool broken = false;
+  std::size_t at = 0;
+
+  Expected<std::optional<RequestSpec>> next() {
+    if (at < requests.size()) return std::optional{requests[at++]};
+    if (broken) return Error{ErrorCode::bad_input, "list:3", "torn", "whole"};
+    return std::optional<RequestSpec>{};
+  }
+};
+static_assert(TraceReader<ListReader>);
+
+/// When each iteration began, who was in it, and when each token came.
+struct Notes {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct Iteration {
+    double start, end, planning;
+    std::vector<RequestId> batch;
+    bool repeated;
+  };
+  struct State {
+    std::vector<Iteration> iterations;
+    std::map<RequestId, std::vector<double>> tokens;
+    std::map<RequestId, double> came;
+  };
+  void submitted(State& state, const RequestRow& row) const { state.came[row.id] = row.spec.arrival.count(); }
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void resumed(State&, const RequestRow&, Seconds) const {}
+  void ended(State&, const RequestRow&, Seconds) const {}
+  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
+    for (std::int64_t i = 0; i < count.count(); ++i) state.tokens[row.id].push_back(when.count());
+  }
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+    Iteration one{
+        record.start.count(), (record.start + record.duration).count(), record.planning.count(), {}, record.repeated};
+    for (const Claim& claim : record.batch) one.batch.push_back(record.rows[index(claim.slot)].id);
+    state.iterations.push_back(one);
+  }
+  /// The first iteration that a request was part of.
+  static std::size_t joined(const State& state, RequestId id) {
+    for (std::size_t i = 0; i < state.iterations.size(); ++i)
+      for (const RequestId other : state.iterations[i].batch)
+        if (other == id) return i;
+    return state.iterations.size();
+  }
+};
+
+template <class E>
+using Noted = With<E, SmallCost, BasicSimulated<SmallCost>, Notes>;
+
+template <class E>
+E engine_of(LayerBlocks device = LayerBlocks{4 * 60}, Seconds per_effort = Seconds{0}) {
+  return *E::make({.limits = {.batch = 8, .batch_tokens = Tokens{256}, .max_context = Tokens{512}},
+                   .geometry = {4, Bytes{4096}, Bytes{1 << 20}},
+                   .device_blocks = device,
+                   .host_blocks = LayerBlocks{100'000},
+                   .cost = SmallCost{},
+                   .backend = BasicSimulated<SmallCost>{SmallCost{}},
+                   .lookahead = {.per_effort = per_effort}});
+}
+
+RequestSpec request(double arrival, std::int64_t prompt, std::int64_t output) {
+  return {Seconds{arrival}, Tokens{prompt}, Tokens{output}, {}};
+}
+
+} // namespace
+
+TEST_CASE("between requests that are far apart the engine idles, and each is served as if alone") {
+  using E = Noted<Engine<>>;
+  ListReader reader{{request(0, 30, 10), request(1000, 30, 10), request(5000, 30, 10)}};
+  E engine = engine_of<E>();
+  REQUIRE(simulate(engine, reader).ok());
+  const Notes::State& notes = engine.observed<Notes>();
+  REQUIRE(notes.tokens.size() == 3);
+  const std::vector<double>& first = notes.tokens.at(RequestId{0});
+  for (std::uint32_t id = 1; id < 3; ++id) {
+    const double arrival = notes.came.at(RequestId{id});
+    const std::vector<double>& tokens = notes.tokens.at(RequestId{id});
+    REQUIRE(tokens.size() == first.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) CHECK(tokens[i] - arrival == doctest::Approx(first[i]));
+  }
+  CHECK(notes.iterations.size() == 30); // idle time is not stepped through
+}
+
+TEST_CASE("nobody is served before arriving, and iterations follow one another without overlap") {
+  Random random(71);
+  for (int round = 0; round < 20; ++round) {
+    using E = Noted<DynamicHeuristic>;
+    const Trial trial = random_trial(random);
+    ListReader reader{trial.requests};
+    E engine = engine_of<E>();
+    REQUIRE(simulate(engine, reader).ok());
+    const Notes::State& notes = engine.observed<Notes>();
+    for (const auto& [id, tokens] : notes.tokens) {
+      CHECK(tokens.front() > notes.came.at(id));
+      CHECK(notes.iterations[Notes::joined(notes, id)].start >= notes.came.at(id));
+    }
+    for (std::size_t i = 1; i < notes.iterations.size(); ++i)
+      CHECK(notes.iterations[i].start >= notes.iterations[i - 1].end - 1e-9);
+  }
+}
+
+TEST_CASE("deciding one step ahead sees an arrival one iteration later than deciding in step") {
+  using InTime = Noted<Engine<InStep>>;
+  using Ahead = Noted<Engine<OneStepAhead>>;
+  for (const double arrival : {0.012, 0.03, 0.0555, 0.08}) {
+    CAPTURE(arrival);
+    ListReader one{{request(0, 20, 100), request(arrival, 20, 5)}}, same = one;
+    InTime in_time = engine_of<InTime>();
+    Ahead ahead = engine_of<Ahead>();
+    REQUIRE(simulate(in_time, one).ok());
+    REQUIRE(simulate(ahead, same).ok());
+    const Notes::State& now = in_time.observed<Notes>();
+    const Notes::State& later = ahead.observed<Notes>();
+    // In step: the first iteration that begins after the arrival. Ahead: that one had been decided before.
+    const std::size_t joined = Notes::joined(now, RequestId{1});
+    REQUIRE(joined > 0);
+    CHECK(now.iterations[joined].start >= arrival);
+    CHECK(now.iterations[joined - 1].start < arrival);
+    CHECK(Notes::joined(later, RequestId{1}) == joined + 1);
+    CHECK(later.tokens.at(RequestId{0}).size() == 100);
+    CHECK(later.tokens.at(RequestId{1}).size() == 5);
+  }
+}
+
+TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, ahead the last batch runs again") {
+  // DynamicHeuristic plans every step, with an effort of its number of layers: 4. An iteration takes about 8 ms.
+  using InTime = Noted<With<DynamicHeuristic, InStep>>;
+  using Ahead = Noted<With<DynamicHeuristic, OneStepAhead>>;
+  const auto run = [](auto engine) {
+    ListReader reader{{request(0, 40, 200), request(0, 40, 200)}};
+    REQUIRE(simulate(engine, reader).ok());
+    std::int64_t repeated = 0;
+    double planning = 0;
+    const Notes::State& notes = engine.template observed<Notes>();
+    for (const Notes::Iteration& one : notes.iterations) {
+      repeated += one.repeated ? 1 : 0;
+      planning += one.planning;
+    }
+    for (const auto& [id, tokens] : notes.tokens) CHECK(tokens.size() == 200);
+    return std::tuple{repeated, planning, notes.iterations.back().end};
+  };
+  const Seconds slow{0.005}; // 20 ms a plan
+  const auto [free_repeated, free_planning, free_end] = run(engine_of<InTime>());
+  const auto [in_repeated, in_planning, in_end] = run(engine_of<InTime>(LayerBlocks{4 * 60}, slow));
+  const auto [ahead_repeated, ahead_planning, ahead_end] = run(engine_of<Ahead>(LayerBlocks{4 * 60}, slow));
+  CHECK(free_planning == 0);
+  CHECK(in_repeated == 0);
+  CHECK(in_planning > 100 * 0.02); // nearly every step waited
+  CHECK(in_end == doctest::Approx(free_end + in_planning).epsilon(0.01));
+  CHECK(ahead_repeated > 50); // most iterations ran the last batch again
+  CHECK(ahead_planning < 0.1 * in_planning);
+  CHECK(ahead_end < in_end - 1);
+}
+
+TEST_CASE("simulate stops where it is told to, and hands on a reader's error") {
+  using E = Noted<Engine<>>;
+  ListReader torn{{request(0, 10, 5), request(1, 10, 5)}, true};
+  E engine = engine_of<E>();
+  const Status status = simulate(engine, torn);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().where == "list:3");
+
+  ListReader whole{{request(0, 10, 100), request(0, 10, 100)}};
+  E stopped = engine_of<E>();
+  SimulationProgress last;
+  const auto tell = [&](const SimulationProgress& progress) {
+    last = progress;
+    return progress.steps < 20;
+  };
+  REQUIRE(simulate(stopped, whole, tell, 10).ok());
+  CHECK(last.steps == 20);
+  CHECK(last.submitted == 2);
+  CHECK(last.alive == 2);
+  CHECK(stopped.alive() == 2);
+}
+
+TEST_CASE("serve is make, simulate and measure, whatever observers the engine has") {
+  const Server server{.model = llama3_8b(), .device = a5000(), .kv_blocks = TokenBlocks{700}, .limits = {.batch = 4}};
+  GeneratorSpec few = demo_workload();
+  few.requests = 6;
+  using E = With<Engine<>, Summary>;
+  Expected<E> engine = E::make(configure<E>(server));
+  REQUIRE(engine);
+  Generator requests{few, 3};
+  REQUIRE(simulate(*engine, requests).ok());
+  const Metrics by_hand = measure(engine->observed<Summary>(), engine->now());
+  const Expected<Metrics> served = serve<Engine<>>(server, Generator{few, 3});
+  REQUIRE(served);
+  std::vector<double> one, other;
+  for_each_metric(by_hand, [&](const char*, auto number) { one.push_back(static_cast<double>(number)); });
+  for_each_metric(*served, [&](const char*, auto number) { other.push_back(static_cast<double>(number)); });
+  const auto planned_on_this_machine = [](std::string_view name) { return name.find("wall") != name.npos; };
+  std::size_t i = 0;
+  for_each_metric(by_hand, [&](std::string_view name, auto) {
+    CAPTURE(name);
+    if (!planned_on_this_machine(name)) CHECK((one[i] == other[i] || (std::isnan(one[i]) && std::isnan(other[i]))));
+    ++i;
+  });
+  CHECK(served->served == 6);
+
+  Server tiny = server;
+  tiny.kv_blocks = TokenBlocks{0};
+  const Expected<Metrics> refused = serve<Engine<>>(tiny, Generator{few, 3});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::bad_input);
+}
