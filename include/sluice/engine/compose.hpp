@@ -181,7 +181,7 @@ template <class Explained>
 struct RejectedComposition {
   struct Anything {
     template <class T>
-    constexpr operator T() const; // never defined: nothing of a rejected composition runs
+    operator T() const; // never defined: nothing of a rejected composition runs (constexpr would be warned about)
     constexpr Anything operator()(auto&&...) const { return {}; }
   };
   using Config = RejectedComposition;
