@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the docs say of files, links, layers, systems and generators is so. (Their code is compiled: see
+// CMakeLists.txt.)
+#include "sluice/workload/generator_spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<fs::path> documents() {
+  std::vector<fs::path> all{"README.md"};
+  for (const fs::directory_entry& entry : fs::directory_iterator("docs"))
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  return all;
+}
+
+/// Fenced blocks whose info string begins with `info`: what follows it, and the content.
+struct Block {
+  std::string rest, content;
+};
+std::vector<Block> blocks(const std::string& text, const std::string& info) {
+  std::vector<Block> found;
+  const std::string fence = "\n```" + info;
+  for (std::size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1)) {
+    const std::size_t begin = at + fence.size(), line = text.find('\n', begin), end = text.find("\n```", line);
+    found.push_back({text.substr(begin, line - begin), text.substr(line + 1, end - line)});
+  }
+  return found;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::string> all;
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) all.push_back((*it)[1]);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("code that a page quotes stands in the file that it names") {
+  std::size_t quoted = 0;
+  for (const fs::path& document : documents())
+    for (const Block& block : blocks(read(document), "cpp from=")) {
+      CAPTURE(document.string());
+      CHECK_MESSAGE(contains(read(block.rest), block.content), block.content);
+      ++quoted;
+    }
+  CHECK(quoted >= 5); // the walk through the first policy
+}
+
+TEST_CASE("links lead to files") {
+  for (const fs::path& document : documents())
+    for (std::string target : matches(read(document), R"(\]\(([^)#\s]+)(#[^)]*)?\))")) {
+      if (contains(target, "://") || target.rfind("docs/images/", 0) == 0) continue; // the picture is made by a run
+      CAPTURE(document.string());
+      CHECK_MESSAGE(fs::exists(document.parent_path() / target), target);
+    }
+}
+
+TEST_CASE("the page of the architecture has a line for every layer, and README and it for every system") {
+  const std::string architecture = read("docs/architecture.md"), readme = read("README.md");
+  for (const fs::directory_entry& folder : fs::directory_iterator("include/sluice"))
+    if (folder.is_directory())
+      CHECK_MESSAGE(contains(architecture, "`" + folder.path().filename().string() + "`"), folder.path().string());
+  std::size_t systems = 0;
+  for (const fs::directory_entry& header : fs::directory_iterator("include/sluice/systems"))
+    for (const std::string& alias : matches(read(header.path()), R"(using (\w+ =[^;]+);)")) {
+      const std::string name = alias.substr(0, alias.find(' '));
+      const std::string type = std::regex_replace(alias.substr(alias.find('=') + 1), std::regex(R"(\s+)"), " ");
+      CHECK_MESSAGE(contains(architecture, "`" + name + "`"), name);
+      CHECK_MESSAGE(contains(readme, "| `" + name + "` | `" + type.substr(1) + "`"), alias);
+      ++systems;
+    }
+  CHECK(systems >= 13);
+}
+
+TEST_CASE("the workloads that the pages generate can be generated") {
+  std::size_t specs = 0;
+  for (const fs::path& document : documents())
+    for (const std::string& spec : matches(read(document), R"(--generate '([^']+)')")) {
+      CAPTURE(document.string());
+      const auto parsed = sluice::parse_generator(spec);
+      CHECK_MESSAGE(parsed.has_value(), (parsed ? spec : parsed.error().line()));
+      ++specs;
+    }
+  CHECK(specs >= 5);
+}
