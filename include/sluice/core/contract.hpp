@@ -26,7 +26,10 @@ struct Contract;
 /// What a policy remembers, owned by the engine: required even where it is empty, since an optional nested type would
 /// accept a misspelt one in silence.
 template <class P>
-concept HasState = requires { typename P::State; } && std::default_initializable<typename P::State>;
+concept HasState = requires {
+  typename P::State;
+}
+&&std::default_initializable<typename P::State>;
 
 /// Put `static_assert(explain<MyPolicy>());` under a policy to see at its definition what it lacks.
 template <DeclaresRole P>

@@ -10,8 +10,8 @@ namespace sluice {
 
 /// Wall time since it was made. Monotonic where the platform has such a clock.
 ///
-/// Not std::chrono: in GCC 12 that header alone costs every user of an engine 0.4 s of compile time (it brings iostreams),
-/// and what is wanted of it is one subtraction.
+/// Not std::chrono: in GCC 12 that header alone costs every user of an engine 0.4 s of compile time (it brings
+/// iostreams), and what is wanted of it is one subtraction.
 class Stopwatch {
  public:
   Stopwatch() : begin_(read()) {}

@@ -18,7 +18,9 @@ struct FixedDistance {
     UniformTrial<Transfer> trial;
   };
 
-  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, every_kth_layer(layers, Distance), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const {
+    return {all_tokens, every_kth_layer(layers, Distance), {}};
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

@@ -47,12 +47,13 @@ concept StatesFinding = requires {
 ///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when somebody needs its room: never
 ///  `device`.
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
-///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache), and
-///  whoever computes that content again begins behind them.
+///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache),
+///  and whoever computes that content again begins behind them.
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>
-concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> && StatesFinding<P>;
+concept Retention =
+    PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> && StatesFinding<P>;
 
 template <>
 struct Contract<roles::Retention> {

@@ -36,7 +36,7 @@ struct RequestRow {
   Tokens slack{0};                  ///< tokens that still fit into its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
   Holding holding;                  ///< where they are
-  std::uint32_t plan_serial = 0; ///< of the last plan that named it
+  std::uint32_t plan_serial = 0;    ///< of the last plan that named it
   std::int32_t resident_layers = 0; ///< layers - |holding.away()|: kept beside it, as every step needs it
 
   Seconds last_token{0}; ///< when the newest token was generated (undefined before the first)
