@@ -26,11 +26,12 @@ void BasicEngine<C>::commit(Decision& decision) {
   }
   for (const Slot slot : decision.unplaceable) refuse(slot, "it cannot be placed even alone");
 
+  LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
   if (decision.new_plan) {
-    if (next_plan_.weights.freed != weights_freed_) {
-      ledger_.resize_device(ledger_.device().capacity() + (next_plan_.weights.freed - weights_freed_));
-      weights_freed_ = next_plan_.weights.freed;
-    }
+    const LayerBlocks lent = next_plan_.weights.freed - weights_freed_;
+    if (lent.count() > 0) ledger_.resize_device(ledger_.device().capacity() + lent);
+    if (lent.count() < 0) taken_back = -lent;
+    weights_freed_ = next_plan_.weights.freed;
     std::swap(plan_, next_plan_);
     ++plan_serial_;
     config_.replan.planned(replan_state_);
@@ -57,7 +58,7 @@ void BasicEngine<C>::commit(Decision& decision) {
     before = before + footprint_of(who.holding, who.blocks);
     after = after + footprint_of(decision.new_plan ? target_of(i, claim) : holding_in_force(who), blocks);
   }
-  const LayerBlocks needed = after.device - before.device + decision.in_flight;
+  const LayerBlocks needed = after.device - before.device + decision.in_flight + taken_back;
   if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
 
   if (decision.new_plan) {
@@ -65,6 +66,7 @@ void BasicEngine<C>::commit(Decision& decision) {
     ledger_.replace(before, after);
     for (std::size_t i = 0; i < decision.claims.size(); ++i)
       move_claim(decision.claims[i], target_of(i, decision.claims[i]));
+    if (taken_back.count() > 0) ledger_.resize_device(ledger_.device().capacity() - taken_back);
   } else {
     ledger_.replace(before, after);
     for (const Claim& claim : decision.claims) {

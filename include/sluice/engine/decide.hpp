@@ -127,8 +127,7 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
     parked_host += footprint_of(who.holding, who.blocks).host;
     if (who.deposit().count() == 0) ++depleted;
   }
-  LayerBlocks capacity = ledger_.device().capacity();
-  if (!levels_.empty()) capacity += levels_.front().plan.freed - weights_freed_;
+  const LayerBlocks capacity = ledger_.device().capacity() + (granted().freed - weights_freed_);
   return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
               predictor, config_.replan.window(), enforce_slo, depleted};
 }
@@ -139,6 +138,7 @@ void BasicEngine<C>::place(const View& view, Decision& decision) {
   std::size_t musts = 0;
   while (musts < claims.size() && claims[musts].must) ++musts;
   bool stale = config_.replan.due(view, replan_state_, decision.candidates);
+  if constexpr (!std::is_same_v<weights_type, ResidentWeights>) stale = stale || !(granted() == plan_.weights);
   bool enforce_slo = true;
   const auto& predictor = config_.cost.believe(cost_state_);
   for (;;) {
@@ -245,7 +245,7 @@ Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
   const Verdict verdict = config_.placement.solve(task, placement_state_, next_plan_);
   next_plan_.candidates = decision.candidates;
   next_plan_.made_at_step = step_;
-  if (!levels_.empty()) next_plan_.weights = levels_.front().plan;
+  next_plan_.weights = granted();
   const Seconds virtual_time = config_.lookahead.planning_time(next_plan_.effort);
   decision.planning += virtual_time;
   if constexpr (!Observers::none) {

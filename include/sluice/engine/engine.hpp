@@ -132,6 +132,8 @@ class BasicEngine {
   [[nodiscard]] Verdict apply_plan(const Task& task, Decision& decision);
   [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
   void offer_weights(const View& view, const Decision& decision);
+  /// The level of the weights that decisions reckon with: the one offered first; none offered, all resident.
+  [[nodiscard]] WeightsPlan granted() const { return levels_.empty() ? WeightsPlan{} : levels_.front().plan; }
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
     return row.plan_serial == plan_serial_ ? row.holding : plan_.unseen;
   }

@@ -253,7 +253,9 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
           !named(decision.victims, self) && !named(decision.unplaceable, self))
         return false;
     }
-  return all.device + decision.in_flight <= ledger_.device().capacity() && all.host <= ledger_.host().capacity();
+  LayerBlocks device = ledger_.device().capacity();
+  if (decision.new_plan) device += next_plan_.weights.freed - weights_freed_;
+  return all.device + decision.in_flight <= device && all.host <= ledger_.host().capacity();
 }
 
 /// What the batch computes, as sums.

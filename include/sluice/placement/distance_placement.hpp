@@ -40,13 +40,13 @@ struct BasicDistancePlacement {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     Binding binding = Binding::none;
+    // `plan` keeps the last feasible answer: `longest_prefix` ends with that of the prefix it returns.
     const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
+    if (feasible(task.claims.size())) return {true, task.claims.size() - task.musts, plan.binding};
+    if (task.claims.size() == task.musts) return Verdict::infeasible(binding);
     if (task.musts > 0 && !feasible(task.musts)) return Verdict::infeasible(binding);
-    if (task.claims.size() == task.musts) return {true, 0, plan.binding};
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), feasible);
-    if (task.musts + joined == 0) return {true, 0, binding};
-    feasible(task.musts + joined);
-    return {true, joined, plan.binding};
+    const std::size_t joined = longest_prefix(task.musts, task.claims.size() - 1, feasible);
+    return {true, joined, task.musts + joined > 0 ? plan.binding : binding};
   }
 
  private:

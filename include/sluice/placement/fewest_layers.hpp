@@ -70,7 +70,7 @@ struct BasicFewestLayers {
     set_uniform(plan, set, in_flight);
     if constexpr (H != Horizon::ever_worst) plan.covers_unseen = false;
     if (!plan.covers_unseen) name_all(task, task.musts + joined, plan);
-    plan.effort = task.layers();
+    plan.effort = 1;
     plan.binding = set.empty() ? Binding::none : Binding::device_memory;
     return {true, joined, plan.binding};
   }
