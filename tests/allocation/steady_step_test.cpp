@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A steady step allocates nothing, and an engine's memory does not grow with the length of its trace.
+#include "sluice/device/named.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/observer/summary.hpp"
+#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/replan/once.hpp"
+#include "sluice/systems/orbitflow.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+// Every allocation of this program goes through here: it is a program of its own for that reason. The array and the
+// nothrow forms of the standard library call these.
+namespace {
+std::atomic<std::int64_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  size = (size + alignment - 1) / alignment * alignment; // as aligned_alloc wants it
+  if (void* memory = std::aligned_alloc(alignment, size == 0 ? alignment : size)) return memory;
+  throw std::bad_alloc{};
+}
+} // namespace
+
+void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+using namespace sluice;
+
+namespace {
+
+struct Memory {
+  std::int64_t device = std::int64_t{1} << 40; ///< layer blocks
+  std::int64_t host = std::int64_t{1} << 40;
+};
+
+template <class E>
+E make_engine(int batch, Memory memory = {}) {
+  const ModelShape shape = llama3_8b();
+  const Roofline cost{shape, a100_80()};
+  const Limits limits{.batch = batch, .max_context = Tokens{std::int64_t{1} << 40}};
+  auto made = E::make({.limits = limits,
+                       .geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), Bytes{0}},
+                       .device_blocks = LayerBlocks{memory.device},
+                       .host_blocks = LayerBlocks{memory.host},
+                       .cost = cost,
+                       .backend = Simulated{cost}});
+  REQUIRE(made.has_value());
+  return std::move(*made);
+}
+
+template <class E>
+void submit(E& engine, std::int64_t count, Tokens output) {
+  for (std::int64_t i = 0; i < count; ++i)
+    REQUIRE(engine.submit({.arrival = engine.now(), .prompt = Tokens{100}, .output = output, .slo = {}}).has_value());
+}
+
+template <class E>
+std::int64_t allocations_of(E& engine, int steps) {
+  int ran = 0;
+  const std::int64_t before = allocations.load();
+  for (int i = 0; i < steps; ++i) ran += engine.step() == Stepped::ran ? 1 : 0;
+  const std::int64_t during = allocations.load() - before;
+  CHECK(ran == steps);
+  return during;
+}
+
+struct Asked : Fcfs {
+  static constexpr bool steady = false; // the engine asks every policy in every step
+};
+
+} // namespace
+
+TEST_CASE("the counter counts") {
+  const std::int64_t before = allocations.load();
+  std::vector<int> memory(100);
+  memory.resize(1000);
+  CHECK(allocations.load() - before == 2);
+}
+
+TEST_CASE_TEMPLATE("a step of decodes allocates nothing, whoever waits", E, Engine<>, Engine<Asked>, Engine<EveryStep>,
+                   Engine<TokenDeposit>, Engine<Asked, OffloadAll, Once>) {
+  auto engine = make_engine<E>(32);
+  submit(engine, 1000, Tokens{1'000'000});
+  allocations_of(engine, 64); // prompts are computed, vectors find their size
+  REQUIRE(engine.view().running.size() == 32);
+  CHECK(allocations_of(engine, 2000) == 0);
+}
+
+TEST_CASE("with a Summary that has its room, neither") {
+  auto engine = make_engine<Engine<Summary>>(32);
+  // What an observer has collected is the engine's to show and the caller's to reserve, before the run.
+  const_cast<Summary::State&>(engine.observed<Summary>()).reserve(2000, 10'000);
+  submit(engine, 1000, Tokens{1'000'000});
+  allocations_of(engine, 64);
+  CHECK(allocations_of(engine, 2000) == 0);
+}
+
+TEST_CASE("nor while OrbitFlow decodes under a plan, which offloads; nor when it plans again") {
+  // Four requests of 100 + 2000 tokens in room for about half of what they come to: 32 layers x 132 blocks each.
+  auto engine = make_engine<OrbitFlowPool>(4, {.device = 32 * 300});
+  submit(engine, 4, Tokens{2000});
+  bool offloads = false;
+  std::int64_t planned = 0, last = -1;
+  const auto watch = [&] {
+    for (const Slot slot : engine.view().running) offloads |= !engine.view().row(slot).holding.all_resident();
+    planned += engine.plan().made_at_step != last ? 1 : 0;
+    last = engine.plan().made_at_step;
+  };
+  // The first time through, so that the workspaces have seen the largest problem.
+  while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
+  REQUIRE(offloads);
+  REQUIRE(planned > 3);
+  submit(engine, 4, Tokens{2000});
+  allocations_of(engine, 8);
+  planned = 0;
+  offloads = false;
+  std::int64_t during = 0;
+  for (int i = 0; i < 1500; ++i) {
+    during += allocations_of(engine, 1);
+    watch();
+  }
+  CHECK(during == 0);
+  CHECK(offloads);
+  CHECK(planned > 1);
+}
+
+TEST_CASE_TEMPLATE("memory grows with those who are alive, not with those who have been", E, Engine<>, OrbitFlowPool) {
+  auto engine = make_engine<E>(3, {.device = 32 * 12}); // three requests of 60 to 140 tokens: a little too small
+  std::int64_t submitted = 0, most_alive = 0, during = 0;
+  // The same load throughout: what the second half allocates is what never settles.
+  for (int half = 0; half < 2; ++half) {
+    const std::int64_t before = allocations.load();
+    for (int i = 0; i < 4000; ++i) {
+      while (engine.alive() < 12) {
+        const RequestSpec spec{.prompt = Tokens{40 + submitted % 50}, .output = Tokens{20 + submitted % 30}, .slo = {}};
+        REQUIRE(engine.submit(spec).has_value());
+        ++submitted;
+      }
+      most_alive = std::max(most_alive, engine.alive());
+      engine.step();
+    }
+    during = allocations.load() - before;
+  }
+  CHECK(submitted > 300);
+  CHECK(engine.view().rows.size() <= static_cast<std::size_t>(most_alive));
+  // std::deque, the queue of those who wait, takes a new block of 128 slots now and then and gives the last one back.
+  CHECK(during <= submitted / 64);
+}
