@@ -4,6 +4,7 @@
 #include "sluice/engine/serve.hpp"
 #include "sluice/lookahead/one_step_ahead.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/replan/every_step.hpp"
 #include "sluice/systems/dynamic_heuristic.hpp"
 #include "sluice/workload/generator.hpp"
 
@@ -71,6 +72,16 @@ struct Notes {
       for (const RequestId other : state.iterations[i].batch)
         if (other == id) return i;
     return state.iterations.size();
+  }
+};
+
+/// AllResident, with one node's effort a plan.
+struct Ponders : AllResident {
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    const Verdict verdict = AllResident::solve(task, state, plan);
+    plan.effort = 1;
+    return verdict;
   }
 };
 
@@ -153,9 +164,9 @@ TEST_CASE("deciding one step ahead sees an arrival one iteration later than deci
 }
 
 TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, ahead the last batch runs again") {
-  // DynamicHeuristic plans every step, with an effort of its number of layers: 4. An iteration takes about 8 ms.
-  using InTime = Noted<With<DynamicHeuristic, InStep>>;
-  using Ahead = Noted<With<DynamicHeuristic, OneStepAhead>>;
+  // An iteration takes about 8 ms, a plan 20 ms.
+  using InTime = Noted<Engine<Ponders, EveryStep, InStep>>;
+  using Ahead = Noted<Engine<Ponders, EveryStep, OneStepAhead>>;
   const auto run = [](auto engine) {
     ListReader reader{{request(0, 40, 200), request(0, 40, 200)}};
     REQUIRE(simulate(engine, reader).ok());
@@ -169,7 +180,7 @@ TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, 
     for (const auto& [id, tokens] : notes.tokens) CHECK(tokens.size() == 200);
     return std::tuple{repeated, planning, notes.iterations.back().end};
   };
-  const Seconds slow{0.005}; // 20 ms a plan
+  const Seconds slow{0.02};
   const auto [free_repeated, free_planning, free_end] = run(engine_of<InTime>());
   const auto [in_repeated, in_planning, in_end] = run(engine_of<InTime>(LayerBlocks{4 * 60}, slow));
   const auto [ahead_repeated, ahead_planning, ahead_end] = run(engine_of<Ahead>(LayerBlocks{4 * 60}, slow));
