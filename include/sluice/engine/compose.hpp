@@ -174,35 +174,4 @@ consteval auto explain_all(Parts<Ps...>) {
 }
 
 } // namespace detail
-
-/// What a rejected composition becomes: a type that accepts every use of an engine, so that the sentences above are the
-/// only errors.
-template <class Explained>
-struct RejectedComposition {
-  struct Anything {
-    template <class T>
-    operator T() const; // never defined: nothing of a rejected composition runs (constexpr would be warned about)
-    constexpr Anything operator()(auto&&...) const { return {}; }
-  };
-  using Config = RejectedComposition;
-  using admission_type = Anything;
-  using placement_type = Anything;
-  using cost_type = Anything;
-  using transfer_type = Anything;
-
-  constexpr RejectedComposition() = default;
-  constexpr RejectedComposition(auto&&...) {} // NOLINT(google-explicit-constructor)
-  static constexpr Anything make(auto&&...) { return {}; }
-  static constexpr Anything submit(auto&&...) { return {}; }
-  static constexpr Anything step(auto&&...) { return {}; }
-  static constexpr Anything now(auto&&...) { return {}; }
-  static constexpr Anything idle_until(auto&&...) { return {}; }
-  static constexpr Anything finish(auto&&...) { return {}; }
-  static constexpr Anything view(auto&&...) { return {}; }
-  template <class>
-  static constexpr Anything observed(auto&&...) {
-    return {};
-  }
-};
-
 } // namespace sluice

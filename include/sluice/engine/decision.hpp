@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: what the policies made of one proposal, before anything is moved.
+// Decision: what the policies made of one proposal, before anything is moved; and Stepped, what came of it.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -10,6 +10,12 @@
 #include <vector>
 
 namespace sluice {
+
+/// What a call of `step` did.
+enum class Stepped : std::uint8_t {
+  ran,  ///< an iteration ran, and the clock advanced
+  idle, ///< nobody could run: nothing is submitted, or nothing is left
+};
 
 /// Who runs the next iteration and who gives way for it. Decided on a snapshot, committed later: by then requests may
 /// have ended, so it names slots and nothing that lies behind them.

@@ -8,6 +8,7 @@
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/decision.hpp"
 #include "sluice/engine/finder.hpp"
+#include "sluice/engine/rejected.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/view/view.hpp"
@@ -20,12 +21,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// What a call of `step` did.
-enum class Stepped : std::uint8_t {
-  ran,  ///< an iteration ran, and the clock advanced
-  idle, ///< nobody could run: nothing is submitted, or nothing is left
-};
 
 /// An engine of the given composition; `Engine<Policies...>` below names it from a list of policies.
 ///
@@ -250,7 +245,7 @@ namespace detail {
 
 template <class List>
 struct ComposeEngine {
-  using type = RejectedComposition<decltype(explain_all(List{}))>;
+  using type = RejectedEngine<decltype(explain_all(List{}))>;
 };
 template <class List>
   requires WorksTogether<List>
@@ -278,6 +273,12 @@ template <class E, class Overrides>
 struct Override {
   using kept = typename Without<typename PoliciesOf<typename E::composition>::type, Overrides>::type;
   using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
+};
+
+/// What was rejected once has been explained.
+template <class Explained, class Overrides>
+struct Override<RejectedEngine<Explained>, Overrides> {
+  using type = RejectedEngine<Explained>;
 };
 
 } // namespace detail

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// RejectedEngine: what `Engine<…>` names where the policies make no engine, so that the sentences are the only errors.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/ids.hpp"
+#include "sluice/core/role.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/memory/prefix_cache.hpp"
+#include "sluice/view/view.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+namespace detail {
+
+/// Stands for a policy of an engine that was rejected: made of anything, and becomes anything.
+struct Anything {
+  using State = Anything;
+  constexpr Anything() = default;
+  constexpr Anything(auto&&...) {} // NOLINT(google-explicit-constructor)
+  template <class T>
+  operator T() const; // never defined: nothing of a rejected engine runs (constexpr would be warned about)
+  constexpr Anything operator()(auto&&...) const { return {}; }
+};
+
+template <class O>
+struct StateOf {
+  using type = Anything;
+};
+template <class O>
+  requires requires { typename O::State; }
+struct StateOf<O> {
+  using type = typename O::State;
+};
+
+} // namespace detail
+
+/// The members of an engine, declared and never defined: whatever is written with a rejected engine compiles, and the
+/// sentences that say why it was rejected stand alone. Where a result does not depend on the policies it has its own
+/// type, or what is done with it would be an error too.
+///
+/// `Explained` is what the sentences' function returns: naming this type says them.
+template <class Explained>
+struct RejectedEngine {
+  using composition = Parts<>;
+  using admission_type = detail::Anything;
+  using placement_type = detail::Anything;
+  using weights_type = detail::Anything;
+  using cost_type = detail::Anything;
+  using transfer_type = detail::Anything;
+  using replan_type = detail::Anything;
+  using relief_type = detail::Anything;
+  using retention_type = detail::Anything;
+  using delivery_type = detail::Anything;
+  using lookahead_type = detail::Anything;
+  using layout_type = detail::Anything;
+  using backend_type = detail::Anything;
+  using observer_types = Parts<>;
+
+  struct Config {
+    Limits limits;
+    Geometry geometry;
+    LayerBlocks device_blocks{0};
+    LayerBlocks host_blocks{0};
+    detail::Anything cost, backend, admission, placement, weights, replan, relief, retention, delivery, lookahead;
+    detail::Anything observers;
+  };
+
+  static Expected<RejectedEngine> make(Config config);
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  Stepped step();
+  void idle_until(Seconds when);
+  [[nodiscard]] Seconds now() const;
+  [[nodiscard]] View view() const;
+  [[nodiscard]] const Plan& plan() const;
+  [[nodiscard]] const Ledger& ledger() const;
+  [[nodiscard]] std::int64_t alive() const;
+  [[nodiscard]] std::int64_t steps() const;
+  template <class O>
+  [[nodiscard]] const typename detail::StateOf<O>::type& observed() const;
+};
+
+} // namespace sluice

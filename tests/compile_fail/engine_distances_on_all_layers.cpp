@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each policy is right, and the two do not go together: distances need a layout that holds some layers and not others.
+// sentences: 1
+// says: this Placement holds some layers of a request and not others, but the Layout gives room to all
+#include "sluice/engine/engine.hpp"
+#include "sluice/layout/all_layers.hpp"
+#include "sluice/placement/fixed_distance.hpp"
+
+using namespace sluice;
+#ifdef GOOD
+using E = Engine<OffloadAll, AllLayers>;
+#else
+using E = Engine<FixedDistance<4>, AllLayers>;
+#endif
+
+bool use(E engine) {
+  E* const it = &engine;
+  it->step();
+  return engine.step() == Stepped::ran && engine.ledger().device().used() <= engine.ledger().device().capacity();
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two answers to one question: which of them the engine should take is not for it to guess.
+// sentences: 1
+// says: two Delivery policies in one engine: keep one of them
+#include "sluice/delivery/token_deposit.hpp"
+#include "sluice/engine/engine.hpp"
+
+using namespace sluice;
+#ifdef GOOD
+using E = Engine<TokenDeposit>;
+#else
+using E = Engine<TokenDeposit, Immediate>;
+#endif
+
+std::int64_t use(E::Config config) {
+  auto made = E::make(std::move(config));
+  E& engine = *made;
+  (void)engine.submit(RequestSpec{});
+  while (engine.step() == Stepped::ran) engine.idle_until(engine.now());
+  return engine.alive();
+}
