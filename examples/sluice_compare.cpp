@@ -84,11 +84,11 @@ Expected<World> world_of(const Options& options) {
                fmt::format("linear fits: {}, prefill at {:.0f} TFLOP/s", options.profile, prefill.count() / 1e12)};
 }
 
-/// The step of a batch that fills the budget, nothing offloaded: what one SLO is in OrbitFlow's traces, and a step's
-/// length where arrivals count steps.
-Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens, std::int64_t batch) {
+/// The step of a decode whose KV fills the budget, nothing offloaded: what one SLO is in OrbitFlow's traces, and a
+/// step's length where arrivals count steps.
+Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens) {
   Work work;
-  work.decodes = work.samples = batch;
+  work.decodes = work.samples = 1;
   work.decode_context = Tokens{budget.count() * block_tokens.count()};
   return world.cost.step(work).total(world.shape.layers);
 }
@@ -239,8 +239,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes()};
   c.setup.device_blocks = across_layers(budget, shape.layers);
   c.setup.host_blocks = LayerBlocks{c.world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
-  const Seconds full_step =
-      full_budget_step(c.world, budget, limits.block_tokens, header ? 0 : std::min<std::int64_t>(*batch, 16));
+  const Seconds full_step = full_budget_step(c.world, budget, limits.block_tokens);
   c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt} : full_step;
 
   ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
