@@ -39,8 +39,7 @@ class ClaimBuilder {
 
   /// A request of the batch stays in it.
   void keep(Slot slot) {
-    const std::int64_t tokens = std::min(view_.row(slot).pending().count(), budget_);
-    budget_ -= tokens;
+    const std::int64_t tokens = take(view_.row(slot).pending().count());
     proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{0}, true});
   }
 
@@ -53,9 +52,7 @@ class ClaimBuilder {
       // A prompt is not split for want of budget, unless it is longer than any budget.
       if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
     }
-    const std::int64_t tokens = std::min(pending, budget_);
-    budget_ -= tokens;
-    proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{pending}, must});
+    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, must});
     return true;
   }
 
@@ -83,6 +80,15 @@ class ClaimBuilder {
   }
 
  private:
+  /// Tokens of the budget for a request with `pending` left to compute. With prefill first a decode takes nothing from
+  /// the prompts: they never share an iteration, and a prompt that fits the budget must not wait for a batch to drain.
+  std::int64_t take(std::int64_t pending) {
+    if (B == Batching::prefill_first && pending <= 1) return pending;
+    const std::int64_t tokens = std::min(pending, budget_);
+    budget_ -= tokens;
+    return tokens;
+  }
+
   bool join_parked() {
     for (const Slot slot : view_.parked)
       if (view_.row(slot).may_return && !join(slot, false)) return false;
