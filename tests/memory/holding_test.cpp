@@ -30,9 +30,16 @@ Holding random_holding(Random& random, int layers) {
   const LayerSet host = random_set(random, layers);
   return {all_tokens, host, random_set(random, layers) - host};
 }
+/// The same of an oldest share of the tokens, or of all.
+Holding random_headed(Random& random, int layers) {
+  Holding holding = random_holding(random, layers);
+  if (random.below(3) != 0) holding.head = Tokens{16 * between(random, 0, 300)};
+  return holding;
+}
 
 enum class Place { device, host, nowhere };
-Place place(const Holding& holding, int layer) {
+Place place(const Holding& holding, int layer, std::int64_t block_index = 0) {
+  if (holding.head != all_tokens && block_index >= holding.head.count() / 16) return Place::device;
   return holding.host.contains(layer) ? Place::host : holding.nowhere.contains(layer) ? Place::nowhere : Place::device;
 }
 
@@ -90,21 +97,22 @@ TEST_CASE("a movement fetches and writes each layer that has to change its memor
   Random random(64);
   for (int round = 0; round < 500; ++round) {
     const int layers = static_cast<int>(between(random, 1, 80));
-    const Holding from = random_holding(random, layers), to = random_holding(random, layers);
+    const Holding from = random_headed(random, layers), to = random_headed(random, layers);
     const TokenBlocks blocks{between(random, 0, 300)};
     std::int64_t fetched = 0, written = 0;
-    for (int layer = 0; layer < layers; ++layer) {
-      fetched += place(from, layer) == Place::host && place(to, layer) == Place::device ? blocks.count() : 0;
-      written += place(from, layer) != Place::host && place(to, layer) == Place::host ? blocks.count() : 0;
-    }
-    const Movement moved = movement(from, to, blocks);
+    for (int layer = 0; layer < layers; ++layer)
+      for (std::int64_t i = 0; i < blocks.count(); ++i) {
+        fetched += place(from, layer, i) == Place::host && place(to, layer, i) == Place::device ? 1 : 0;
+        written += place(from, layer, i) != Place::host && place(to, layer, i) == Place::host ? 1 : 0;
+      }
+    const Movement moved = movement(from, to, blocks, block);
     CHECK(moved.to_device.count() == fetched);
     CHECK(moved.to_host.count() == written);
     // Staying costs nothing, and no way round is shorter.
-    CHECK(movement(from, from, blocks).to_device.count() == 0);
-    CHECK(movement(from, from, blocks).to_host.count() == 0);
-    const Holding over = random_holding(random, layers);
-    const Movement round_about = movement(from, over, blocks) + movement(over, to, blocks);
+    CHECK(movement(from, from, blocks, block).to_device.count() == 0);
+    CHECK(movement(from, from, blocks, block).to_host.count() == 0);
+    const Holding over = random_headed(random, layers);
+    const Movement round_about = movement(from, over, blocks, block) + movement(over, to, blocks, block);
     if (over.nowhere.empty()) CHECK(round_about.to_device >= moved.to_device);
     CHECK(round_about.to_host >= moved.to_host);
   }

@@ -22,7 +22,8 @@ struct Work {
   Tokens decode_context{0};          ///< sum over the decodes of the tokens whose KV they read, the fresh one included
   std::span<const ChunkWork> chunks; ///< the others
   std::int64_t samples = 0;          ///< sequences that yield a token: rows of the output head
-  Tokens rebuilt{0};                 ///< tokens whose KV is recomputed in every layer of `RequestPlan::rebuilt` (eLLM)
+  /// Tokens whose KV is recomputed beside them (`Holding::nowhere`; eLLM), on the mean over the layers.
+  Tokens rebuilt{0};
 
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};

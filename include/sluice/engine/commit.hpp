@@ -8,23 +8,15 @@
 
 namespace sluice {
 
-/// Order matters: who leaves frees memory before anybody takes it; what parked requests keep is given up only for what
-/// is then still missing; and the ledger is asked before a block is counted, so that it never exceeds its capacity.
+/// Order matters: what the claims need is known before anybody is parked; who leaves frees memory before anybody takes
+/// it; what parked requests keep is given up only for what is then still missing; and the ledger is asked before a
+/// block is counted, so that it never exceeds its capacity.
 template <class C>
 void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
   urgent_blocks_ = written_blocks_ = 0;
   streams_.clear();
   plan_changed_ = decision.new_plan;
-
-  for (const Slot slot : decision.leaving) park(slot);
-  for (const Slot slot : decision.victims) {
-    if (relief_type::parting == Parting::refuse)
-      refuse(slot, "no plan fits it beside those that already run");
-    else if (row(slot).phase == Phase::running)
-      park(slot);
-  }
-  for (const Slot slot : decision.unplaceable) refuse(slot, "it cannot be placed even alone");
 
   LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
   if (decision.new_plan) {
@@ -38,12 +30,7 @@ void BasicEngine<C>::commit(Decision& decision) {
     for (const RequestPlan& planned : plan_.requests) row(planned.slot).plan_serial = plan_serial_;
   }
 
-  if constexpr (finds) // before anybody takes a free block, which might be one of those found
-    for (const Claim& claim : decision.claims)
-      if (row(claim.slot).phase != Phase::running)
-        finder_.attach(claim.slot, row(claim.slot), config_.limits.block_tokens);
-
-  // What the claims need, against what is free; parked requests give up the difference.
+  // What the claims need. Of the host's memory it is theirs before anybody is parked there: they were placed by it.
   Footprint before, after;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
     const Claim& claim = decision.claims[i];
@@ -58,6 +45,23 @@ void BasicEngine<C>::commit(Decision& decision) {
     before = before + footprint_of(who.holding, who.blocks);
     after = after + footprint_of(decision.new_plan ? target_of(i, claim) : holding_in_force(who), blocks);
   }
+  host_reserved_ = std::max(LayerBlocks{0}, after.host - before.host); // what they give back is free only then
+
+  for (const Slot slot : decision.leaving) park(slot);
+  for (const Slot slot : decision.victims) {
+    if (relief_type::parting == Parting::refuse)
+      refuse(slot, "no plan fits it beside those that already run");
+    else if (row(slot).phase == Phase::running)
+      park(slot);
+  }
+  for (const Slot slot : decision.unplaceable) refuse(slot, "it cannot be placed even alone");
+
+  if constexpr (finds) // before anybody takes a free block, which might be one of those found
+    for (const Claim& claim : decision.claims)
+      if (row(claim.slot).phase != Phase::running)
+        finder_.attach(claim.slot, row(claim.slot), config_.limits.block_tokens);
+
+  // What is then missing on the device, parked requests give up.
   const LayerBlocks needed = after.device - before.device + decision.in_flight + taken_back;
   if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
 
@@ -114,6 +118,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   const bool returns = who.phase == Phase::parked;
   const Holding from = who.holding;
   const TokenBlocks held = who.blocks; // before this iteration's tokens
+  const Tokens block_tokens = config_.limits.block_tokens;
   if (who.phase != Phase::running) join(claim.slot);
   grow(who, claim.tokens);
   if constexpr (finds) finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
@@ -121,15 +126,17 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   who.resident_layers = config_.geometry.layers - target.away().count();
   if (held.count() == 0) {
     // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
-    written_blocks_ += static_cast<double>(who.blocks.count()) * target.host.count();
-    moved_to_host_ += LayerBlocks{who.blocks.count() * target.host.count()};
+    const LayerBlocks written{target.head_blocks(who.blocks, block_tokens).count() * target.host.count()};
+    written_blocks_ += static_cast<double>(written.count());
+    moved_to_host_ += written;
     return;
   }
-  const Movement delta = movement(from, target, held);
+  const Movement delta = movement(from, target, held, block_tokens);
   arriving_ += delta.to_device;
   leaving_ += delta.to_host;
   moved_to_host_ += delta.to_host;
-  const LayerBlocks fresh{(who.blocks - held).count() * target.host.count()};
+  const TokenBlocks grown = target.head_blocks(who.blocks, block_tokens) - target.head_blocks(held, block_tokens);
+  const LayerBlocks fresh{grown.count() * target.host.count()};
   moved_to_host_ += fresh;
   if (claim.tokens.count() > 1) written_blocks_ += static_cast<double>(fresh.count()); // one token a step is nothing
   if (claim.tokens.count() == 0 || from.host.empty()) {
@@ -145,8 +152,9 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
     just_in_time = from.host & target.host;
   }
   if (just_in_time.empty()) return;
-  moved_to_device_ += LayerBlocks{held.count() * just_in_time.count()};
-  streams_.push_back({just_in_time, static_cast<double>(held.count())});
+  const TokenBlocks streamed = from.head_blocks(held, block_tokens);
+  moved_to_device_ += LayerBlocks{streamed.count() * just_in_time.count()};
+  streams_.push_back({just_in_time, static_cast<double>(streamed.count())});
 }
 
 template <class C>
@@ -174,17 +182,19 @@ void BasicEngine<C>::park(Slot slot) {
   ++who.times_parked;
   const View view = view_at(now());
   Kept kept = who.computed.count() == 0 ? Kept::nothing : config_.retention.on_park(view, who);
+  // Layers held nowhere would have lost their newer tokens too: there is nothing whole to move.
+  if (kept == Kept::host && !who.holding.nowhere.empty()) kept = Kept::nothing;
   if (kept == Kept::host) {
     const Footprint before = footprint_of(who.holding, who.blocks);
     Holding moved = who.holding;
     moved.head = all_tokens;
-    moved.host = LayerSet::all(config_.geometry.layers) - who.holding.nowhere;
+    moved.host = LayerSet::all(config_.geometry.layers);
     const Footprint after = footprint_of(moved, who.blocks);
-    if (after.host - before.host > ledger_.host().free()) {
+    if (after.host - before.host > ledger_.host().free() - host_reserved_) {
       kept = Kept::nothing;
     } else {
       ledger_.replace(before, after);
-      const LayerBlocks evicted = movement(who.holding, moved, who.blocks).to_host;
+      const LayerBlocks evicted = movement(who.holding, moved, who.blocks, config_.limits.block_tokens).to_host;
       leaving_ += evicted;
       moved_to_host_ += evicted;
       who.holding = moved;
@@ -227,19 +237,20 @@ void BasicEngine<C>::reclaim(LayerBlocks needed, const Decision& decision) {
       if (before.device.count() == 0) break;
       Holding less = who.holding;
       less.head = all_tokens;
-      if (layout_type::layerwise)
-        less.host.insert((every - who.holding.away()).highest());
+      const int last = (every - who.holding.away()).highest(); // none: of a head that was all away, the tail goes
+      if (layout_type::layerwise && last >= 0)
+        less.host.insert(last);
       else
         less.host = every;
       const Footprint after = footprint_of(less, who.blocks);
-      const bool fits = after.host - before.host <= ledger_.host().free();
-      if (config_.retention.on_reclaim(view, who) == Kept::nothing || !fits) {
+      const bool fits = after.host - before.host <= ledger_.host().free() - host_reserved_;
+      if (config_.retention.on_reclaim(view, who) == Kept::nothing || !who.holding.nowhere.empty() || !fits) {
         drop(who);
         needed -= before.device;
         continue;
       }
       ledger_.replace(before, after);
-      const LayerBlocks evicted = movement(who.holding, less, who.blocks).to_host;
+      const LayerBlocks evicted = movement(who.holding, less, who.blocks, config_.limits.block_tokens).to_host;
       leaving_ += evicted;
       moved_to_host_ += evicted;
       who.holding = less;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <span>
 
 namespace sluice {
 
@@ -127,6 +129,13 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
     parked_host += footprint_of(who.holding, who.blocks).host;
     if (who.deposit().count() == 0) ++depleted;
   }
+  // So does that of those whom this very decision sets aside, unless it is dropped with the rest.
+  for (const auto& aside : {std::span<const Slot>(decision.leaving), std::span<const Slot>(decision.victims)})
+    for (const Slot slot : aside) {
+      const RequestRow& who = row(slot);
+      if (who.phase == Phase::running && config_.retention.on_park(view, who) != Kept::nothing)
+        parked_host += footprint_of(who.holding, who.blocks).host;
+    }
   const LayerBlocks capacity = ledger_.device().capacity() + (granted().freed - weights_freed_);
   return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
               predictor, config_.replan.window(), enforce_slo, depleted};
@@ -211,7 +220,7 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
     } else {
       away = true;
       used = used + footprint<layout_type>(holding, blocks, block_tokens, layers);
-      streams_.push_back({holding.host, static_cast<double>(blocks.count())});
+      streams_.push_back({holding.host, static_cast<double>(holding.head_blocks(blocks, block_tokens).count())});
     }
     LayerBlocks needed = used.device;
     if (away) {

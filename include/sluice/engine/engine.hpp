@@ -213,6 +213,7 @@ class BasicEngine {
   Plan next_plan_;
   std::uint32_t plan_serial_ = 1;
   LayerBlocks weights_freed_{0};
+  LayerBlocks host_reserved_{0}; ///< host memory that this decision's claims take beyond what they have
   std::vector<WeightsLevel> levels_;
   std::vector<double> extra_blocks_;
 

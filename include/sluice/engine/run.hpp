@@ -263,10 +263,15 @@ template <class C>
 void BasicEngine<C>::gather_work() {
   work_ = Work{};
   chunks_.clear();
+  std::int64_t rebuilt_blocks = 0; // layer blocks
   for (const Claim& claim : decision_.claims) {
     const RequestRow& who = row(claim.slot);
     if (claim.tokens.count() == 0) continue;
     if (claim.tokens == who.pending()) ++work_.samples;
+    if (!who.holding.nowhere.empty()) {
+      const TokenBlocks old = who.holding.head_blocks(who.blocks, config_.limits.block_tokens);
+      rebuilt_blocks += old.count() * who.holding.nowhere.count();
+    }
     if (claim.tokens.count() == 1 && who.pending().count() == 1) {
       ++work_.decodes;
       work_.decode_context += who.computed + Tokens{1};
@@ -275,6 +280,7 @@ void BasicEngine<C>::gather_work() {
     }
   }
   work_.chunks = chunks_;
+  work_.rebuilt = Tokens{rebuilt_blocks * config_.limits.block_tokens.count() / config_.geometry.layers};
 }
 
 template <class C>

@@ -26,6 +26,10 @@ struct Holding {
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
   [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
+  /// Of a request's `blocks`, those that the sets speak of: whole blocks of the head alone.
+  [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
+    return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
+  }
 
   friend constexpr bool operator==(const Holding&, const Holding&) = default;
 };
@@ -46,8 +50,7 @@ template <Layout L>
 [[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens,
                                             int layers) {
   if (holding.all_resident()) return {L::room(blocks, layers, layers), LayerBlocks{0}};
-  const TokenBlocks head =
-      holding.head == all_tokens ? blocks : std::min(blocks, TokenBlocks{holding.head.count() / block_tokens.count()});
+  const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   return {L::room(head, resident, layers) + L::room(blocks - head, layers, layers),
           L::room(head, holding.host.count(), layers)};
@@ -65,11 +68,16 @@ struct Movement {
 
 /// The least that must move: layers newly on the host are written out, layers newly on the device are fetched; what is
 /// in the right place stays. A layer that becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the
-/// host is first rebuilt by an iteration and then written out.
-[[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks) {
-  const std::int64_t fetched = (from.host - to.away()).count();
-  const std::int64_t written = (to.host - from.host).count();
-  return {LayerBlocks{blocks.count() * fetched}, LayerBlocks{blocks.count() * written}};
+/// host is first rebuilt by an iteration and then written out. Where a head shrinks, what leaves it becomes resident.
+[[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
+                                          Tokens block_tokens) {
+  const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
+  const std::int64_t after = to.head_blocks(blocks, block_tokens).count();
+  const std::int64_t fetched = before * (from.host - to.away()).count() +
+                               std::max<std::int64_t>(0, before - after) * (from.host & to.away()).count();
+  const std::int64_t written =
+      after * (to.host - from.host).count() + std::max<std::int64_t>(0, after - before) * (to.host & from.host).count();
+  return {LayerBlocks{fetched}, LayerBlocks{written}};
 }
 
 } // namespace sluice

@@ -4,7 +4,6 @@
 
 #include "sluice/placement/placement.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -28,10 +27,7 @@ class PlanTrial {
       const TokenBlocks blocks = task.blocks(task.claims[i]);
       room = room + task.footprint_of(holding, blocks);
       if (holding.host.empty()) continue;
-      const TokenBlocks away =
-          holding.head == all_tokens
-              ? blocks
-              : std::min(blocks, TokenBlocks{holding.head.count() / task.view.limits.block_tokens.count()});
+      const TokenBlocks away = holding.head_blocks(blocks, task.view.limits.block_tokens);
       const LayerStream stream{holding.host, static_cast<double>(away.count())};
       stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
       streams_.push_back(stream);

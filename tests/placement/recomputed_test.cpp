@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recomputed tokens: a placement in eLLM's manner, the oldest share of every request swapped in or rebuilt, through the
+// whole engine. What a head keeps off the device is paid for in transfers and in computation, and no block is lost.
+#include "sluice/placement/plan_trial.hpp"
+#include "sluice/relief/pause_resume.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/retention/move_to_host.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// Of the oldest `Share` per cent of every request's tokens, `Swapped` of each three layers are on the host and the
+/// others nowhere.
+template <int Share, int Swapped>
+struct OldestShare {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class Transfer>
+  struct State {
+    PlanTrial<Transfer> trial;
+  };
+
+  static Holding share_of(Tokens tokens, int layers) {
+    Holding holding{.head = tokens};
+    for (int layer = 0; layer < layers; ++layer) (layer % 3 < Swapped ? holding.host : holding.nowhere).insert(layer);
+    return holding;
+  }
+  /// All of its tokens: heads round down, and a lone request needs the most.
+  Holding least(int layers) const { return Share < 100 ? Holding{} : share_of(all_tokens, layers); }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.covers_unseen = false;
+    return join_longest_prefix(task, plan, [&](std::size_t count) {
+      plan.requests.clear();
+      for (const Claim& claim : task.claims.first(count)) {
+        const Tokens old{task.view.row(claim.slot).computed.count() * Share / 100};
+        plan.requests.push_back({claim.slot, share_of(Share < 100 ? old : all_tokens, task.layers())});
+      }
+      return state.trial.fits(task, plan);
+    });
+  }
+};
+
+using RebuildHalf = Engine<OldestShare<50, 0>, EveryStep>;
+using RebuildAll = Engine<OldestShare<100, 0>, PauseResume>;
+using SwapHalf = Engine<OldestShare<50, 3>, PauseResume>;
+using MixHalf = Engine<OldestShare<50, 1>, MoveToHost>;
+using MixMost = Engine<OldestShare<80, 2>, PauseResume, EveryStep>;
+
+SLUICE_CONSERVES(RebuildHalf)
+SLUICE_CONSERVES(RebuildAll)
+SLUICE_CONSERVES(SwapHalf)
+SLUICE_CONSERVES(MixHalf)
+SLUICE_CONSERVES(MixMost)
+
+struct Outcome {
+  double end = 0;
+  LayerBlocks to_device{0};
+};
+template <class P>
+Outcome run() {
+  using E = Engine<P, EveryStep, SmallCost, BasicSimulated<SmallCost>, Audit>; // heads grow with their requests
+  E engine = *E::make({.limits = {.batch = 4, .batch_tokens = Tokens{1024}},
+                       .geometry = {6, Bytes{4096}, Bytes{1 << 16}},
+                       .device_blocks = LayerBlocks{6 * 200},
+                       .host_blocks = LayerBlocks{100'000},
+                       .cost = SmallCost{},
+                       .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+  for (int i = 0; i < 4; ++i) REQUIRE(engine.submit({Seconds{0}, Tokens{200}, Tokens{60}, {}}).has_value());
+  while (engine.step() == Stepped::ran) check_ledger(engine);
+  REQUIRE(engine.alive() == 0);
+  return {engine.now().count(), engine.template observed<Audit>().to_device};
+}
+
+} // namespace
+
+TEST_CASE("what is rebuilt crosses no link and takes time, what is swapped crosses it in every step") {
+  const Outcome resident = run<AllResident>();
+  const Outcome rebuilt = run<OldestShare<50, 0>>();
+  const Outcome swapped = run<OldestShare<50, 3>>();
+  const Outcome mixed = run<OldestShare<50, 1>>();
+  CHECK(resident.to_device == LayerBlocks{0});
+  CHECK(rebuilt.to_device == LayerBlocks{0});
+  CHECK(mixed.to_device > LayerBlocks{0});
+  CHECK(swapped.to_device > mixed.to_device);
+  CHECK(rebuilt.end > resident.end);
+}
