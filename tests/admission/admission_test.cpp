@@ -98,11 +98,11 @@ template <class P>
 void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
   const View view = scene.made.view();
   CHECK(static_cast<int>(proposal.claims.size()) <= batch);
-  Tokens sum{0};
+  Tokens sum{0}, decodes{0}; // with prefill first they never share an iteration: each has the budget
   bool may_seen = false;
   for (const Claim& claim : proposal.claims) {
     const RequestRow& row = view.row(claim.slot);
-    sum += claim.tokens;
+    (P::batching == Batching::prefill_first && row.pending() <= Tokens{1} ? decodes : sum) += claim.tokens;
     CHECK(claim.tokens >= Tokens{0});
     CHECK(claim.tokens <= row.pending());
     if (row.phase == Phase::running) CHECK(claim.must);
@@ -117,6 +117,7 @@ void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
     CHECK(std::count_if(proposal.claims.begin(), proposal.claims.end(), same) == 1);
   }
   CHECK(sum <= view.limits.batch_tokens);
+  CHECK(decodes <= view.limits.batch_tokens);
   for (const Slot slot : scene.made.running) {
     const bool leaves = std::count(proposal.leaving.begin(), proposal.leaving.end(), slot) == 1;
     CHECK_MESSAGE(claims(proposal, slot) != leaves, "whoever runs is claimed or leaves");
@@ -149,7 +150,8 @@ namespace {
 
 /// Who joins by the rules, in so many words: groups in their order; in each, whoever the limits leave a place, until
 /// the first they do not. After parked requests who found none, nobody who waits is asked.
-std::vector<Claim> joiners(const Scene& scene, std::size_t running, Tokens left, bool whole_prompts, bool must) {
+std::vector<Claim> joiners(const Scene& scene, std::size_t running, Tokens left, Tokens left_for_decodes,
+                           bool whole_prompts, bool must) {
   const View view = scene.made.view();
   std::vector<Slot> parked;
   for (const Slot slot : view.parked)
@@ -162,8 +164,9 @@ std::vector<Claim> joiners(const Scene& scene, std::size_t running, Tokens left,
                         (!whole_prompts || pending <= left || left == view.limits.batch_tokens);
       if (!fits && must) break;
       if (!fits) return joined;
-      const Tokens tokens = std::min(pending, left);
-      left -= tokens;
+      Tokens& budget = whole_prompts && pending <= Tokens{1} ? left_for_decodes : left;
+      const Tokens tokens = std::min(pending, budget);
+      budget -= tokens;
       joined.push_back({slot, tokens, pending, must && view.row(slot).phase == Phase::waiting});
     }
   return joined;
@@ -180,14 +183,16 @@ void check_order() {
     const std::size_t running = scene.made.running.size();
     CHECK(proposal.leaving.empty());
     REQUIRE(proposal.claims.size() >= running);
-    Tokens left = scene.made.limits.batch_tokens;
+    Tokens left = scene.made.limits.batch_tokens, left_for_decodes = left;
     for (std::size_t i = 0; i < running; ++i) {
+      const Tokens pending = scene.made.view().row(scene.made.running[i]).pending();
+      Tokens& budget = B == Batching::prefill_first && pending <= Tokens{1} ? left_for_decodes : left;
       CHECK(proposal.claims[i].slot == scene.made.running[i]);
-      CHECK(proposal.claims[i].tokens == std::min(left, scene.made.view().row(scene.made.running[i]).pending()));
-      left -= proposal.claims[i].tokens;
+      CHECK(proposal.claims[i].tokens == std::min(budget, pending));
+      budget -= proposal.claims[i].tokens;
     }
     const std::vector<Claim> expected =
-        joiners(scene, running, left, B == Batching::prefill_first, N == Newcomers::must);
+        joiners(scene, running, left, left_for_decodes, B == Batching::prefill_first, N == Newcomers::must);
     REQUIRE(proposal.claims.size() == running + expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CHECK(proposal.claims[running + i].slot == expected[i].slot);
@@ -239,7 +244,7 @@ TEST_CASE("Fcfs forgets who has left its queue, wherever it stood") {
     scene.queue = staying;
     Proposal proposal;
     Fcfs{}.propose(scene.made.view(), state, proposal);
-    const std::vector<Claim> expected = joiners(scene, 0, scene.made.limits.batch_tokens, false, false);
+    const std::vector<Claim> expected = joiners(scene, 0, scene.made.limits.batch_tokens, Tokens{0}, false, false);
     REQUIRE(proposal.claims.size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(proposal.claims[i].slot == expected[i].slot);
   }

@@ -83,9 +83,9 @@ class ClaimBuilder {
   /// Tokens of the budget for a request with `pending` left to compute. With prefill first a decode takes nothing from
   /// the prompts: they never share an iteration, and a prompt that fits the budget must not wait for a batch to drain.
   std::int64_t take(std::int64_t pending) {
-    if (B == Batching::prefill_first && pending <= 1) return pending;
-    const std::int64_t tokens = std::min(pending, budget_);
-    budget_ -= tokens;
+    std::int64_t& budget = B == Batching::prefill_first && pending <= 1 ? decode_budget_ : budget_;
+    const std::int64_t tokens = std::min(pending, budget);
+    budget -= tokens;
     return tokens;
   }
 
@@ -97,7 +97,8 @@ class ClaimBuilder {
 
   const View& view_;
   Proposal& proposal_;
-  std::int64_t budget_;
+  std::int64_t budget_; ///< of prompts, or of all where they share an iteration
+  std::int64_t decode_budget_ = budget_;
 };
 
 } // namespace sluice

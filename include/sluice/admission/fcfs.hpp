@@ -17,6 +17,7 @@ template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
 struct BasicFcfs {
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr Batching batching = B;
 
   struct State {
     std::deque<Slot> queue;

@@ -24,6 +24,7 @@ template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
 struct BasicShortestRemainingFirst {
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr Batching batching = B;
 
   /// By tokens to generate, then by arrival. Slots are reused and say nothing of arrival.
   struct Entry {
