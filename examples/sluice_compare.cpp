@@ -41,6 +41,8 @@ struct Options {
   std::optional<double> slo_tbt;
   double slo_ttft = 5; // SuperInfer's
   double rate_scale = 1;
+  double alpha = 1;
+  std::optional<double> max_pause;
   std::vector<double> slo_scales;
   std::uint64_t seed = 1;
   bool list = false, wall_times = false, quiet = false;
@@ -179,6 +181,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
       return flag_error("--slo-scale", fmt::format("a scale is {}", scale), "positive numbers, such as 1,1.5,2.5");
   if (options.slo_tbt && !(*options.slo_tbt > 0))
     return flag_error("--slo-tbt", fmt::format("it is {} s", *options.slo_tbt), "a positive number of seconds");
+  if (!(options.alpha >= 0) || !std::isfinite(options.alpha))
+    return flag_error("--alpha", fmt::format("it is {}", options.alpha), "a number of at least 0");
+  if (options.max_pause && !(*options.max_pause >= 0))
+    return flag_error("--max-pause", fmt::format("it is {} s", *options.max_pause), "seconds, at least 0");
   if (!options.trace.empty() && !options.generate.empty())
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
   if (!options.trace.empty() && options.format.empty())
@@ -238,6 +244,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const ModelShape& shape = c.world.shape;
   c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes()};
   c.setup.device_blocks = across_layers(budget, shape.layers);
+  c.setup.alpha = options.alpha;
+  if (options.max_pause) c.setup.max_wait = Seconds{*options.max_pause};
   c.setup.host_blocks = LayerBlocks{c.world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   const Seconds full_step = full_budget_step(c.world, budget, limits.block_tokens);
   c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt} : full_step;
@@ -285,6 +293,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.notes.emplace_back("Requests",
                        fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
                                    sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
+  if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
+  if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
   if (!options.slo_tbt)
     w.notes.emplace_back("Base SLO", "the step of a batch that fills the budget, nothing offloaded");
   return c;
@@ -397,6 +407,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "both, on or off: token deposit for every system")
       ->capture_default_str();
+  app.add_option("--alpha", options.alpha, "misses a step that OrbitFlow's plans may take (1 in the paper)")
+      ->capture_default_str();
+  app.add_option("--max-pause", options.max_pause,
+                 "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
   app.add_option("--out", options.out, "folder for report.html, report.json and the traces");
   app.add_option("--seed", options.seed, "of the generator")->capture_default_str();
   app.add_flag("--list", options.list, "name the systems, and stop");

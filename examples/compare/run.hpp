@@ -9,6 +9,7 @@
 #include "compare/cost_choice.hpp"
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,7 +23,10 @@ struct Setup {
   sluice::Geometry geometry;
   sluice::LayerBlocks device_blocks{0};
   sluice::LayerBlocks host_blocks{0};
-  sluice::TokenBlocks worst_batch{0};                               ///< for FlexGen
+  sluice::TokenBlocks worst_batch{0}; ///< for FlexGen
+  double alpha = 1;                   ///< misses a step that OrbitFlow's plans may take
+  sluice::Seconds max_wait{
+      std::numeric_limits<double>::infinity()};                     ///< the longest that OrbitFlow keeps anybody paused
   CostChoice cost;                                                  ///< planner's and world's: two objects of one model
   std::function<sluice::Expected<sluice::Trace>(sluice::Slo)> open; ///< the workload, from its start
 };

@@ -3,8 +3,6 @@
 #pragma once
 
 #include "sluice/core/type_name.hpp"
-#include "sluice/delivery/immediate.hpp"
-#include "sluice/delivery/token_deposit.hpp"
 #include "sluice/observer/chosen_iteration.hpp"
 #include "sluice/observer/series.hpp"
 #include "sluice/observer/summary.hpp"
@@ -15,6 +13,7 @@
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
 
+#include "compare/delivery_choice.hpp"
 #include "compare/run.hpp"
 
 #include <string>
@@ -31,7 +30,7 @@ void append_choice(std::string& text) {
 
 /// The composition as one would write it: the roles that differ from the defaults.
 template <class E>
-std::string engine_text() {
+std::string engine_text(bool deposit) {
   namespace roles = sluice::roles;
   std::string text = "Engine<";
   append_choice<roles::Admission, typename E::admission_type>(text);
@@ -41,7 +40,10 @@ std::string engine_text() {
   append_choice<roles::Replan, typename E::replan_type>(text);
   append_choice<roles::Relief, typename E::relief_type>(text);
   append_choice<roles::Retention, typename E::retention_type>(text);
-  append_choice<roles::Delivery, typename E::delivery_type>(text);
+  if (deposit)
+    append_choice<roles::Delivery, sluice::TokenDeposit>(text);
+  else
+    append_choice<roles::Delivery, sluice::Immediate>(text);
   append_choice<roles::Lookahead, typename E::lookahead_type>(text);
   append_choice<roles::Layout, typename E::layout_type>(text);
   return text + ">";
@@ -49,8 +51,8 @@ std::string engine_text() {
 
 template <class Engine>
 sluice::Expected<Outcome> run_engine(const Request& request) {
-  using E = sluice::With<Engine, CostChoice, sluice::BasicSimulated<CostChoice>, sluice::Summary, sluice::Series,
-                         sluice::ChosenIteration, sluice::Timeline>;
+  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, sluice::Summary,
+                         sluice::Series, sluice::ChosenIteration, sluice::Timeline>;
   const Setup& setup = request.setup;
   typename E::Config config{.limits = setup.limits,
                             .geometry = setup.geometry,
@@ -58,6 +60,9 @@ sluice::Expected<Outcome> run_engine(const Request& request) {
                             .host_blocks = setup.host_blocks,
                             .cost = setup.cost,
                             .backend = sluice::BasicSimulated<CostChoice>{setup.cost}};
+  config.delivery.deposit = request.deposit;
+  if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = setup.alpha;
+  if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = setup.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   sluice::Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();
@@ -67,22 +72,16 @@ sluice::Expected<Outcome> run_engine(const Request& request) {
 
   Outcome outcome;
   sluice::SystemReport& report = outcome.report;
-  report.deposit = E::delivery_type::deposits;
+  report.deposit = request.deposit;
   report.slo_tbt_s = request.slo.tbt.count();
   report.slo_ttft_s = request.slo.ttft.count();
   report.transfer = E::transfer_type::name;
-  report.engine_type = engine_text<Engine>();
+  report.engine_type = engine_text<Engine>(request.deposit);
   collect(report, engine->template observed<sluice::Summary>(), engine->now());
   collect(report, engine->template observed<sluice::Series>());
   collect(report, engine->template observed<sluice::ChosenIteration>());
   if (request.details) outcome.trace = trace_json(engine->template observed<sluice::Timeline>(), report.engine_type);
   return outcome;
-}
-
-template <class Engine>
-sluice::Expected<Outcome> run_delivering(const Request& request) {
-  return request.deposit ? run_engine<sluice::With<Engine, sluice::TokenDeposit>>(request)
-                         : run_engine<sluice::With<Engine, sluice::Immediate>>(request);
 }
 
 /// An engine whose KV never waits on the host has no use for another rule: it is not instantiated for them.
@@ -97,16 +96,16 @@ sluice::Expected<Outcome> run(const Request& request) {
     case Rule::own:
       break;
     case Rule::next_layer:
-      return run_delivering<sluice::With<Engine, sluice::NextLayer>>(request);
+      return run_engine<sluice::With<Engine, sluice::NextLayer>>(request);
     case Rule::fair_share:
-      return run_delivering<sluice::With<Engine, sluice::FairShare>>(request);
+      return run_engine<sluice::With<Engine, sluice::FairShare>>(request);
     case Rule::earliest_deadline_first:
-      return run_delivering<sluice::With<Engine, sluice::EarliestDeadlineFirst>>(request);
+      return run_engine<sluice::With<Engine, sluice::EarliestDeadlineFirst>>(request);
     case Rule::deadline_pool:
-      return run_delivering<sluice::With<Engine, sluice::DeadlinePool>>(request);
+      return run_engine<sluice::With<Engine, sluice::DeadlinePool>>(request);
     }
   }
-  return run_delivering<Engine>(request);
+  return run_engine<Engine>(request);
 }
 
 } // namespace compared
