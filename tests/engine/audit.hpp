@@ -29,6 +29,7 @@ struct Audit {
     std::int64_t iterations = 0;
     std::int64_t plans = 0;
     std::int64_t parks = 0;
+    std::int64_t broken_promises = 0; ///< accepted at submission, refused later
     LayerBlocks to_device{0}, to_host{0};
     Seconds stall{0};
   };
@@ -39,6 +40,7 @@ struct Audit {
   }
   void refused(State& state, RequestId id, const RequestSpec&, Seconds, std::string_view reason) const {
     CHECK_FALSE(reason.empty());
+    if (state.lives.count(id) == 1) ++state.broken_promises;
     state.lives[id].refused = true;
   }
   void parked(State& state, const RequestRow& row, Kept kept, Seconds) const {

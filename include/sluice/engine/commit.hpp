@@ -54,6 +54,11 @@ void BasicEngine<C>::commit(Decision& decision) {
     else if (row(slot).phase == Phase::running)
       park(slot);
   }
+  if (decision.empties_parked)
+    for (const Slot slot : parked_)
+      if (std::none_of(decision.claims.begin(), decision.claims.end(),
+                       [slot](const Claim& c) { return c.slot == slot; }))
+        drop(row(slot));
   for (const Slot slot : decision.unplaceable) refuse(slot, "it cannot be placed even alone");
 
   if constexpr (finds) // before anybody takes a free block, which might be one of those found

@@ -126,14 +126,21 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
   std::int64_t depleted = 0;
   for (const Slot slot : parked_) {
     const RequestRow& who = row(slot);
-    parked_host += footprint_of(who.holding, who.blocks).host;
+    if (!decision.empties_parked) parked_host += footprint_of(who.holding, who.blocks).host;
     if (who.deposit().count() == 0) ++depleted;
   }
+  // Those who ask to come back bring theirs along: it is in their own footprint.
+  if (!decision.empties_parked && !parked_.empty())
+    for (const Claim& claim : decision.claims) {
+      const RequestRow& who = row(claim.slot);
+      if (who.phase == Phase::parked) parked_host -= footprint_of(who.holding, who.blocks).host;
+    }
   // So does that of those whom this very decision sets aside, unless it is dropped with the rest.
   for (const auto& aside : {std::span<const Slot>(decision.leaving), std::span<const Slot>(decision.victims)})
     for (const Slot slot : aside) {
       const RequestRow& who = row(slot);
-      if (who.phase == Phase::running && config_.retention.on_park(view, who) != Kept::nothing)
+      if (who.phase == Phase::running && !decision.empties_parked &&
+          config_.retention.on_park(view, who) != Kept::nothing)
         parked_host += footprint_of(who.holding, who.blocks).host;
     }
   const LayerBlocks capacity = ledger_.device().capacity() + (granted().freed - weights_freed_);
@@ -173,6 +180,8 @@ void BasicEngine<C>::place(const View& view, Decision& decision) {
       // One request is left. Its SLO cannot be met by setting somebody else aside.
       claims.resize(1);
       enforce_slo = false;
+    } else if (musts == 1 && !parked_.empty() && !decision.empties_parked) {
+      decision.empties_parked = true; // it runs, and what others keep on the host is computed again: nobody is lost
     } else if (musts == 1) {
       decision.unplaceable.push_back(claims.front().slot);
       claims.clear();

@@ -27,6 +27,7 @@ struct Decision {
   std::vector<Slot> leaving;     ///< stop on purpose
   std::vector<Slot> victims;     ///< give way, by Relief's choice
   std::vector<Slot> unplaceable; ///< cannot run even alone: refused
+  bool empties_parked = false;   ///< those who do not run lose what they keep: one request fits no other way
   LayerBlocks in_flight{0};      ///< device room that the transfers of the plan need at least
   Seconds planning{0};           ///< what the search cost on the engine's clock
   Seconds ready{0};              ///< when a decision made ahead is there
@@ -38,6 +39,7 @@ struct Decision {
     leaving.clear();
     victims.clear();
     unplaceable.clear();
+    empties_parked = false;
     in_flight = LayerBlocks{0};
     planning = ready = Seconds{0};
   }
