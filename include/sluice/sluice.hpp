@@ -120,6 +120,7 @@
 #include "sluice/observer/trace_json.hpp"
 #include "sluice/backend/backend.hpp"
 #include "sluice/backend/simulated.hpp"
+#include "sluice/engine/checks.hpp"
 #include "sluice/engine/commit.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/decide.hpp"

@@ -112,6 +112,8 @@ class BasicEngine {
   static constexpr bool watches_time =
       !(std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>);
 
+  /// The next step may be this one once more, without asking: see `remember_quiet`.
+  static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
   static constexpr bool finds = retention_type::finds_released;
 
   explicit BasicEngine(Config config);

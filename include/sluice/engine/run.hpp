@@ -2,6 +2,7 @@
 // Run: the iteration on the backend, its tokens, their delivery, and who has ended.
 #pragma once
 
+#include "sluice/engine/checks.hpp"
 #include "sluice/engine/engine.hpp"
 
 #include <algorithm>
@@ -20,56 +21,29 @@ BasicEngine<C>::BasicEngine(Config config) : config_(std::move(config)), backend
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
-  const auto bad = [](std::string what, std::string expected) {
-    return Error{ErrorCode::bad_input, "engine configuration", std::move(what), std::move(expected)};
-  };
-  if (config.geometry.layers < 1 || config.geometry.layers > max_layers)
-    return bad("the model has " + std::to_string(config.geometry.layers) + " layers",
-               "1 to " + std::to_string(max_layers));
-  if (config.geometry.layer_block_bytes.count() <= 0) return bad("a layer block has no bytes", "a positive size");
-  if (config.limits.batch < 1) return bad("the batch limit is " + std::to_string(config.limits.batch), "at least 1");
-  if (config.limits.batch_tokens.count() < 1)
-    return bad("the token budget is " + std::to_string(config.limits.batch_tokens.count()), "at least 1");
-  if (config.limits.block_tokens.count() < 1)
-    return bad("a block holds " + std::to_string(config.limits.block_tokens.count()) + " tokens", "at least 1");
-  if (config.device_blocks.count() < config.geometry.layers)
-    return bad("there is device memory for " + std::to_string(config.device_blocks.count()) + " layer blocks of KV",
-               "at least one block of each of the " + std::to_string(config.geometry.layers) + " layers");
-  if (config.host_blocks.count() < 0) return bad("the host memory for KV is negative", "at least 0");
+  Status status = detail::check_setup(config.limits, config.geometry, config.device_blocks, config.host_blocks);
+  if (!status.ok()) return status.error();
   return BasicEngine{std::move(config)};
 }
 
 template <class C>
 Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) {
   const auto id = RequestId{next_id_++};
-  const auto refused = [&](ErrorCode code, std::string what, std::string expected) {
-    observe([&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), what); });
-    return Error{code, "request " + std::to_string(index(id)), std::move(what), std::move(expected)};
+  const auto refused = [&](const Status& status) {
+    observe([&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), status.error().what); });
+    return status.error();
   };
-  if (spec.prompt.count() < 1 || spec.output.count() < 1)
-    return refused(ErrorCode::bad_input, "it has no prompt or no output", "at least one token of each");
-  const Tokens context = spec.prompt + spec.output;
-  if (context > config_.limits.max_context)
-    return refused(ErrorCode::infeasible, "its " + std::to_string(context.count()) + " tokens exceed the context",
-                   "at most " + std::to_string(config_.limits.max_context.count()) + " tokens");
+  if (const Status status = detail::check_length(id, spec, config_.limits); !status.ok()) return refused(status);
   // Alone, at its longest, with the least device memory that the placement could choose: does it fit?
   const Holding least = config_.placement.least(config_.geometry.layers);
-  const TokenBlocks blocks = blocks_for(context - Tokens{1}, config_.limits.block_tokens);
-  const Footprint room = footprint_of(least, blocks);
+  const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, config_.limits.block_tokens);
+  Footprint room = footprint_of(least, blocks);
   LayerArray loads{};
   std::array<LayerStream, 1> stream{LayerStream{least.host, static_cast<double>(blocks.count())}};
   least.host.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream[0].blocks; });
-  const auto in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(
+  room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(
       transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
-  if (room.device + in_flight > ledger_.device().capacity())
-    return refused(ErrorCode::out_of_memory,
-                   "its KV takes " + std::to_string((room.device + in_flight).count()) +
-                       " layer blocks of device memory",
-                   "at most " + std::to_string(ledger_.device().capacity().count()));
-  if (room.host > ledger_.host().capacity())
-    return refused(ErrorCode::out_of_memory,
-                   "its KV takes " + std::to_string(room.host.count()) + " layer blocks of host memory",
-                   "at most " + std::to_string(ledger_.host().capacity().count()));
+  if (const Status status = detail::check_room(id, room, ledger_); !status.ok()) return refused(status);
 
   Slot slot;
   if (free_slots_.empty()) {
@@ -95,7 +69,6 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 
 template <class C>
 Stepped BasicEngine<C>::step() {
-  constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
   if constexpr (may_be_quiet)
     if (quiet_ && quiet_step()) return Stepped::ran;
   quiet_ = false;
@@ -353,10 +326,12 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   }
 
   ++step_;
-  if (quiet_)
-    account_decodes(now());
-  else
-    account(now());
+  bool accounted = false;
+  if constexpr (may_be_quiet) {
+    accounted = quiet_;
+    if (quiet_) account_decodes(now());
+  }
+  if (!accounted) account(now());
   if constexpr (lookahead_type::ahead) decide_ahead(start, cost.duration);
   end_finished(now());
 }
