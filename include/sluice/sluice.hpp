@@ -132,6 +132,7 @@
 #include "sluice/engine/run.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/simulate.hpp"
+#include "sluice/engine/state.hpp"
 #include "sluice/systems/deepspeed_inference.hpp"
 #include "sluice/systems/dynamic_heuristic.hpp"
 #include "sluice/systems/flexgen.hpp"

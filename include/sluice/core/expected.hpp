@@ -63,6 +63,10 @@ class [[nodiscard]] Expected {
   Expected(T value) : value_(std::in_place, std::move(value)) {} // NOLINT(google-explicit-constructor)
   Expected(Error error) : error_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
 
+  /// The value made in its place, of what it is made from.
+  template <class... From>
+  explicit Expected(std::in_place_t place, From&&... from) : value_(place, std::forward<From>(from)...) {}
+
   [[nodiscard]] bool has_value() const { return value_.has_value(); }
   explicit operator bool() const { return has_value(); }
 

@@ -9,6 +9,7 @@
 #include "sluice/engine/decision.hpp"
 #include "sluice/engine/finder.hpp"
 #include "sluice/engine/rejected.hpp"
+#include "sluice/engine/state.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/view/view.hpp"
@@ -31,7 +32,7 @@ namespace sluice {
 /// Memory grows with the requests that are alive, not with those that have been: rows are reused. In the steady state
 /// a step allocates nothing.
 template <class C>
-class BasicEngine {
+class BasicEngine : private detail::EngineState {
  public:
   using composition = C;
   using admission_type = typename C::admission_type;
@@ -78,6 +79,12 @@ class BasicEngine {
     typename ObserverSet<observer_types>::policies observers{};
   };
 
+  /// Only `make` has one: an engine is made of a configuration that was checked.
+  class Checked {
+    friend class BasicEngine;
+    explicit Checked() = default;
+  };
+  BasicEngine(Checked, Config&& config);
   /// An engine, or what is wrong with its configuration.
   static Expected<BasicEngine> make(Config config);
 
@@ -115,8 +122,6 @@ class BasicEngine {
   /// The next step may be this one once more, without asking: see `remember_quiet`.
   static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
   static constexpr bool finds = retention_type::finds_released;
-
-  explicit BasicEngine(Config config);
 
   // decide (engine/decide.hpp): policies run, nothing but their own state is written ----------------------------------
   void decide(Seconds now, Decision& decision);
@@ -160,7 +165,6 @@ class BasicEngine {
   [[nodiscard]] bool repeat_last();
   void remember_quiet();
   [[nodiscard]] bool quiet_step();
-  void gather_work();
   void run(const View& view, Seconds planning, bool repeated);
   void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
   void account(Seconds now);
@@ -170,8 +174,6 @@ class BasicEngine {
   void advance_deliveries(Seconds now);
 
   [[nodiscard]] View view_at(Seconds now) const;
-  RequestRow& row(Slot slot) { return rows_[index(slot)]; }
-  [[nodiscard]] const RequestRow& row(Slot slot) const { return rows_[index(slot)]; }
   /// Calls `tell(policy, state)` for each observer.
   template <class Tell>
   void observe(Tell&& tell) {
@@ -198,50 +200,10 @@ class BasicEngine {
   [[no_unique_address]] typename relief_type::State relief_state_;
   typename Observers::states observer_states_;
 
-  // Requests. Running, parked and waiting apart: a step never scans those who wait.
-  std::vector<RequestRow> rows_;
-  std::vector<Slot> free_slots_;
-  std::vector<Slot> running_;
-  std::vector<Slot> parked_; ///< by arrival
-  std::vector<Slot> finished_rows_;
-  std::int64_t waiting_ = 0;
-  std::int64_t alive_ = 0;
-  std::uint32_t next_id_ = 0;
-
-  // Memory and plans.
-  Ledger ledger_;
+  // The rest of what it remembers is in EngineState.
   [[no_unique_address]] detail::Finder<finds> finder_;
-  Plan plan_;
-  Plan next_plan_;
-  std::uint32_t plan_serial_ = 1;
-  LayerBlocks weights_freed_{0};
-  LayerBlocks host_reserved_{0}; ///< host memory that this decision's claims take beyond what they have
-  std::vector<WeightsLevel> levels_;
-  std::vector<double> extra_blocks_;
-
-  // The iteration.
-  Proposal proposal_;
-  Decision decision_; ///< what is to run
-  Decision pending_;  ///< decided ahead, if valid
-  Work work_;
-  std::vector<ChunkWork> chunks_;
-  std::vector<LayerStream> streams_;
-  double urgent_blocks_ = 0;  ///< must cross the link first
-  LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
-  double written_blocks_ = 0; ///< written out by prompts as they are computed
-  LayerBlocks arriving_{0};   ///< fetched for good: their room is already counted as used
-  LayerBlocks moved_to_device_{0}, moved_to_host_{0};
   TransferState transfer_state_;
   TransferState predicted_state_;
-  LayerArray compute_{};
-  bool plan_changed_ = false;
-  bool quiet_ = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
-  std::int64_t full_blocks_ = 0; ///< while quiet: requests of the batch whose next token opens a block
-
-  // Facts, as levels.
-  std::int64_t step_ = 0;
-  std::int64_t finished_ = 0;
-  std::int64_t last_finish_step_ = -1;
 };
 
 namespace detail {

@@ -12,7 +12,8 @@
 namespace sluice {
 
 template <class C>
-BasicEngine<C>::BasicEngine(Config config) : config_(std::move(config)), backend_(std::move(config_.backend)) {
+BasicEngine<C>::BasicEngine(Checked, Config&& config)
+    : config_(std::move(config)), backend_(std::move(config_.backend)) {
   ledger_ = Ledger{config_.device_blocks, config_.host_blocks};
   plan_.made_at_step = -1;
   if constexpr (finds)
@@ -23,7 +24,7 @@ template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
   Status status = detail::check_setup(config.limits, config.geometry, config.device_blocks, config.host_blocks);
   if (!status.ok()) return status.error();
-  return BasicEngine{std::move(config)};
+  return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }
 
 template <class C>
@@ -77,7 +78,7 @@ Stepped BasicEngine<C>::step() {
   if (!decision_.valid) return Stepped::idle;
   commit(decision_);
   if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
-  gather_work();
+  gather_work(config_.limits, config_.geometry);
   run(view_at(now()), planning, repeated);
   if constexpr (may_be_quiet) remember_quiet();
   return Stepped::ran;
@@ -229,31 +230,6 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
   LayerBlocks device = ledger_.device().capacity();
   if (decision.new_plan) device += next_plan_.weights.freed - weights_freed_;
   return all.device + decision.in_flight <= device && all.host <= ledger_.host().capacity();
-}
-
-/// What the batch computes, as sums.
-template <class C>
-void BasicEngine<C>::gather_work() {
-  work_ = Work{};
-  chunks_.clear();
-  std::int64_t rebuilt_blocks = 0; // layer blocks
-  for (const Claim& claim : decision_.claims) {
-    const RequestRow& who = row(claim.slot);
-    if (claim.tokens.count() == 0) continue;
-    if (claim.tokens == who.pending()) ++work_.samples;
-    if (!who.holding.nowhere.empty()) {
-      const TokenBlocks old = who.holding.head_blocks(who.blocks, config_.limits.block_tokens);
-      rebuilt_blocks += old.count() * who.holding.nowhere.count();
-    }
-    if (claim.tokens.count() == 1 && who.pending().count() == 1) {
-      ++work_.decodes;
-      work_.decode_context += who.computed + Tokens{1};
-    } else {
-      chunks_.push_back({claim.tokens, who.computed});
-    }
-  }
-  work_.chunks = chunks_;
-  work_.rebuilt = Tokens{rebuilt_blocks * config_.limits.block_tokens.count() / config_.geometry.layers};
 }
 
 template <class C>

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineState: what an engine remembers that does not depend on its policies.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/cost/work.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/memory/ledger.hpp"
+#include "sluice/plan/plan.hpp"
+#include "sluice/transfer/pipeline.hpp"
+#include "sluice/view/proposal.hpp"
+#include "sluice/view/request_row.hpp"
+#include "sluice/view/view.hpp"
+#include "sluice/weights/weights.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice::detail {
+
+/// Requests, memory, plans and the iteration under way. A base and not a part of every engine type, so that eight of
+/// them in one program construct, move and destroy it by the same code. `BasicEngine` says what is done with it.
+class EngineState {
+ protected:
+  EngineState() = default;
+
+  RequestRow& row(Slot slot) { return rows_[index(slot)]; }
+  [[nodiscard]] const RequestRow& row(Slot slot) const { return rows_[index(slot)]; }
+  void gather_work(const Limits& limits, const Geometry& geometry);
+
+  // Requests. Running, parked and waiting apart: a step never scans those who wait.
+  std::vector<RequestRow> rows_;
+  std::vector<Slot> free_slots_;
+  std::vector<Slot> running_;
+  std::vector<Slot> parked_; ///< by arrival
+  std::vector<Slot> finished_rows_;
+  std::int64_t waiting_ = 0;
+  std::int64_t alive_ = 0;
+  std::uint32_t next_id_ = 0;
+
+  // Memory and plans.
+  Ledger ledger_;
+  Plan plan_;
+  Plan next_plan_;
+  std::uint32_t plan_serial_ = 1;
+  LayerBlocks weights_freed_{0};
+  LayerBlocks host_reserved_{0}; ///< host memory that this decision's claims take beyond what they have
+  std::vector<WeightsLevel> levels_;
+  std::vector<double> extra_blocks_;
+
+  // The iteration.
+  Proposal proposal_;
+  Decision decision_; ///< what is to run
+  Decision pending_;  ///< decided ahead, if valid
+  Work work_;
+  std::vector<ChunkWork> chunks_;
+  std::vector<LayerStream> streams_;
+  double urgent_blocks_ = 0;  ///< must cross the link first
+  LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
+  double written_blocks_ = 0; ///< written out by prompts as they are computed
+  LayerBlocks arriving_{0};   ///< fetched for good: their room is already counted as used
+  LayerBlocks moved_to_device_{0}, moved_to_host_{0};
+  LayerArray compute_{};
+  bool plan_changed_ = false;
+  bool quiet_ = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
+  std::int64_t full_blocks_ = 0; ///< while quiet: requests of the batch whose next token opens a block
+
+  // Facts, as levels.
+  std::int64_t step_ = 0;
+  std::int64_t finished_ = 0;
+  std::int64_t last_finish_step_ = -1;
+};
+
+/// What the batch computes, as sums.
+inline void EngineState::gather_work(const Limits& limits, const Geometry& geometry) {
+  work_ = Work{};
+  chunks_.clear();
+  std::int64_t rebuilt_blocks = 0; // layer blocks
+  for (const Claim& claim : decision_.claims) {
+    const RequestRow& who = row(claim.slot);
+    if (claim.tokens.count() == 0) continue;
+    if (claim.tokens == who.pending()) ++work_.samples;
+    if (!who.holding.nowhere.empty()) {
+      const TokenBlocks old = who.holding.head_blocks(who.blocks, limits.block_tokens);
+      rebuilt_blocks += old.count() * who.holding.nowhere.count();
+    }
+    if (claim.tokens.count() == 1 && who.pending().count() == 1) {
+      ++work_.decodes;
+      work_.decode_context += who.computed + Tokens{1};
+    } else {
+      chunks_.push_back({claim.tokens, who.computed});
+    }
+  }
+  work_.chunks = chunks_;
+  work_.rebuilt = Tokens{rebuilt_blocks * limits.block_tokens.count() / geometry.layers};
+}
+
+} // namespace sluice::detail
