@@ -84,9 +84,9 @@ class BasicEngine : private detail::EngineState {
     friend class BasicEngine;
     explicit Checked() = default;
   };
-  BasicEngine(Checked, Config&& config);
+  [[gnu::cold]] BasicEngine(Checked, Config&& config);
   /// An engine, or what is wrong with its configuration.
-  static Expected<BasicEngine> make(Config config);
+  [[gnu::cold]] static Expected<BasicEngine> make(Config config);
 
   /// A request arrives now. Refused at once, with the reason, if it could never be placed even alone.
   /// `prompt_keys` names the full blocks of its prompt, for engines that find released blocks; without, the prompt is
@@ -147,7 +147,7 @@ class BasicEngine : private detail::EngineState {
   void commit(Decision& decision);
   void park(Slot slot);
   void join(Slot slot);
-  void refuse(Slot slot, std::string_view reason);
+  [[gnu::cold]] void refuse(Slot slot, std::string_view reason);
   void move_claim(const Claim& claim, const Holding& target);
   void grow(RequestRow& row, Tokens tokens);
   [[nodiscard]] Holding target_of(std::size_t i, const Claim& claim) const;
