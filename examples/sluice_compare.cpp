@@ -10,7 +10,6 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
-#include "sluice/report/progress.hpp"
 #include "sluice/report/table.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/earliest_deadline_first.hpp"
@@ -18,6 +17,7 @@
 #include "sluice/transfer/next_layer.hpp"
 
 #include "compare/run.hpp"
+#include "progress.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 

@@ -150,7 +150,6 @@
 #include "sluice/report/json.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
-#include "sluice/report/progress.hpp"
 #include "sluice/report/report.hpp"
 #include "sluice/report/table.hpp"
 // clang-format on

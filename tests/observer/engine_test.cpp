@@ -94,7 +94,9 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
         waited += layer.stall_s;
         end = layer.end_s;
       }
-      CHECK(waited == Approx(it.stall_s).epsilon(1e-6));
+      // Prompts that write out more than they compute stall too, at no layer in particular.
+      CHECK(waited <= it.stall_s * (1 + 1e-6) + 1e-12);
+      if (it.tokens == it.decodes) CHECK(waited == Approx(it.stall_s).epsilon(1e-6));
       CHECK(end <= it.duration_s + 1e-9);
     }
     for (const auto& slice : timeline.slices) CHECK(slice.start <= slice.end);

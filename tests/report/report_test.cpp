@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
-#include "sluice/report/progress.hpp"
 #include "sluice/report/report.hpp"
 #include "sluice/report/table.hpp"
 
+#include "../examples/progress.hpp"
 #include "report/synthetic.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -129,10 +129,10 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
     if (!decision.empties_parked) parked_host += footprint_of(who.holding, who.blocks).host;
     if (who.deposit().count() == 0) ++depleted;
   }
-  // Those who ask to come back bring theirs along: it is in their own footprint.
+  // Those who come back for certain bring theirs along: it is in their own footprint. A may might not, and keeps it.
   if (!decision.empties_parked && !parked_.empty())
-    for (const Claim& claim : decision.claims) {
-      const RequestRow& who = row(claim.slot);
+    for (std::size_t i = 0; i < musts; ++i) {
+      const RequestRow& who = row(decision.claims[i].slot);
       if (who.phase == Phase::parked) parked_host -= footprint_of(who.holding, who.blocks).host;
     }
   // So does that of those whom this very decision sets aside, unless it is dropped with the rest.
