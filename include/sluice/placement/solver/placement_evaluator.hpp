@@ -84,7 +84,11 @@ class PlacementEvaluator {
         for (const InstanceRequest& request : instance.requests)
           if (misses_step(request, t, elapsed_s)) misses += 1;
       }
-      if (misses > instance.alpha * instance.window_max + 1e-9) break; // no longer window can make up for them
+      if (misses > instance.alpha * instance.window_max + 1e-9) { // no longer window can make up for them
+        // KV only grows: what fits at the last step of the shortest window fits at all before it.
+        if (memory(instance, offloaded, instance.window_min - 1).fits) result.binding = Binding::slo;
+        break;
+      }
       if (t >= instance.window_min && misses <= instance.alpha * t + 1e-9) result.window = t;
     }
     if (result.window > 0) result.binding = Binding::none;
