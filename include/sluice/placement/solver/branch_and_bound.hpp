@@ -38,7 +38,7 @@ class BranchAndBound {
     for (std::size_t r = 0; r < instance.requests.size(); ++r)
       growth += instance.blocks_at(r, instance.window_max - 1) - instance.blocks_at(r, 0);
     std::int64_t spent = 0;
-    if (growth > 0 && instance.window_min < instance.window_max) {
+    if (growth > 0 && instance.window_min < instance.window_max && may_hide(instance)) {
       // First a plan that holds for the whole window: if it costs no more than the compute, none is better.
       longest_ = instance;
       longest_.window_min = instance.window_max;
@@ -79,6 +79,12 @@ class BranchAndBound {
     double sum = instance.before_s + instance.after_s;
     for (const double seconds : instance.layer_compute_s) sum += seconds;
     return sum;
+  }
+
+  /// Whether the link could move behind the compute what must at least leave the device.
+  static bool may_hide(const Instance& instance) {
+    const double need = instance.total_blocks() - static_cast<double>(instance.device_blocks.count());
+    return need / instance.link_blocks_per_s <= compute_s(instance) * instance.iterations;
   }
 
   /// A bound below every plan that was not looked at; infinite if that is none.

@@ -9,6 +9,7 @@
 #include "sluice/transfer/next_layer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -42,7 +43,8 @@ class RuleSearch {
   /// As `PoolSearch::run`.
   double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
     begin(problem, candidates);
-    const double floor_s = problem.instance().before_s + problem.instance().after_s + compute_s_;
+    const double floor_s = std::max(problem.instance().before_s + problem.instance().after_s + compute_s_, bound(0));
+    if (floor_s >= problem.cutoff()) return infinity; // infeasible, and no plan need be tried to know it
     if (hint.size() == sets_.size()) {
       std::copy(hint.begin(), hint.end(), sets_.begin());
       if (offer()) improve();
@@ -59,17 +61,23 @@ class RuleSearch {
     }
     if (problem.best_cost() <= floor_s * (1 + same_cost) || problem.cutoff() <= floor_s) return infinity;
     std::fill(sets_.begin(), sets_.end(), LayerSet{});
-    streams_.clear();
     return descend(0, floor_s);
   }
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   using Bounding = typename BoundingRule<Rule>::type;
+  /// Every request that offloads holds one layer of its own, whatever the others do.
+  static constexpr bool own_buffers = std::is_same_v<Count, HeldBuffer> &&
+                                      (std::is_same_v<Rule, FairShare> || std::is_same_v<Rule, EarliestDeadlineFirst>);
 
   struct Child {
     double bound;
     int choice;
+  };
+  struct Sums {
+    double moved;   ///< blocks, extra ones included
+    double buffers; ///< a layer of each request that offloads, and the worst of the extra blocks
   };
 
   void begin(Problem& problem, std::span<const LayerSet> candidates) {
@@ -78,6 +86,7 @@ class RuleSearch {
     const Instance& instance = problem.instance();
     layers_ = instance.layer_compute_s.size();
     sets_.assign(instance.requests.size(), {});
+    streams_.clear();
     children_.resize(problem.items().size() + 1);
     choice_.assign(problem.items().size(), 0);
     rest_blocks_.assign(problem.items().size() + 1, 0.0);
@@ -86,7 +95,14 @@ class RuleSearch {
     compute_s_ = 0;
     for (const double seconds : instance.layer_compute_s) compute_s_ += seconds;
     extra_ = 0;
-    for (const double blocks : instance.extra_blocks) extra_ += blocks;
+    double worst = 0;
+    for (const double blocks : instance.extra_blocks) {
+      extra_ += blocks;
+      worst = std::max(worst, blocks);
+    }
+    sums_.assign(1, {extra_, worst});
+    counts_.clear();
+    for (const LayerSet& set : candidates) counts_.push_back(set.count());
     need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
   }
 
@@ -124,10 +140,76 @@ class RuleSearch {
     }
   }
 
-  /// A bound on every completion of `streams_`, the requests decided so far. Infinite if none fits.
+  /// Decides the next request, and takes it back.
+  void push(const SearchItem& item, std::size_t choice) {
+    const Sums& sums = sums_.back();
+    const int count = counts_[choice];
+    sums_.push_back({sums.moved + item.blocks * count, sums.buffers + (count > 0 ? item.blocks : 0)});
+    if (count > 0) streams_.push_back({candidates_[choice], item.blocks});
+  }
+  void pop(std::size_t choice) {
+    sums_.pop_back();
+    if (counts_[choice] > 0) streams_.pop_back();
+  }
+
+  /// A bound on every completion of the requests decided so far. Infinite if none fits.
   double bound(std::size_t depth) {
     const Instance& instance = problem_->instance();
-    LayerArray loads;
+    double moved = sums_.back().moved;
+    double buffer = sums_.back().buffers;
+    if constexpr (!own_buffers) {
+      LayerArray loads;
+      layer_loads(pipeline(), loads);
+      buffer = Count::template blocks<Rule>(std::span<const double>{loads.data(), layers_},
+                                            std::span<const LayerStream>{streams_});
+    }
+    double result = link_bound(depth, moved, buffer);
+    if constexpr (!std::is_same_v<Rule, DeadlinePool>) {
+      if (result >= problem_->cutoff()) return result;
+      // Of a complete plan the time itself is as cheap as this.
+      if (depth == problem_->items().size()) return result;
+      const Pipeline partial = pipeline();
+      state_.clear();
+      double total = 0;
+      for (int i = 0; i < instance.iterations; ++i) total += Bounding::evaluate(partial, state_).step_s;
+      result = std::max(result, total / instance.iterations);
+    }
+    return result;
+  }
+
+  /// By the link alone: `moved` and `buffer` are the blocks that the decided requests move and hold in flight.
+  double link_bound(std::size_t depth, double moved, double buffer) const {
+    const Instance& instance = problem_->instance();
+    const double to_free = need_ + extra_ + buffer - moved;
+    // A further request frees at most all its layers but those that it holds itself.
+    const double held_layers = std::is_same_v<Rule, NextLayer> && std::is_same_v<Count, HeldBuffer> ? 2 : 1;
+    const double most_freed = std::max(0.0, static_cast<double>(layers_) - held_layers);
+    if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
+    if (to_free > 0) {
+      // Where each holds a layer of its own, what is to be freed costs the link more than its blocks; and where one
+      // request is left, as many as its candidates let it.
+      if (!own_buffers)
+        moved += to_free;
+      else if (depth + 1 == problem_->items().size())
+        moved += rest_blocks_[depth] * least_count(to_free / rest_blocks_[depth]);
+      else
+        moved += to_free * static_cast<double>(layers_) / most_freed;
+    }
+    if (moved <= 0) return 0;
+    const double rest_s = instance.after_s + instance.layer_compute_s.back();
+    return moved / instance.link_blocks_per_s + rest_s / instance.iterations;
+  }
+
+  /// The fewest layers of a candidate that frees at least `layers` of them, one of its own held.
+  [[nodiscard]] double least_count(double layers) const {
+    double least = static_cast<double>(layers_);
+    for (const int count : counts_)
+      if (count - 1 >= layers - 1e-6) least = std::min(least, static_cast<double>(count));
+    return least;
+  }
+
+  [[nodiscard]] Pipeline pipeline() const {
+    const Instance& instance = problem_->instance();
     Pipeline pipeline;
     pipeline.compute_s = instance.layer_compute_s;
     pipeline.before_s = instance.before_s;
@@ -137,28 +219,7 @@ class RuleSearch {
     // The latency of a layer is shared by its transfers: one more transfer can bring it forward. Left out, but for the
     // rule that moves layers as a whole.
     pipeline.link = {instance.link_blocks_per_s, std::is_same_v<Rule, NextLayer> ? instance.link_per_layer_s : 0.0};
-    layer_loads(pipeline, loads);
-    double moved = 0;
-    for (std::size_t l = 0; l < layers_; ++l) moved += loads[l];
-    const std::span<const double> load_span{loads.data(), layers_};
-    const double buffer = Count::template blocks<Rule>(load_span, std::span<const LayerStream>{streams_});
-    // Blocks offloaded beyond the buffer: a further request adds at most all its layers but those that it holds itself.
-    const double held_layers = std::is_same_v<Rule, NextLayer> && std::is_same_v<Count, HeldBuffer> ? 2 : 1;
-    const double reach =
-        moved - extra_ - buffer + rest_blocks_[depth] * std::max(0.0, static_cast<double>(layers_) - held_layers);
-    if (reach < need_ * (1 - 1e-9) - 1e-6) return infinity;
-
-    double rest_s = instance.after_s + instance.layer_compute_s.back();
-    const double least_moved = std::max(moved, need_ + extra_ + buffer);
-    double result = 0;
-    if (least_moved > 0) result = least_moved / instance.link_blocks_per_s + rest_s / instance.iterations;
-    if constexpr (!std::is_same_v<Rule, DeadlinePool>) {
-      state_.clear();
-      double total = 0;
-      for (int i = 0; i < instance.iterations; ++i) total += Bounding::evaluate(pipeline, state_).step_s;
-      result = std::max(result, total / instance.iterations);
-    }
-    return result;
+    return pipeline;
   }
 
   double descend(std::size_t depth, double parent_bound) {
@@ -174,9 +235,9 @@ class RuleSearch {
     for (std::size_t k = first; k < candidates_.size(); ++k) {
       if (problem_->out_of_time()) return parent_bound;
       ++problem_->nodes;
-      if (!candidates_[k].empty()) streams_.push_back({candidates_[k], item.blocks});
+      push(item, k);
       const double child = std::max(parent_bound, bound(depth + 1));
-      if (!candidates_[k].empty()) streams_.pop_back();
+      pop(k);
       if (child < problem_->cutoff()) children.push_back({child, static_cast<int>(k)});
     }
     std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
@@ -190,12 +251,12 @@ class RuleSearch {
         open = std::min(open, child.bound);
         break;
       }
-      const LayerSet set = candidates_[static_cast<std::size_t>(child.choice)];
+      const auto choice = static_cast<std::size_t>(child.choice);
       choice_[depth] = child.choice;
-      sets_[item.request] = set;
-      if (!set.empty()) streams_.push_back({set, item.blocks});
+      sets_[item.request] = candidates_[choice];
+      push(item, choice);
       open = std::min(open, descend(depth + 1, child.bound));
-      if (!set.empty()) streams_.pop_back();
+      pop(choice);
     }
     sets_[item.request] = {};
     return open;
@@ -209,7 +270,9 @@ class RuleSearch {
   double need_ = 0;
   double last_cost_ = 0;
   std::vector<LayerSet> sets_;
-  std::vector<LayerStream> streams_;
+  std::vector<LayerStream> streams_; ///< the decided requests that offload
+  std::vector<Sums> sums_;           ///< of the requests decided before each depth
+  std::vector<int> counts_;          ///< layers of each candidate
   std::vector<double> rest_blocks_;
   std::vector<int> choice_;
   std::vector<std::vector<Child>> children_;

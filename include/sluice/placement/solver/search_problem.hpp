@@ -111,15 +111,16 @@ class SearchProblem {
     best_ = offloaded_;
   }
 
-  /// The longest first step that the SLO can bear, if every later step took no longer than its compute: a longer one
-  /// misses too often whatever follows. By bisection, from above, so that it refuses nothing that holds.
+  /// The longest first step that the SLO can bear. KV only grows, so that no later step of the window is shorter (under
+  /// the rules that bound: see `BoundingRule`): a plan that is slower at first misses too often in any window. By
+  /// bisection, from above, so that it refuses nothing that holds.
   [[nodiscard]] double slowest_first_step() const {
     double compute = instance_->before_s + instance_->after_s;
     for (const double seconds : instance_->layer_compute_s) compute += seconds;
-    const auto holds = [&](double first_s) {
+    const auto holds = [&](double step_s) {
       double misses = 0;
-      double elapsed_s = first_s;
-      for (int t = 1; t <= instance_->window_max; ++t, elapsed_s += compute) {
+      double elapsed_s = step_s;
+      for (int t = 1; t <= instance_->window_max; ++t, elapsed_s += step_s) {
         misses += instance_->paused_without_deposit;
         for (const InstanceRequest& request : instance_->requests)
           if (PlacementEvaluator<Rule, Count>::misses_step(request, t, elapsed_s)) misses += 1;
