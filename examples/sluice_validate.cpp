@@ -7,22 +7,21 @@
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/cost/read_table_profile.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/memory/prefix_cache.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/observer/json_writer.hpp"
 #include "sluice/observer/measure.hpp"
 #include "sluice/observer/summary.hpp"
 #include "sluice/retention/keep_until_overwritten.hpp"
 #include "sluice/systems/vllm.hpp"
-#include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
+#include "validate/known_datasets.hpp"
+#include "validate/prompts.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -31,6 +30,7 @@
 #include <vector>
 
 using namespace sluice;
+using recorded::PromptKeys;
 
 namespace {
 
@@ -46,7 +46,8 @@ struct Server {
   Limits limits;
   TokenBlocks kv_blocks{0}; ///< that requests can use
   bool prefix_caching = true;
-  std::string dataset; ///< name of the file that the prompts came from; may be empty
+  std::string dataset;      ///< name of the file that the prompts came from; may be empty
+  std::string dataset_hash; ///< its SHA-256; may be empty
 };
 
 Error unsupported(const std::string& where, std::string what, std::string expected) {
@@ -89,11 +90,13 @@ Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
   if (!budget) return budget.error();
   server.limits.batch = static_cast<int>(*width);
   server.limits.batch_tokens = Tokens{*budget};
-  if (engine.has("data_parallel_size")) {
-    const Expected<std::int64_t> replicas = engine.whole("data_parallel_size", 1, 1 << 16);
-    if (!replicas) return replicas.error();
-    if (*replicas != 1) {
-      return unsupported(engine.where(), "data_parallel_size is " + std::to_string(*replicas), "1: one engine");
+  for (const char* parallel : {"data_parallel_size", "tensor_parallel_size", "pipeline_parallel_size"}) {
+    if (!engine.has(parallel)) continue;
+    const Expected<std::int64_t> devices = engine.whole(parallel, 1, 1 << 16);
+    if (!devices) return devices.error();
+    if (*devices != 1) {
+      return unsupported(engine.where(), parallel + (" is " + std::to_string(*devices)),
+                         "1: no profile measures what devices tell one another");
     }
   }
   const nlohmann::json scheduler = section(section(*meta, "resolved_config"), "scheduler_config");
@@ -124,61 +127,12 @@ Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
     if (!dataset) return dataset.error();
     server.dataset = std::filesystem::path(*dataset).filename().string();
   }
+  if (top.has("dataset_hash")) {
+    Expected<std::string> hash = top.text("dataset_hash", "a SHA-256");
+    if (!hash) return hash.error();
+    server.dataset_hash = std::move(*hash);
+  }
   return server;
-}
-
-// The prompts, where they are known: which of them begin alike. -------------------------------------------------------
-
-using PromptKeys = std::vector<std::vector<BlockKey>>;
-
-/// The keys of each prompt's full blocks, from a file of one JSON object a line with `input_tok_ids`.
-Expected<PromptKeys> read_prompts(const std::string& path, Tokens block_tokens) {
-  Expected<LineReader> lines = LineReader::open(path);
-  if (!lines) return lines.error();
-  PromptKeys prompts;
-  for (;;) {
-    const Expected<std::optional<std::string_view>> line = lines->next();
-    if (!line) return line.error();
-    if (!*line) break;
-    const Expected<nlohmann::json> object = parse_json_object(**line, lines->name(), lines->number());
-    if (!object) return object.error();
-    const auto ids = object->find("input_tok_ids");
-    if (ids == object->end() || !ids->is_array()) {
-      return Error{ErrorCode::bad_input, lines->where(), "input_tok_ids is missing", "the prompt's token numbers"};
-    }
-    std::vector<BlockKey>& keys = prompts.emplace_back();
-    const auto per_block = static_cast<std::size_t>(block_tokens.count());
-    BlockKey key{};
-    for (std::size_t i = 0; i < ids->size() / per_block * per_block; ++i) {
-      const nlohmann::json& id = (*ids)[i];
-      if (!id.is_number_unsigned()) {
-        return Error{ErrorCode::bad_input, lines->where(), "a token is not a number", "whole numbers from 0"};
-      }
-      key = next_key(key, id.get<std::uint64_t>());
-      if ((i + 1) % per_block == 0) keys.push_back(key);
-    }
-  }
-  if (prompts.empty()) return Error{ErrorCode::bad_input, path, "the file holds no prompt", "one a line"};
-  return prompts;
-}
-
-/// The prompt of each record: line n of the prompts belongs to the request whose id ends in n, counted from 0.
-Expected<PromptKeys> assign_prompts(PromptKeys prompts, const std::string& path,
-                                    const std::vector<VllmRunRecord>& records, Tokens block_tokens) {
-  PromptKeys assigned;
-  for (const VllmRunRecord& record : records) {
-    const std::size_t digits = record.id.find_last_not_of("0123456789") + 1;
-    std::size_t line = prompts.size();
-    const char* end = record.id.data() + record.id.size();
-    std::from_chars(record.id.data() + digits, end, line);
-    const bool known = digits < record.id.size() && line < prompts.size();
-    if (!known || static_cast<std::int64_t>(prompts[line].size()) != record.prompt.count() / block_tokens.count()) {
-      return Error{ErrorCode::bad_input, path, "there is no prompt for request '" + excerpt(record.id) + "'",
-                   "on the line that its number names, one of " + std::to_string(record.prompt.count()) + " tokens"};
-    }
-    assigned.push_back(prompts[line]);
-  }
-  return assigned;
 }
 
 // The replay
@@ -287,9 +241,53 @@ struct Options {
   std::string run;
   std::string profile;
   std::string prompts;
+  std::string list_shared;
   std::int64_t kv_blocks = 0;
   bool json = false;
 };
+
+/// The keys of each record's prompt: from the dataset, from what is known of it, or none.
+Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
+                                  const std::vector<VllmRunRecord>& records) {
+  std::string path = options.prompts;
+  if (path.empty() && !server.dataset.empty()) {
+    const std::filesystem::path beside = std::filesystem::path(options.run) / server.dataset;
+    std::error_code ignored;
+    if (std::filesystem::exists(beside, ignored)) path = beside.string();
+  }
+  if (!path.empty()) {
+    const Expected<recorded::PromptTokens> prompts = recorded::read_prompts(path);
+    if (!prompts) return prompts.error();
+    return recorded::keys_of(*prompts, path, records, server.limits.block_tokens);
+  }
+  if (!server.prefix_caching) return PromptKeys{};
+  const recorded::KnownDataset* known = recorded::find_known(server.dataset_hash, server.dataset, records);
+  if (known != nullptr && server.limits.block_tokens >= recorded::shortest_known_beginning) {
+    fmt::print(stderr,
+               "sluice-validate: the recording leaves out which prompts begin alike; of its dataset, {}, that is known "
+               "(SHA-256 {}...)\n",
+               known->names.front(), known->sha256.substr(0, 8));
+    return recorded::keys_of(*known, records, server.limits.block_tokens);
+  }
+  fmt::print(stderr,
+             "sluice-validate: the run shares equal beginnings of prompts, and the prompts are not known: each is "
+             "taken to be like no other (--prompts FILE{})\n",
+             server.dataset.empty() ? "" : ", the run's was " + server.dataset);
+  return PromptKeys{};
+}
+
+/// Prints a dataset's facts as validate/known_datasets.hpp holds them.
+int list_shared(const std::string& path) {
+  const Expected<recorded::PromptTokens> prompts = recorded::read_prompts(path);
+  if (!prompts) return fail(prompts.error());
+  std::size_t tokens = 0;
+  for (const auto& prompt : *prompts) tokens += prompt.size();
+  fmt::print("// {} prompts, {} tokens\n", prompts->size(), tokens);
+  for (const SharedBeginning& row : find_shared_beginnings(*prompts, recorded::shortest_known_beginning)) {
+    fmt::print("{{{}, {}, {}}},\n", row.prompt, row.earlier, row.tokens);
+  }
+  return 0;
+}
 
 int validate(const Options& options) {
   const Expected<Server> server = read_server(options.run, options.kv_blocks);
@@ -298,31 +296,14 @@ int validate(const Options& options) {
   if (!shape) return fail(shape.error());
   const Expected<TableProfile> profile = read_table_profile(options.profile, LinkCost{});
   if (!profile) return fail(profile.error());
-  const std::filesystem::path run(options.run);
-  const Expected<std::vector<VllmRunRecord>> records = read_vllm_run((run / "requests.jsonl").string());
+  const Expected<std::vector<VllmRunRecord>> records =
+      read_vllm_run((std::filesystem::path(options.run) / "requests.jsonl").string());
   if (!records) return fail(records.error());
-
-  std::string prompts_path = options.prompts;
-  std::error_code ignored;
-  if (prompts_path.empty() && !server->dataset.empty() && std::filesystem::exists(run / server->dataset, ignored)) {
-    prompts_path = (run / server->dataset).string();
-  }
-  PromptKeys prompts;
-  if (!prompts_path.empty()) {
-    Expected<PromptKeys> read = read_prompts(prompts_path, server->limits.block_tokens);
-    if (!read) return fail(read.error());
-    read = assign_prompts(std::move(*read), prompts_path, *records, server->limits.block_tokens);
-    if (!read) return fail(read.error());
-    prompts = std::move(*read);
-  } else if (server->prefix_caching) {
-    fmt::print(stderr,
-               "sluice-validate: the run shares equal beginnings of prompts, and the prompts are not known: each is "
-               "taken to be like no other (--prompts FILE{})\n",
-               server->dataset.empty() ? "" : ", the run's was " + server->dataset);
-  }
+  const Expected<PromptKeys> prompts = find_prompts(options, *server, *records);
+  if (!prompts) return fail(prompts.error());
 
   const Expected<LatencyDistributions> simulated =
-      server->prefix_caching ? replay<VllmWithPrefixCaching>(*server, *shape, *profile, *records, prompts)
+      server->prefix_caching ? replay<VllmWithPrefixCaching>(*server, *shape, *profile, *records, *prompts)
                              : replay<VllmOnGpu>(*server, *shape, *profile, *records, {});
   if (!simulated) return fail(simulated.error());
   const LatencyDistributions real = measured(*records);
@@ -335,17 +316,25 @@ int validate(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app{"Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
-  app.add_option("--run", options.run, "folder with requests.jsonl and meta.json")->required();
-  app.add_option("--profile", options.profile, "folder with the GPU's kernel times and the model's config")->required();
+  CLI::Option* run = app.add_option("--run", options.run, "folder with requests.jsonl and meta.json");
+  CLI::Option* profile =
+      app.add_option("--profile", options.profile, "folder with the GPU's kernel times and the model's config");
   app.add_option("--prompts", options.prompts,
                  "the run's dataset, one JSON object a line with input_tok_ids; found by its name in the run's folder");
   app.add_option("--kv-blocks", options.kv_blocks, "num_gpu_blocks, for a run whose meta.json does not say")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32));
   app.add_flag("--json", options.json, "print JSON instead of a table");
+  app.add_option("--list-shared", options.list_shared,
+                 "instead: print which prompts of this dataset begin alike (number, earlier number, tokens)")
+      ->excludes(run, profile);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!options.list_shared.empty()) return list_shared(options.list_shared);
+  for (const CLI::Option* needed : {run, profile}) {
+    if (needed->count() == 0) return fail({ErrorCode::bad_input, needed->get_name(), "is missing", "a folder"});
   }
   return validate(options);
 }

@@ -42,6 +42,7 @@
 #include "sluice/memory/holding.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/memory/prefix_cache.hpp"
+#include "sluice/memory/shared_beginnings.hpp"
 #include "sluice/plan/instance.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/plan/problem.hpp"

@@ -48,9 +48,30 @@ const char* const run_folder = "data/runs/RTX4090-Llama-3.1-8B-vllm";
 const char* const profile_folder = "data/profiles/RTX4090-Llama-3.1-8B";
 const char* const dataset = "data/runs/RTX4090-Llama-3.1-8B-vllm/sharegpt-llama-3.1-8b-300-sps10.jsonl";
 
-std::string on_the_run() {
-  return "--run '" + sluice_test::shared_path(run_folder) + "' --profile '" + sluice_test::shared_path(profile_folder) +
-         "' --json 2>/dev/null";
+std::string on(const std::string& folder) {
+  return "--run '" + folder + "' --profile '" + sluice_test::shared_path(profile_folder) + "' --json 2>/dev/null";
+}
+std::string on_the_run() { return on(sluice_test::shared_path(run_folder)); }
+
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "sluice-run-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+};
+
+/// The recorded run with its meta.json changed by `edit`.
+template <class Edit>
+void copy_run(const fs::path& to, Edit edit) {
+  const fs::path from = sluice_test::shared_path(run_folder);
+  fs::copy_file(from / "requests.jsonl", to / "requests.jsonl");
+  nlohmann::json meta = nlohmann::json::parse(std::ifstream(from / "meta.json"));
+  edit(meta);
+  std::ofstream(to / "meta.json") << meta;
 }
 
 double difference(const nlohmann::json& report, const char* metric, const char* figure) {
@@ -85,20 +106,8 @@ TEST_CASE("what was measured is what the recording says" * needs_program() *
   CHECK(report.at("ttft").at("mean").at("measured").get<double>() == doctest::Approx(ttft / requests));
 }
 
-TEST_CASE("the recorded run without its prompts: every mean within 2 %" * needs_program() *
+TEST_CASE("the recorded run: every figure within 2 %" * needs_program() *
           sluice_test::needs_shared({run_folder, profile_folder})) {
-  const Ran ran = run(on_the_run());
-  REQUIRE(ran.code == 0);
-  const nlohmann::json report = nlohmann::json::parse(ran.out);
-  for (const char* metric : {"ttft", "tpot", "latency"}) {
-    CAPTURE(metric);
-    CHECK(std::abs(difference(report, metric, "mean")) < 0.02);
-    CHECK(std::abs(difference(report, metric, "p99")) < 0.02);
-  }
-}
-
-TEST_CASE("the recorded run with its prompts: every figure within 2 %" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder, dataset})) {
   const Ran ran = run(on_the_run());
   REQUIRE(ran.code == 0);
   const nlohmann::json report = nlohmann::json::parse(ran.out);
@@ -111,9 +120,64 @@ TEST_CASE("the recorded run with its prompts: every figure within 2 %" * needs_p
   }
 }
 
+TEST_CASE("what is known of the recorded run's dataset says the same as its prompts" * needs_program() *
+          sluice_test::needs_shared({run_folder, profile_folder, dataset})) {
+  const Ran with_prompts = run(on_the_run()); // found by their name
+  const TemporaryFolder folder;
+  copy_run(folder.path, [](nlohmann::json&) {});
+  const Ran by_hash = run(on(folder.path.string()));
+  REQUIRE(by_hash.code == 0);
+  CHECK(by_hash.out == with_prompts.out);
+}
+
+TEST_CASE("a known dataset is found by its hash, or by its name if the recording has no hash" * needs_program() *
+          sluice_test::needs_shared({run_folder, profile_folder})) {
+  const auto replay = [](auto edit) {
+    const TemporaryFolder folder;
+    copy_run(folder.path, edit);
+    const Ran ran = run(on(folder.path.string()));
+    REQUIRE(ran.code == 0);
+    return ran.out;
+  };
+  const std::string by_hash = replay([](nlohmann::json& meta) { meta.erase("dataset_path"); });
+  CHECK(replay([](nlohmann::json& meta) { meta.erase("dataset_hash"); }) == by_hash);
+  const std::string unknown = replay([](nlohmann::json& meta) { meta["dataset_hash"] = "0"; });
+  CHECK(unknown != by_hash); // another file of that name is another dataset
+
+  const nlohmann::json report = nlohmann::json::parse(unknown);
+  for (const char* metric : {"ttft", "tpot", "latency"}) {
+    CAPTURE(metric);
+    CHECK(std::abs(difference(report, metric, "mean")) < 0.02);
+    CHECK(std::abs(difference(report, metric, "p99")) < 0.02);
+  }
+}
+
+TEST_CASE("prompts that begin alike are listed" * needs_program()) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path / "dataset.jsonl";
+  {
+    std::ofstream out(file);
+    const auto prompt = [&](int first, int same, int last) { // `same` tokens between two others
+      nlohmann::json ids = nlohmann::json::array({first});
+      for (int i = 0; i < same; ++i) ids.push_back(i);
+      ids.push_back(last);
+      out << nlohmann::json{{"input_tok_ids", ids}} << "\n";
+    };
+    prompt(1, 40, 100);
+    prompt(2, 40, 100);
+    prompt(1, 20, 100); // 21 tokens of the first
+    prompt(2, 30, 100); // 31 of the second
+    prompt(2, 14, 100); // 15: shorter than a block
+  }
+  const Ran ran = run("--list-shared '" + file.string() + "'");
+  CHECK(ran.code == 0);
+  CHECK(ran.out == "// 5 prompts, 154 tokens\n{2, 0, 21},\n{3, 1, 31},\n");
+  refuses("--list-shared '" + (folder.path / "none").string() + "'", "none: the file cannot be opened");
+}
+
 TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
-  std::string name = (fs::temp_directory_path() / "sluice-run-XXXXXX").string();
-  const fs::path folder = mkdtemp(name.data());
+  const TemporaryFolder temporary;
+  const fs::path& folder = temporary.path;
   const auto meta = [&](const char* text) { std::ofstream(folder / "meta.json") << text; };
   const std::string arguments = "--run '" + folder.string() + "' --profile '" + folder.string() + "'";
   refuses(arguments, "meta.json: the file cannot be opened");
@@ -126,8 +190,10 @@ TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
   refuses(arguments + " --kv-blocks 100", "no config.json");
   meta(R"({"engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 2048, "data_parallel_size": 2}})");
   refuses(arguments, "data_parallel_size is 2");
+  meta(R"({"engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 2048, "tensor_parallel_size": 2}})");
+  refuses(arguments, "tensor_parallel_size is 2");
   meta(R"({"engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 2048},
            "resolved_config": {"scheduler_config": {"policy": "priority"}}})");
   refuses(arguments, "policy is 'priority'");
-  fs::remove_all(folder);
+  refuses("--run '" + folder.string() + "'", "--profile: is missing");
 }
