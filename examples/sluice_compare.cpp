@@ -52,6 +52,12 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
   return {ErrorCode::bad_input, std::move(flag), std::move(what), std::move(expected)};
 }
 
+/// A name that is not known is the flag's mistake ("model"); a file has a name of its own.
+Error of_flag(std::string_view flag, Error error) {
+  if (error.where == flag.substr(2)) error.where = flag;
+  return error;
+}
+
 Expected<std::int64_t> at_least_one(const char* flag, const std::optional<std::int64_t>& given,
                                     std::int64_t otherwise) {
   if (given && *given < 1) return flag_error(flag, fmt::format("it is {}", *given), "a whole number of at least 1");
@@ -68,9 +74,9 @@ struct World {
 
 Expected<World> world_of(const Options& options) {
   Expected<ModelShape> shape = find_or_read_model(options.model);
-  if (!shape) return shape.error();
+  if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(options.device);
-  if (!device) return device.error();
+  if (!device) return of_flag("--device", device.error());
   if (options.profile.empty())
     return World{*shape, *device, compared::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (std::filesystem::is_directory(options.profile)) {
@@ -220,18 +226,15 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   limits.batch_tokens = Tokens{*batch_tokens};
 
   TokenBlocks budget{0};
-  if (options.kv_blocks) {
+  if (options.kv_blocks) { // for a device that holds the weights elsewhere: nothing is left to check
     const Expected<std::int64_t> given = at_least_one("--kv-blocks", options.kv_blocks, 1);
     if (!given) return given.error();
     budget = TokenBlocks{*given};
-  } else if (header) {
-    budget = header->budget;
-  } else if (demo) {
-    budget = demo_budget;
   } else {
     const Expected<TokenBlocks> held = budget_of(*world, limits.block_tokens);
     if (!held) return held.error();
-    budget = *held;
+    // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
+    budget = header ? header->budget : demo ? std::min(demo_budget, *held) : *held;
   }
 
   Comparison c{.world = *world,
