@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #ifdef SLUICE_HAVE_GLPK
@@ -50,10 +51,10 @@ struct Case {
   double deadline_s;
 };
 
-template <class Space>
+template <class Space, class Rule = DeadlinePool>
 void run(const Case& what, int instances, std::uint64_t seed) {
   Random random{seed};
-  BranchAndBound<Space, DeadlinePool> planner;
+  BranchAndBound<Space, Rule> planner;
   const auto draw = [&] {
     Instance instance = bench::random_instance(random, what.requests, what.layers);
     instance.deadline_s = what.deadline_s;
@@ -81,6 +82,7 @@ void run(const Case& what, int instances, std::uint64_t seed) {
     std::printf(" deadline %.0f ms", what.deadline_s * 1e3);
   else
     std::printf(" to the proof  ");
+  if (!std::is_same_v<Rule, DeadlinePool>) std::printf(" %s", Rule::name.data());
   std::printf(" | cpu us p50 %8.1f p99 %8.1f | wall us p50 %8.1f p99 %8.1f | proven %d of %d, feasible %d | gap %% p50 "
               "%.3f p90 "
               "%.3f max %.3f | nodes p50 %.0f\n",
@@ -146,6 +148,10 @@ int main(int argc, char** argv) {
     run<DistanceSpace>({"distance", requests, 80, 0.010}, std::max(1, instances / 5), seed);
     run<EvenSpace>({"even", requests, 80, 0.010}, std::max(1, instances / 5), seed);
   }
+  const Case other{"distance", 4, 32, proof_guard_s};
+  run<DistanceSpace, NextLayer>(other, std::max(1, instances / 5), seed);
+  run<DistanceSpace, EarliestDeadlineFirst>(other, std::max(1, instances / 5), seed);
+  run<DistanceSpace, FairShare>(other, std::max(1, instances / 5), seed);
 #ifdef SLUICE_HAVE_GLPK
   if (milp > 0) return compare_with_milp(milp, seed, 20'000);
 #else
