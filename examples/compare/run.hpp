@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run: one system, on one workload, under one SLO, with or without a deposit; and the systems there are.
+//
+// Every system's translation unit includes this, so what all of them would compile alike (readers, reports, JSON) is
+// only declared here, and compiled once elsewhere.
 #pragma once
 
-#include "sluice/engine/simulate.hpp"
-#include "sluice/report/report.hpp"
-#include "sluice/workload/nlohmann/open_trace.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/view/view.hpp"
+#include "sluice/workload/request.hpp"
 
 #include "compare/cost_choice.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace compared {
+
+/// The workload, one request at a time: a TraceReader, whatever reads it (compare/prepare.cpp).
+struct Requests {
+  std::function<sluice::Expected<std::optional<sluice::RequestSpec>>()> next;
+};
 
 /// What every system of a comparison gets alike.
 struct Setup {
@@ -26,42 +34,39 @@ struct Setup {
   sluice::TokenBlocks worst_batch{0}; ///< for FlexGen
   double alpha = 1;                   ///< misses a step that OrbitFlow's plans may take
   sluice::Seconds max_wait{
-      std::numeric_limits<double>::infinity()};                     ///< the longest that OrbitFlow keeps anybody paused
-  CostChoice cost;                                                  ///< planner's and world's: two objects of one model
-  std::function<sluice::Expected<sluice::Trace>(sluice::Slo)> open; ///< the workload, from its start
+      std::numeric_limits<double>::infinity()};                ///< the longest that OrbitFlow keeps anybody paused
+  CostChoice cost;                                             ///< planner's and world's
+  std::function<sluice::Expected<Requests>(sluice::Slo)> open; ///< the workload, from its start
 };
-
-enum class Rule : std::uint8_t { own, next_layer, fair_share, earliest_deadline_first, deadline_pool };
 
 /// One row of the table to be.
 struct Request {
   const Setup& setup;
   sluice::Slo slo;
   bool deposit = false;
-  Rule rule = Rule::own;
-  bool details = false; ///< a trace file is wanted
-  std::function<bool(const sluice::SimulationProgress&)> tell;
+  std::string_view rule{}; ///< a transfer rule's name; empty: the system's own
+  bool details = false;    ///< a trace file is wanted
+  std::function<void(std::int64_t ended)> tell;
 };
 
-struct Outcome {
-  sluice::SystemReport report;
-  std::string trace; ///< for a trace viewer; empty unless details were wanted
-};
+struct Outcome; ///< compare/outcome.hpp
 
-using Runner = sluice::Expected<Outcome> (*)(const Request&);
+using Runner = sluice::Status (*)(const Request&, Outcome&);
 
 /// One system by name. `run` is the engine's translation unit: generated, one per system (examples/CMakeLists.txt).
 struct System {
   std::string_view name;
   std::string_view what; ///< one line for --list
   Runner run = nullptr;
-  Rule rule = Rule::own; ///< where it is another system on another rule
+  std::string_view rule{}; ///< where it is another system on another rule
   bool control = false;
-  bool deposit_only = false;  ///< never without its deposit
   bool deposit_never = false; ///< an ablation that leaves the deposit out
 };
 
 /// Every system, in the order of the table.
 std::span<const System> systems();
+
+/// Whether this build holds the systems on the rule of that name (SLUICE_COMPARE_RULES in examples/CMakeLists.txt).
+bool built_on(std::string_view rule);
 
 } // namespace compared

@@ -3,56 +3,50 @@
 #pragma once
 
 #include "sluice/core/type_name.hpp"
-#include "sluice/observer/chosen_iteration.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/observer/timeline.hpp"
-#include "sluice/observer/trace_json.hpp"
+#include "sluice/engine/simulate.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/earliest_deadline_first.hpp"
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
 
+#include "compare/collect.hpp"
 #include "compare/delivery_choice.hpp"
-#include "compare/run.hpp"
 
+#include <array>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace compared {
 
+/// The policy's name, or nothing where it is the role's default.
 template <class Role, class P>
-void append_choice(std::string& text) {
-  if (std::is_same_v<P, typename sluice::Default<Role>::type>) return;
-  if (text.back() != '<') text += ", ";
-  text += sluice::type_name<P>();
+std::string choice() {
+  if constexpr (std::is_same_v<P, typename sluice::Default<Role>::type>)
+    return {};
+  else
+    return sluice::type_name<P>();
 }
 
-/// The composition as one would write it: the roles that differ from the defaults.
+/// What differs from the defaults, in the order of a decision.
 template <class E>
-std::string engine_text(bool deposit) {
+std::array<std::string, 10> choices(bool deposit) {
   namespace roles = sluice::roles;
-  std::string text = "Engine<";
-  append_choice<roles::Admission, typename E::admission_type>(text);
-  append_choice<roles::Placement, typename E::placement_type>(text);
-  append_choice<roles::Weights, typename E::weights_type>(text);
-  append_choice<roles::Transfer, typename E::transfer_type>(text);
-  append_choice<roles::Replan, typename E::replan_type>(text);
-  append_choice<roles::Relief, typename E::relief_type>(text);
-  append_choice<roles::Retention, typename E::retention_type>(text);
-  if (deposit)
-    append_choice<roles::Delivery, sluice::TokenDeposit>(text);
-  else
-    append_choice<roles::Delivery, sluice::Immediate>(text);
-  append_choice<roles::Lookahead, typename E::lookahead_type>(text);
-  append_choice<roles::Layout, typename E::layout_type>(text);
-  return text + ">";
+  return {choice<roles::Admission, typename E::admission_type>(),
+          choice<roles::Placement, typename E::placement_type>(),
+          choice<roles::Weights, typename E::weights_type>(),
+          choice<roles::Transfer, typename E::transfer_type>(),
+          choice<roles::Replan, typename E::replan_type>(),
+          choice<roles::Relief, typename E::relief_type>(),
+          choice<roles::Retention, typename E::retention_type>(),
+          deposit ? choice<roles::Delivery, sluice::TokenDeposit>() : choice<roles::Delivery, sluice::Immediate>(),
+          choice<roles::Lookahead, typename E::lookahead_type>(),
+          choice<roles::Layout, typename E::layout_type>()};
 }
 
 template <class Engine>
-sluice::Expected<Outcome> run_engine(const Request& request) {
-  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, sluice::Summary,
-                         sluice::Series, sluice::ChosenIteration, sluice::Timeline>;
+sluice::Status run_engine(const Request& request, Outcome& outcome) {
+  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Recorder>;
   const Setup& setup = request.setup;
   typename E::Config config{.limits = setup.limits,
                             .geometry = setup.geometry,
@@ -66,22 +60,17 @@ sluice::Expected<Outcome> run_engine(const Request& request) {
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   sluice::Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();
-  sluice::Expected<sluice::Trace> trace = setup.open(request.slo);
-  if (!trace) return trace.error();
-  if (sluice::Status status = simulate(*engine, *trace, request.tell); !status) return status.error();
+  sluice::Expected<Requests> requests = setup.open(request.slo);
+  if (!requests) return requests.error();
+  const auto tell = [&request](const sluice::SimulationProgress& at) {
+    request.tell(at.submitted - at.alive);
+    return true;
+  };
+  if (sluice::Status status = simulate(*engine, *requests, tell); !status) return status;
 
-  Outcome outcome;
-  sluice::SystemReport& report = outcome.report;
-  report.deposit = request.deposit;
-  report.slo_tbt_s = request.slo.tbt.count();
-  report.slo_ttft_s = request.slo.ttft.count();
-  report.transfer = E::transfer_type::name;
-  report.engine_type = engine_text<Engine>(request.deposit);
-  collect(report, engine->template observed<sluice::Summary>(), engine->now());
-  collect(report, engine->template observed<sluice::Series>());
-  collect(report, engine->template observed<sluice::ChosenIteration>());
-  if (request.details) outcome.trace = trace_json(engine->template observed<sluice::Timeline>(), report.engine_type);
-  return outcome;
+  const Composed names{.transfer = E::transfer_type::name, .choices = choices<E>(request.deposit)};
+  collect(request, names, engine->template observed<Recorder>(), engine->now(), outcome);
+  return {};
 }
 
 /// An engine whose KV never waits on the host has no use for another rule: it is not instantiated for them.
@@ -89,23 +78,25 @@ template <class Engine>
 inline constexpr bool offloads =
     Engine::placement_type::places_layers || !typename Engine::placement_type().least(2).all_resident();
 
-template <class Engine>
-sluice::Expected<Outcome> run(const Request& request) {
+/// The system on the rule that the request names: its own, or one of `Rules`.
+template <class Engine, class... Rules>
+sluice::Status run(const Request& request, Outcome& outcome) {
   if constexpr (offloads<Engine>) {
-    switch (request.rule) {
-    case Rule::own:
-      break;
-    case Rule::next_layer:
-      return run_engine<sluice::With<Engine, sluice::NextLayer>>(request);
-    case Rule::fair_share:
-      return run_engine<sluice::With<Engine, sluice::FairShare>>(request);
-    case Rule::earliest_deadline_first:
-      return run_engine<sluice::With<Engine, sluice::EarliestDeadlineFirst>>(request);
-    case Rule::deadline_pool:
-      return run_engine<sluice::With<Engine, sluice::DeadlinePool>>(request);
-    }
+    using Own = typename Engine::transfer_type;
+    const auto on = [&]<class Rule>(std::type_identity<Rule>, sluice::Status& status) {
+      if constexpr (!std::is_same_v<Rule, Own>) {
+        if (request.rule != Rule::name) return false;
+        status = run_engine<sluice::With<Engine, Rule>>(request, outcome);
+        return true;
+      } else {
+        return false;
+      }
+    };
+    sluice::Status status;
+    if ((on(std::type_identity<Rules>{}, status) || ...)) return status;
+    SLUICE_ASSERT(request.rule.empty() || request.rule == Own::name, "a rule for which built_on() holds");
   }
-  return run_engine<Engine>(request);
+  return run_engine<Engine>(request, outcome);
 }
 
 } // namespace compared

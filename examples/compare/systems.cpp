@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The systems of sluice-compare.
+#include "sluice/transfer/deadline_pool.hpp"
+
 #include "compare/run.hpp"
 
 #include <array>
@@ -7,17 +9,17 @@
 namespace compared {
 
 // One engine family each, defined in its own generated translation unit.
-sluice::Expected<Outcome> run_OneAtATime(const Request&);
-sluice::Expected<Outcome> run_VllmRecompute(const Request&);
-sluice::Expected<Outcome> run_VllmSwap(const Request&);
-sluice::Expected<Outcome> run_DeepSpeedInference(const Request&);
-sluice::Expected<Outcome> run_FlexGen(const Request&);
-sluice::Expected<Outcome> run_FlexGenPlus(const Request&);
-sluice::Expected<Outcome> run_SloAware(const Request&);
-sluice::Expected<Outcome> run_DynamicHeuristic(const Request&);
-sluice::Expected<Outcome> run_OrbitFlowUniform(const Request&);
-sluice::Expected<Outcome> run_OrbitFlowRequestWise(const Request&);
-sluice::Expected<Outcome> run_OrbitFlow(const Request&);
+sluice::Status run_OneAtATime(const Request&, Outcome&);
+sluice::Status run_VllmRecompute(const Request&, Outcome&);
+sluice::Status run_VllmSwap(const Request&, Outcome&);
+sluice::Status run_DeepSpeedInference(const Request&, Outcome&);
+sluice::Status run_FlexGen(const Request&, Outcome&);
+sluice::Status run_FlexGenPlus(const Request&, Outcome&);
+sluice::Status run_SloAware(const Request&, Outcome&);
+sluice::Status run_DynamicHeuristic(const Request&, Outcome&);
+sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
+sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
+sluice::Status run_OrbitFlow(const Request&, Outcome&);
 
 std::span<const System> systems() {
   // OrbitFlowPause is OrbitFlow without its deposit, and OrbitFlowPool is OrbitFlow on another rule: the same engine
@@ -51,7 +53,7 @@ std::span<const System> systems() {
       System{.name = "OrbitFlowPool",
              .what = "OrbitFlow on the pooled transfer rule",
              .run = run_OrbitFlow,
-             .rule = Rule::deadline_pool},
+             .rule = sluice::DeadlinePool::name},
   };
   return table;
 }

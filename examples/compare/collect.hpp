@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// collect: what a run leaves behind, whatever the engine's type.
+#pragma once
+
+#include "compare/recorder.hpp"
+#include "compare/run.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace compared {
+
+/// An engine's type, in words.
+struct Composed {
+  std::string_view transfer;           ///< the rule's name
+  std::array<std::string, 10> choices; ///< the policies by their types; empty where a role has its default
+};
+
+/// Makes a report's row of what was recorded of a run that ended at `end`, and a trace where details were asked for.
+void collect(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
+             Outcome& outcome);
+
+} // namespace compared

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparison: what the command line asked for, checked and read: world, workload, systems.
+#pragma once
+
+#include "sluice/report/report.hpp"
+
+#include "compare/run.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace compared {
+
+struct Options {
+  std::string trace, format, generate, profile, systems = "all", transfer = "own", deposit = "both", out;
+  std::string model = "llama3-8b", device = "a5000";
+  std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit;
+  std::optional<double> slo_tbt;
+  double slo_ttft = 5; // SuperInfer's
+  double rate_scale = 1;
+  double alpha = 1;
+  std::optional<double> max_pause;
+  std::vector<double> slo_scales;
+  std::uint64_t seed = 1;
+  bool list = false, wall_times = false, quiet = false;
+};
+
+/// Bad input, by its flag.
+sluice::Error flag_error(std::string flag, std::string what, std::string expected);
+
+/// Everything a comparison needs, from the command line; what the trace itself says comes before the defaults.
+struct Comparison {
+  Setup setup;
+  sluice::WorkloadReport workload;
+  std::vector<const System*> systems;
+  std::string_view rule; ///< for every system; empty: its own
+  sluice::Seconds base_slo{0};
+  bool without_deposit = true, with_deposit = true;
+};
+
+/// Reads model, device, profile and workload. `command` is how to repeat the comparison, for its report.
+sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
+
+/// Runs every row and writes its trace file; nothing else is written.
+sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison);
+
+/// The comparison's report: the table to standard output, and the files of `--out`.
+sluice::Status publish(const Options& options, const sluice::ComparisonReport& report);
+
+} // namespace compared
