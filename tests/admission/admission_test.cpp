@@ -151,13 +151,15 @@ namespace {
 /// Who joins by the rules, in so many words: groups in their order; in each, whoever the limits leave a place, until
 /// the first they do not. After parked requests who found none, nobody who waits is asked.
 std::vector<Claim> joiners(const Scene& scene, std::size_t running, Tokens left, Tokens left_for_decodes,
-                           bool whole_prompts, bool must) {
+                           bool whole_prompts, Newcomers newcomers) {
+  const bool must = newcomers == Newcomers::must;
   const View view = scene.made.view();
   std::vector<Slot> parked;
   for (const Slot slot : view.parked)
     if (view.row(slot).may_return) parked.push_back(slot);
   std::vector<Claim> joined;
-  for (const std::vector<Slot>& group : {must ? scene.queue : parked, must ? parked : scene.queue})
+  for (const std::vector<Slot>& group :
+       {newcomers == Newcomers::may ? parked : scene.queue, newcomers == Newcomers::may ? scene.queue : parked})
     for (const Slot slot : group) {
       const Tokens pending = view.row(slot).pending();
       const bool fits = running + joined.size() < static_cast<std::size_t>(view.limits.batch) && left > Tokens{0} &&
@@ -192,7 +194,7 @@ void check_order() {
       budget -= proposal.claims[i].tokens;
     }
     const std::vector<Claim> expected =
-        joiners(scene, running, left, left_for_decodes, B == Batching::prefill_first, N == Newcomers::must);
+        joiners(scene, running, left, left_for_decodes, B == Batching::prefill_first, N);
     REQUIRE(proposal.claims.size() == running + expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CHECK(proposal.claims[running + i].slot == expected[i].slot);
@@ -221,8 +223,10 @@ std::vector<Slot> shortest(const Scene& scene) {
 
 TEST_CASE("Fcfs lets in who came first, until the limits leave the next no place") {
   check_order<Batching::chunked, Newcomers::may>();
+  check_order<Batching::chunked, Newcomers::may_first>();
   check_order<Batching::chunked, Newcomers::must>();
   check_order<Batching::prefill_first, Newcomers::may>();
+  check_order<Batching::prefill_first, Newcomers::may_first>();
   check_order<Batching::prefill_first, Newcomers::must>();
 }
 
@@ -244,7 +248,8 @@ TEST_CASE("Fcfs forgets who has left its queue, wherever it stood") {
     scene.queue = staying;
     Proposal proposal;
     Fcfs{}.propose(scene.made.view(), state, proposal);
-    const std::vector<Claim> expected = joiners(scene, 0, scene.made.limits.batch_tokens, Tokens{0}, false, false);
+    const std::vector<Claim> expected =
+        joiners(scene, 0, scene.made.limits.batch_tokens, Tokens{0}, false, Newcomers::may);
     REQUIRE(proposal.claims.size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(proposal.claims[i].slot == expected[i].slot);
   }

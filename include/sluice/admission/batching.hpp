@@ -19,8 +19,9 @@ enum class Batching : std::uint8_t {
 
 /// What a request that has not run yet claims.
 enum class Newcomers : std::uint8_t {
-  may,  ///< it joins if there is room
-  must, ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
+  may,       ///< it joins if there is room, after those who were parked
+  may_first, ///< it joins if there is room, before those who were parked
+  must,      ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
 };
 
 /// Turns orders into claims. All admission policies share it, so that they differ in order alone.
@@ -56,13 +57,18 @@ class ClaimBuilder {
     return true;
   }
 
-  /// Parked requests that Relief lets come back, the longest parked first, then those who wait, in the order of
-  /// `for_each_waiting(visit)`, which stops when `visit(Slot)` says false.
+  /// Parked requests that Relief lets come back, by arrival, then those who wait, in the order of
+  /// `for_each_waiting(visit)`, which stops when `visit(Slot)` says false; the other way round where newcomers are
+  /// first.
   template <class ForEachWaiting>
   void join_in_order(ForEachWaiting&& for_each_waiting) {
     if constexpr (N == Newcomers::must) {
       for_each_waiting([this](Slot slot) { return join(slot, true); });
       join_parked();
+    } else if constexpr (N == Newcomers::may_first) {
+      bool placed = true;
+      for_each_waiting([this, &placed](Slot slot) { return placed = join(slot, false); });
+      if (placed) join_parked();
     } else {
       if (join_parked()) for_each_waiting([this](Slot slot) { return join(slot, false); });
     }

@@ -22,6 +22,8 @@ namespace sluice {
 /// The queue is an ordered set, so that arrivals and departures cost O(log n) and a step looks only at its head.
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
 struct BasicShortestRemainingFirst {
+  static_assert(N != Newcomers::may_first,
+                "sluice: parked requests and newcomers compete by length here: may, or must");
   using role = roles::Admission;
   static constexpr bool steady = true;
   static constexpr Batching batching = B;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// LargestVirtualLagFirst: requests take turns on the device, those who lag behind their SLO most first (SuperInfer).
+#pragma once
+
+#include "sluice/admission/admission.hpp"
+#include "sluice/admission/batching.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// SuperInfer's RotaSched. The *virtual lag* of a request, in seconds:
+///
+///   waiting   max(0, now - arrival - beta_first * first_token)
+///   parked    alpha * max(0, now - last token - beta_next * next_token)
+///   running   -(now - since when it runs)
+///
+/// Where the memory that is free holds all who wait and all who are parked: first come, first served. Else everybody is
+/// sorted by lag, the largest first, and `rotation` more blocks than are free may change hands: from the head, every
+/// request with a lag of at least 0 whose blocks still fit them is let in; from the tail, requests with a lag below 0
+/// leave until what was taken beyond the free memory is covered. Places in the batch are counted in the same way.
+///
+/// A request that was parked before its first token lags like one that waits. SuperInfer's own values are the
+/// defaults; its `beta_first` is from notes on the paper, not from its sweep.
+///
+/// Those who wait lag by arrival alone, so the queue is in order as it stands and a decision sorts only what runs or is
+/// parked. It reads the queue until nothing more can fit: to the end where memory is left that nobody's size fits.
+template <Batching B = Batching::chunked>
+struct BasicLargestVirtualLagFirst {
+  using role = roles::Admission;
+  static constexpr bool steady = false;
+  static constexpr Batching batching = B;
+
+  double alpha = 3;
+  double beta_first = 0.5;
+  double beta_next = 0;
+  Seconds first_token{5};
+  Seconds next_token{0.1};
+  TokenBlocks rotation{2400}; ///< blocks of all layers that one decision may move beyond what is free
+
+  struct Entry {
+    double lag = 0;
+    RequestId id{};
+    Slot slot{};
+  };
+  struct State {
+    std::deque<Slot> queue;     ///< by arrival, and so by lag
+    std::vector<Entry> parked;  ///< scratch: by lag, the largest first
+    std::vector<Entry> running; ///< scratch: the same
+    std::vector<Slot> chosen;   ///< scratch: who is let in, in order
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
+  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
+    const auto found = std::find(state.queue.begin(), state.queue.end(), slot);
+    if (found != state.queue.end()) state.queue.erase(found);
+  }
+
+  [[nodiscard]] double lag(const View& view, const RequestRow& row) const {
+    if (row.phase == Phase::running) return -(view.now - row.running_since).count();
+    if (row.phase == Phase::waiting || row.generated == Tokens{0})
+      return std::max(0.0, (view.now - row.spec.arrival - first_token * beta_first).count());
+    return alpha * std::max(0.0, (view.now - row.last_token - next_token * beta_next).count());
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    std::int64_t free = view.ledger->device().free().count();
+    for (const Slot slot : view.running) free -= growth(view, view.row(slot));
+    Builder claims(view, proposal);
+    if (all_fit(view, state, free)) {
+      for (const Slot slot : view.running) claims.keep(slot);
+      claims.join_in_order([&state](auto&& visit) {
+        for (const Slot slot : state.queue)
+          if (!visit(slot)) return;
+      });
+      return;
+    }
+    list(view, view.parked, state.parked);
+    list(view, view.running, state.running);
+    std::int64_t beyond = choose(view, state, free) - free;
+    auto places = static_cast<std::int64_t>(state.chosen.size() + view.running.size()) - view.limits.batch;
+    while (!state.running.empty() && (beyond > 0 || places > 0) && state.running.back().lag < 0) {
+      const Slot slot = state.running.back().slot;
+      beyond -= held(view.row(slot)) + growth(view, view.row(slot));
+      --places;
+      proposal.leaving.push_back(slot);
+      state.running.pop_back();
+    }
+    for (const Slot slot : view.running)
+      if (std::find(proposal.leaving.begin(), proposal.leaving.end(), slot) == proposal.leaving.end())
+        claims.keep(slot);
+    for (const Slot slot : state.chosen)
+      if (!claims.join(slot, false)) return;
+  }
+
+  void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
+
+ private:
+  using Builder = ClaimBuilder<B, Newcomers::may>;
+
+  /// Layer blocks on the device.
+  static std::int64_t held(const RequestRow& row) { return row.blocks.count() * row.resident_layers; }
+  /// Layer blocks that its next token, or the rest of its prompt, takes beside them.
+  static std::int64_t growth(const View& view, const RequestRow& row) {
+    const TokenBlocks after = row.blocks_after(row.pending(), view.limits.block_tokens);
+    return after.count() * view.geometry.layers - held(row);
+  }
+
+  static bool all_fit(const View& view, const State& state, std::int64_t free) {
+    for (const Slot slot : view.parked)
+      if (view.row(slot).may_return) free -= growth(view, view.row(slot));
+    for (const Slot slot : state.queue) {
+      if (free < 0) return false;
+      free -= growth(view, view.row(slot));
+    }
+    return free >= 0;
+  }
+
+  void list(const View& view, std::span<const Slot> slots, std::vector<Entry>& entries) const {
+    entries.clear();
+    for (const Slot slot : slots) {
+      const RequestRow& row = view.row(slot);
+      if (row.phase == Phase::running || row.may_return) entries.push_back({lag(view, row), row.id, slot});
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.lag != b.lag ? a.lag > b.lag : a.id < b.id; });
+  }
+
+  /// Fills `chosen` from the head of the order, parked requests before those who wait where they lag alike. Returns the
+  /// layer blocks that they take.
+  std::int64_t choose(const View& view, State& state, std::int64_t free) const {
+    state.chosen.clear();
+    std::int64_t left = free + rotation.count() * view.geometry.layers;
+    std::int64_t taken = 0;
+    auto parked = state.parked.begin();
+    auto waiting = state.queue.begin();
+    while (left > 0 && static_cast<int>(state.chosen.size()) < view.limits.batch) {
+      const bool has_parked = parked != state.parked.end();
+      const bool has_waiting = waiting != state.queue.end();
+      if (!has_parked && !has_waiting) break;
+      const bool take_parked = has_parked && (!has_waiting || parked->lag >= lag(view, view.row(*waiting)));
+      const Slot slot = take_parked ? (parked++)->slot : *waiting++;
+      const std::int64_t need = growth(view, view.row(slot));
+      if (need > left) continue;
+      left -= need;
+      taken += need;
+      state.chosen.push_back(slot);
+    }
+    return taken;
+  }
+};
+
+using LargestVirtualLagFirst = BasicLargestVirtualLagFirst<>;
+
+static_assert(Admission<LargestVirtualLagFirst>);
+
+} // namespace sluice

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShortestFirst: those who wait join by length, known or predicted, the shortest first; nobody who runs gives way.
+#pragma once
+
+#include "sluice/admission/admission.hpp"
+#include "sluice/admission/batching.hpp"
+#include "sluice/core/random.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Output tokens, as an oracle knows them.
+struct KnownLength {
+  struct State {};
+  [[nodiscard]] double operator()(State& /*state*/, const RequestRow& row) const {
+    return static_cast<double>(row.spec.output.count());
+  }
+};
+
+/// A length that ranks like the true one as well as a learned ranker does, and not better: the two agree on the order
+/// of two random requests with probability (1 + `kendall_tau`) / 2. ("Learning to rank", the baseline LTR of
+/// SuperInfer. A predictor of lengths matters through the order alone.)
+///
+/// Gaussian: with correlation r between the normal scores of two lengths, Kendall's tau is 2/pi asin(r). Scores are
+/// taken by mean and deviation of the logarithms seen so far, so that the first few requests rank by less than that.
+struct RankedLength {
+  double kendall_tau = 0.5;
+  std::uint64_t seed = 1;
+
+  struct State {
+    double count = 0;
+    double mean = 0;
+    double squares = 0; ///< sum of squared differences from the mean (Welford)
+  };
+
+  [[nodiscard]] double operator()(State& state, const RequestRow& row) const {
+    const double length = std::log(static_cast<double>(row.spec.output.count()));
+    ++state.count;
+    const double difference = length - state.mean;
+    state.mean += difference / state.count;
+    state.squares += difference * (length - state.mean);
+    const double deviation = std::sqrt(state.squares / state.count);
+    const double score = deviation > 0 ? (length - state.mean) / deviation : 0;
+    const double r = std::sin(0.5 * std::numbers::pi * kendall_tau);
+    return r * score + std::sqrt(1 - r * r) * noise(row.id);
+  }
+
+ private:
+  /// Standard normal (Box and Muller), the same for the same request whatever came before it.
+  [[nodiscard]] double noise(RequestId id) const {
+    Random random(seed + 0x9e3779b97f4a7c15u * (index(id) + 1));
+    const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+    return radius * std::cos(2 * std::numbers::pi * random.uniform());
+  }
+};
+
+/// Shortest job first, without preemption: running requests stay, parked ones come back first, then those who wait by
+/// `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
+template <class Length = KnownLength, Batching B = Batching::chunked>
+struct BasicShortestFirst {
+  using role = roles::Admission;
+  static constexpr bool steady = true;
+  static constexpr Batching batching = B;
+
+  Length length{};
+
+  struct Entry {
+    double length = 0;
+    RequestId id{};
+    Slot slot{};
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+  struct State {
+    typename Length::State lengths;
+    std::set<Entry> queue;
+    std::vector<Entry> entries; ///< by slot: a length is predicted once
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& row) const {
+    const Entry entry{length(state.lengths, row), row.id, slot};
+    if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
+    state.entries[index(slot)] = entry;
+    state.queue.insert(entry);
+  }
+  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
+    state.queue.erase(state.entries[index(slot)]);
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    ClaimBuilder<B, Newcomers::may> claims(view, proposal);
+    for (const Slot slot : view.running) claims.keep(slot);
+    claims.join_in_order([&state](auto&& visit) {
+      for (const Entry& next : state.queue)
+        if (!visit(next.slot)) return;
+    });
+  }
+
+  void settle(const View& view, std::span<Claim> accepted) const {
+    ClaimBuilder<B, Newcomers::may>::settle(view, accepted);
+  }
+};
+
+using ShortestKnownFirst = BasicShortestFirst<KnownLength>;
+using ShortestRankedFirst = BasicShortestFirst<RankedLength>;
+
+static_assert(Admission<ShortestKnownFirst> && Admission<ShortestRankedFirst>);
+
+} // namespace sluice
