@@ -84,6 +84,7 @@
 #include "sluice/admission/admission.hpp"
 #include "sluice/admission/batching.hpp"
 #include "sluice/admission/fcfs.hpp"
+#include "sluice/admission/future_memory.hpp"
 #include "sluice/admission/largest_virtual_lag_first.hpp"
 #include "sluice/admission/narrowed.hpp"
 #include "sluice/admission/shortest_first.hpp"
