@@ -44,7 +44,7 @@ using VllmWithPrefixCaching = With<VllmOnGpu, KeepUntilOverwritten>;
 /// What the run's meta.json says of the server.
 struct Server {
   Limits limits;
-  TokenBlocks kv_blocks{0}; ///< that requests can use
+  TokenBlocks kv_blocks{0}; ///< that requests can use; 0 where the recording does not say
   bool prefix_caching = true;
   std::string dataset;      ///< name of the file that the prompts came from; may be empty
   std::string dataset_hash; ///< its SHA-256; may be empty
@@ -109,13 +109,13 @@ Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
     if (!tokens) return tokens.error();
     server.limits.block_tokens = Tokens{*tokens};
   }
-  if (kv_blocks == 0) {
-    if (!kv.has("num_gpu_blocks")) return kv.missing("num_gpu_blocks", "a number of blocks, or --kv-blocks");
+  if (kv_blocks == 0 && kv.has("num_gpu_blocks")) {
     const Expected<std::int64_t> blocks = kv.whole("num_gpu_blocks", 2, std::int64_t{1} << 32);
     if (!blocks) return blocks.error();
     kv_blocks = *blocks;
   }
-  server.kv_blocks = TokenBlocks{kv_blocks - 1}; // vLLM keeps block 0 for itself, as the null block
+  // vLLM keeps block 0 for itself, as the null block.
+  if (kv_blocks > 0) server.kv_blocks = TokenBlocks{kv_blocks - 1};
   if (kv.has("enable_prefix_caching")) {
     const Expected<bool> caching = kv.flag("enable_prefix_caching");
     if (!caching) return caching.error();
@@ -276,6 +276,15 @@ Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
   return PromptKeys{};
 }
 
+/// Where the recording does not say how much KV the server could hold: all that its requests ever hold.
+TokenBlocks enough_kv(const std::vector<VllmRunRecord>& records, Tokens block_tokens) {
+  TokenBlocks blocks{0};
+  for (const VllmRunRecord& record : records) blocks += blocks_for(record.prompt + record.output, block_tokens);
+  fmt::print(stderr, "sluice-validate: the recording does not say how much KV its server held: taken to be enough for "
+                     "every request (--kv-blocks N)\n");
+  return blocks;
+}
+
 /// Prints a dataset's facts as validate/known_datasets.hpp holds them.
 int list_shared(const std::string& path) {
   const Expected<recorded::PromptTokens> prompts = recorded::read_prompts(path);
@@ -290,7 +299,7 @@ int list_shared(const std::string& path) {
 }
 
 int validate(const Options& options) {
-  const Expected<Server> server = read_server(options.run, options.kv_blocks);
+  Expected<Server> server = read_server(options.run, options.kv_blocks);
   if (!server) return fail(server.error());
   const Expected<ModelShape> shape = read_hf_config(options.profile);
   if (!shape) return fail(shape.error());
@@ -299,6 +308,7 @@ int validate(const Options& options) {
   const Expected<std::vector<VllmRunRecord>> records =
       read_vllm_run((std::filesystem::path(options.run) / "requests.jsonl").string());
   if (!records) return fail(records.error());
+  if (server->kv_blocks == TokenBlocks{0}) server->kv_blocks = enough_kv(*records, server->limits.block_tokens);
   const Expected<PromptKeys> prompts = find_prompts(options, *server, *records);
   if (!prompts) return fail(prompts.error());
 
