@@ -27,7 +27,9 @@ struct Ran {
 };
 Ran run(const std::string& arguments) {
   Ran ran;
-  std::FILE* pipe = popen(("'" + program().string() + "' " + arguments).c_str(), "r");
+  std::string command = "'";
+  command.append(program().string()).append("' ").append(arguments);
+  std::FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   char buffer[4096];
   for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
