@@ -55,7 +55,8 @@ struct KernelTimes {
 /// looked up beside the decodes, and each other adds what it takes alone beyond an empty kernel. (Looking up one chunk
 /// of all their tokens instead would let every prompt attend to the others: too much by a third for two of 1,024.)
 /// Decodes are looked up at their mean context: attention reads KV in proportion to the sum of the contexts. That
-/// leaves out the imbalance between long and short ones.
+/// leaves out that the longest outlives the others. Rejected for now: dealing out thread blocks, which is right about
+/// the kernel and leaves unset what it is offset by (docs/fidelity.md).
 class TableProfile {
  public:
   using role = roles::Cost;
