@@ -6,8 +6,10 @@
 #include "sluice/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -43,7 +45,15 @@ struct FairShare {
       double finish_share = 0; ///< it ends when the share that each flow has had since the start reaches this
       double begin_s = 0;
     };
-    std::vector<Flow> flows;
+    /// Flows that were launched at one time, a range of `queue` in the order in which they end.
+    struct Launch {
+      std::size_t next = 0;
+      std::size_t end = 0;
+    };
+    std::vector<Flow> flows;          ///< by stream
+    std::vector<std::size_t> by_size; ///< streams, the smallest first
+    std::vector<std::size_t> queue;   ///< streams, by launch
+    std::vector<Launch> launches;     ///< those with a flow left
   };
 
   static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
@@ -56,6 +66,9 @@ struct FairShare {
   }
 
  private:
+  /// Flows launched together end in the order of their work, which is that of their sizes but for the latency that they
+  /// share: so each launch is a queue, and the flow that ends next is at the head of one. A search through all flows at
+  /// each end was rejected: with 256 streams it was most of a simulation's time.
   template <class Sink>
   class Walk {
    public:
@@ -71,7 +84,7 @@ struct FairShare {
         serve_until(time);
         double start = time;
         StallCause cause = StallCause::none;
-        while (in_flight(l)) {
+        while (in_flight_[static_cast<std::size_t>(l)] > 0) {
           start = finish_next();
           cause = idled_ ? StallCause::room : StallCause::link;
         }
@@ -80,19 +93,21 @@ struct FairShare {
         if constexpr (record) sink_.layer(l, start, end, start - time, cause);
         time = end;
         serve_until(time);
-        for (std::size_t s = 0; s < streams_.size(); ++s) {
+        const std::size_t from = state_.queue.size();
+        for (const std::size_t s : state_.by_size) {
           if (!streams_.uses(s, l)) continue;
           const int next = streams_.after(s, l);
           launch(s, next >= 0 ? next : streams_.first(s) + layers_,
                  streams_.work_s(s, next >= 0 ? next : streams_.first(s)));
         }
+        launched(from);
       }
       time += pipeline_.after_s;
       serve_until(time);
       for (std::size_t s = 0; s < streams_.size(); ++s) {
         const int first = streams_.first(s);
         if (first < 0) continue;
-        const State::Flow& flow = state_.flows[s];
+        const typename State::Flow& flow = state_.flows[s];
         state_.ahead_link_s[s] =
             std::max(0.0, streams_.work_s(s, first) - (flow.target >= 0 ? flow.finish_share - share_ : 0));
       }
@@ -106,46 +121,73 @@ struct FairShare {
     void begin() {
       state_.ahead_link_s.resize(streams_.size(), 0.0);
       state_.flows.assign(streams_.size(), {});
+      state_.queue.clear();
+      state_.launches.clear();
+      std::fill_n(in_flight_.begin(), 2 * layers_, 0);
+      state_.by_size.resize(streams_.size());
+      std::iota(state_.by_size.begin(), state_.by_size.end(), std::size_t{0});
+      const auto blocks = [this](std::size_t s) {
+        return s < pipeline_.streams.size() ? pipeline_.streams[s].blocks : 0.0;
+      };
+      std::stable_sort(state_.by_size.begin(), state_.by_size.end(),
+                       [&](std::size_t a, std::size_t b) { return blocks(a) < blocks(b); });
       now_ = pipeline_.urgent_blocks / pipeline_.link.blocks_per_s;
       busy_s_ = now_;
-      for (std::size_t s = 0; s < streams_.size(); ++s)
+      for (const std::size_t s : state_.by_size)
         if (const int first = streams_.first(s); first >= 0)
           launch(s, first, streams_.work_s(s, first) - state_.ahead_link_s[s]);
+      launched(0);
     }
     void launch(std::size_t stream, int target, double work_s) {
       if (work_s <= 0) return;
       state_.flows[stream] = {target, share_ + work_s, now_};
+      ++in_flight_[static_cast<std::size_t>(target)];
       ++active_;
+      state_.queue.push_back(stream);
     }
-    [[nodiscard]] bool in_flight(int layer) const {
-      for (const State::Flow& flow : state_.flows)
-        if (flow.target == layer) return true;
-      return false;
+    /// Puts the flows launched since `from` in the order in which they end: by insertion, since they nearly are.
+    void launched(std::size_t from) {
+      std::vector<std::size_t>& queue = state_.queue;
+      if (from == queue.size()) return;
+      for (std::size_t i = from + 1; i < queue.size(); ++i)
+        for (std::size_t j = i; j > from && finish_share(queue[j]) < finish_share(queue[j - 1]); --j)
+          std::swap(queue[j], queue[j - 1]);
+      state_.launches.push_back({from, queue.size()});
     }
+    [[nodiscard]] double finish_share(std::size_t stream) const { return state_.flows[stream].finish_share; }
+
+    /// The launch whose head ends first.
     [[nodiscard]] std::size_t nearest_finish() const {
       std::size_t best = 0;
       double finish = std::numeric_limits<double>::infinity();
-      for (std::size_t s = 0; s < state_.flows.size(); ++s)
-        if (state_.flows[s].target >= 0 && state_.flows[s].finish_share < finish) {
-          finish = state_.flows[s].finish_share;
-          best = s;
+      for (std::size_t i = 0; i < state_.launches.size(); ++i)
+        if (const double share = finish_share(state_.queue[state_.launches[i].next]); share < finish) {
+          finish = share;
+          best = i;
         }
       return best;
     }
-    void finish(std::size_t stream) {
-      State::Flow& flow = state_.flows[stream];
+    [[nodiscard]] double head_share(std::size_t launch) const {
+      return finish_share(state_.queue[state_.launches[launch].next]);
+    }
+    void finish(std::size_t launch) {
+      const std::size_t stream = state_.queue[state_.launches[launch].next];
+      typename State::Flow& flow = state_.flows[stream];
       share_ = flow.finish_share;
       if constexpr (record) sink_.transfer(static_cast<int>(stream), flow.target, flow.begin_s, now_);
+      --in_flight_[static_cast<std::size_t>(flow.target)];
       flow.target = -1;
       --active_;
+      if (++state_.launches[launch].next == state_.launches[launch].end)
+        state_.launches.erase(state_.launches.begin() + static_cast<std::ptrdiff_t>(launch));
     }
     /// Lets the flow that ends first end; the time of that.
     double finish_next() {
-      const std::size_t stream = nearest_finish();
-      const double spent_s = (state_.flows[stream].finish_share - share_) * active_;
+      const std::size_t launch = nearest_finish();
+      const double spent_s = (head_share(launch) - share_) * active_;
       busy_s_ += spent_s;
       now_ += spent_s;
-      finish(stream);
+      finish(launch);
       return now_;
     }
     void serve_until(double until) {
@@ -155,12 +197,12 @@ struct FairShare {
           now_ = until;
           return;
         }
-        const std::size_t stream = nearest_finish();
-        const double spent_s = (state_.flows[stream].finish_share - share_) * active_;
+        const std::size_t launch = nearest_finish();
+        const double spent_s = (head_share(launch) - share_) * active_;
         if (now_ + spent_s <= until) {
           busy_s_ += spent_s;
           now_ += spent_s;
-          finish(stream);
+          finish(launch);
         } else {
           busy_s_ += until - now_;
           share_ += (until - now_) / active_;
@@ -174,8 +216,9 @@ struct FairShare {
     Sink& sink_;
     detail::BufferedStreams streams_;
     int layers_;
-    double now_ = 0;   ///< the link's clock
-    double share_ = 0; ///< link seconds that a flow in flight from the start would have had
+    std::array<int, 2 * max_layers> in_flight_; ///< flows for each layer of this token and the next
+    double now_ = 0;                            ///< the link's clock
+    double share_ = 0;                          ///< link seconds that a flow in flight from the start would have had
     double busy_s_ = 0;
     int active_ = 0;
     bool idled_ = false;

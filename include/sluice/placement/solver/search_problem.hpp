@@ -52,7 +52,7 @@ class SearchProblem {
     stopped = false;
     slo_refused = false;
     window_matters_ = instance.has_slo() || instance.window_min > 1;
-    slo_limit_s_ = instance.has_slo() ? slowest_first_step() : std::numeric_limits<double>::infinity();
+    slo_limit_s_ = instance.has_slo() ? unknown : std::numeric_limits<double>::infinity();
     started_ = Stopwatch{};
     clock_ticks_ = 0;
     timed_ = std::isfinite(instance.deadline_s);
@@ -65,8 +65,13 @@ class SearchProblem {
   [[nodiscard]] double next_best() const { return next_best_; }
   [[nodiscard]] std::span<const LayerSet> best() const { return best_; }
   /// A partial plan whose bound is not below this cannot lead to a better one.
-  [[nodiscard]] double cutoff() const { return std::min(best_cost_ * (1 - same_cost), slo_limit_s_); }
-  [[nodiscard]] double slo_limit_s() const { return slo_limit_s_; }
+  [[nodiscard]] double cutoff() { return std::min(best_cost_ * (1 - same_cost), slo_limit_s()); }
+  /// The longest first step that the SLO can bear. Found when it is first asked for: a batch that fits as it is never
+  /// asks.
+  [[nodiscard]] double slo_limit_s() {
+    if (slo_limit_s_ == unknown) slo_limit_s_ = slowest_first_step();
+    return slo_limit_s_;
+  }
 
   /// A complete plan: the candidate `choice[i]` for item i, at `cost` seconds. Kept if it is the best that holds.
   void offer(std::span<const int> choice, std::span<const LayerSet> candidates, double cost) {
@@ -93,6 +98,8 @@ class SearchProblem {
   bool slo_refused = false; ///< some plan fitted in memory, and the SLO refused it
 
  private:
+  static constexpr double unknown = -1;
+
   void offer_sets(double cost) {
     if (!(cost < best_cost_)) {
       if (cost > best_cost_ && cost < next_best_) next_best_ = cost;
@@ -124,6 +131,7 @@ class SearchProblem {
         misses += instance_->paused_without_deposit;
         for (const InstanceRequest& request : instance_->requests)
           if (PlacementEvaluator<Rule, Count>::misses_step(request, t, elapsed_s)) misses += 1;
+        if (misses > instance_->alpha * instance_->window_max + 1e-9) return false;
         if (t >= instance_->window_min && misses <= instance_->alpha * t + 1e-9) return true;
       }
       return false;
@@ -136,7 +144,7 @@ class SearchProblem {
       good = bad;
       bad *= 2;
     }
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < 30; ++i) {
       const double middle = 0.5 * (good + bad);
       (holds(middle) ? good : bad) = middle;
     }
