@@ -16,10 +16,14 @@ inline double request_buffers(std::span<const double> loads, std::span<const Lay
   LayerArray unexplained;
   std::copy(loads.begin(), loads.end(), unexplained.begin());
   double blocks = 0;
-  for (const LayerStream& stream : streams) {
-    if (stream.layers.empty()) continue;
-    blocks += stream.blocks;
-    stream.layers.for_each([&](int layer) { unexplained[static_cast<std::size_t>(layer)] -= stream.blocks; });
+  for (std::size_t s = 0;
+       s < streams.size();) { // neighbours that move the same layers in one pass, as in `layer_loads`
+    const LayerSet moved = streams[s].layers;
+    double alike = 0;
+    for (; s < streams.size() && streams[s].layers == moved; ++s) alike += streams[s].blocks;
+    if (moved.empty()) continue;
+    blocks += alike;
+    moved.for_each([&](int layer) { unexplained[static_cast<std::size_t>(layer)] -= alike; });
   }
   double worst = 0;
   for (std::size_t l = 0; l < loads.size(); ++l) worst = std::max(worst, unexplained[l]);

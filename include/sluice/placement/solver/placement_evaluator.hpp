@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -60,38 +62,30 @@ class PlacementEvaluator {
   WindowCheck hold(const Instance& instance, std::span<const LayerSet> offloaded, const PlacementCost& first) {
     WindowCheck result;
     result.binding = Binding::device_memory;
-    const bool slo = instance.has_slo();
-    bool grows = false;
-    for (const InstanceRequest& request : instance.requests) grows |= request.tokens > Tokens{0};
+    if (!first.fits) return result;
+    const bool grows = mark_growth(instance);
+    const int fits_until = grows ? longest_that_fits(instance, offloaded) : instance.window_max;
+    if (fits_until < instance.window_min) return result;
+    result.binding = Binding::none;
+    result.window = fits_until;
+    if (!instance.has_slo()) return result;
+
+    result = {0, Binding::slo};
+    const bool moves = std::any_of(offloaded.begin(), offloaded.end(), [](LayerSet set) { return !set.empty(); });
     double elapsed_s = 0;
     double misses = 0;
-    PlacementCost now = first;
-    int next_growth = grows ? 1 + steps_without_growth(instance, 0) : instance.window_max + 1;
-    for (int t = 1; t <= instance.window_max; ++t) {
-      if (t == next_growth + 1) { // only a new block changes anything: a token in every sixteen, of each request
-        now = slo ? cost(instance, offloaded, t - 1) : memory(instance, offloaded, t - 1);
-        next_growth = t + steps_without_growth(instance, t - 1);
-      }
-      if (!now.fits) break;
-      if (t >= instance.window_min) result.binding = Binding::slo;
-      if (!slo && !grows) {
-        result.window = instance.window_max;
-        break;
-      }
-      if (slo) {
-        elapsed_s += now.step.step_s;
-        misses += instance.paused_without_deposit;
-        for (const InstanceRequest& request : instance.requests)
-          if (misses_step(request, t, elapsed_s)) misses += 1;
-      }
-      if (misses > instance.alpha * instance.window_max + 1e-9) { // no longer window can make up for them
-        // KV only grows: what fits at the last step of the shortest window fits at all before it.
-        if (memory(instance, offloaded, instance.window_min - 1).fits) result.binding = Binding::slo;
-        break;
-      }
-      if (t >= instance.window_min && misses <= instance.alpha * t + 1e-9) result.window = t;
+    double step_s = first.step.step_s;
+    for (int t = 1; t <= fits_until; ++t) {
+      // Only a new block changes the time of a step: a token in every sixteen, of each request.
+      if (moves && grows && t > 1 && grows_after(instance, t - 2))
+        step_s = cost(instance, offloaded, t - 1).step.step_s;
+      elapsed_s += step_s;
+      misses += instance.paused_without_deposit;
+      for (const InstanceRequest& request : instance.requests)
+        if (misses_step(request, t, elapsed_s)) misses += 1;
+      if (misses > instance.alpha * instance.window_max + 1e-9) break; // no longer window can make up for them
+      if (t >= instance.window_min && misses <= instance.alpha * t + 1e-9) result = {t, Binding::none};
     }
-    if (result.window > 0) result.binding = Binding::none;
     return result;
   }
 
@@ -101,13 +95,37 @@ class PlacementEvaluator {
   }
 
  private:
-  /// Steps after `step` for which every request's last block still has room.
-  static int steps_without_growth(const Instance& instance, int step) {
+  /// Notes at which steps, modulo the size of a block, some request fills its last block. Whether any request grows.
+  bool mark_growth(const Instance& instance) {
     const std::int64_t size = instance.block_tokens.count();
-    std::int64_t least = std::numeric_limits<int>::max() / 2;
-    for (const InstanceRequest& request : instance.requests)
-      if (request.tokens > Tokens{0}) least = std::min(least, (size - (request.tokens.count() + step) % size) % size);
-    return static_cast<int>(least);
+    bool grows = false;
+    fills_.assign(static_cast<std::size_t>(std::min<std::int64_t>(size, instance.window_max)), 0);
+    for (const InstanceRequest& request : instance.requests) {
+      if (request.tokens <= Tokens{0}) continue;
+      grows = true;
+      const std::int64_t first = (size - request.tokens.count() % size) % size;
+      if (first < static_cast<std::int64_t>(fills_.size())) fills_[static_cast<std::size_t>(first)] = 1;
+    }
+    return grows;
+  }
+  /// Whether a step after `step` needs another block.
+  [[nodiscard]] bool grows_after(const Instance& instance, int step) const {
+    const std::int64_t phase = step % instance.block_tokens.count();
+    return phase < static_cast<std::int64_t>(fills_.size()) && fills_[static_cast<std::size_t>(phase)] != 0;
+  }
+
+  /// The most steps through which the placement fits, or fewer than `window_min`. KV only grows: by bisection.
+  int longest_that_fits(const Instance& instance, std::span<const LayerSet> offloaded) {
+    const auto fits = [&](int steps) { return memory(instance, offloaded, steps - 1).fits; };
+    if (instance.window_min > 1 && !fits(instance.window_min)) return 0;
+    if (fits(instance.window_max)) return instance.window_max;
+    int good = instance.window_min;
+    int bad = instance.window_max;
+    while (bad - good > 1) {
+      const int middle = good + (bad - good) / 2;
+      (fits(middle) ? good : bad) = middle;
+    }
+    return good;
   }
 
   PlacementCost memory(const Instance& instance, std::span<const LayerSet> offloaded, int step) {
@@ -118,13 +136,22 @@ class PlacementEvaluator {
     std::fill_n(loads.begin(), layers, 0.0);
     if (!instance.extra_blocks.empty())
       std::copy(instance.extra_blocks.begin(), instance.extra_blocks.end(), loads.begin());
+    // Neighbours that offload the same layers are added up first: a uniform placement is one pass over the layers.
+    double alike = 0;
+    const auto add_alike = [&] {
+      if (alike > 0)
+        streams_.back().layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += alike; });
+      alike = 0;
+    };
     for (std::size_t r = 0; r < offloaded.size(); ++r) {
       const double blocks = instance.blocks_at(r, step);
       result.resident_blocks += blocks * (layers - offloaded[r].count());
       if (offloaded[r].empty() || blocks <= 0) continue;
+      if (!streams_.empty() && streams_.back().layers != offloaded[r]) add_alike();
       streams_.push_back({offloaded[r], blocks});
-      offloaded[r].for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += blocks; });
+      alike += blocks;
     }
+    add_alike();
     result.buffer_blocks = Count::template blocks<Rule>(
         std::span<const double>{loads.data(), instance.layer_compute_s.size()}, std::span<const LayerStream>{streams_});
     const auto budget = static_cast<double>(instance.device_blocks.count());
@@ -140,7 +167,10 @@ class PlacementEvaluator {
     pipeline.before_s = instance.before_s;
     pipeline.after_s = instance.after_s;
     pipeline.link = {instance.link_blocks_per_s, instance.link_per_layer_s};
+    LayerStream uniform;
     pipeline.streams = streams_;
+    if (!std::decay_t<Sink>::enabled && instance.extra_blocks.empty() && is_uniform(uniform))
+      pipeline.streams = std::span<const LayerStream>(&uniform, 1);
     pipeline.extra_blocks = instance.extra_blocks;
     pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - result.resident_blocks;
     if constexpr (Rule::needs_room) {
@@ -169,7 +199,20 @@ class PlacementEvaluator {
     return result;
   }
 
+  /// Whether all streams move the same layers, with nothing beside them; their sum. They then start together and are
+  /// waited for together: however the link is divided between them, each layer waits for their sum.
+  bool is_uniform(LayerStream& sum) const {
+    if (streams_.size() < 2) return false;
+    sum.layers = streams_.front().layers;
+    for (const LayerStream& stream : streams_) {
+      if (stream.layers != sum.layers) return false;
+      sum.blocks += stream.blocks;
+    }
+    return true;
+  }
+
   std::vector<LayerStream> streams_;
+  std::vector<std::uint8_t> fills_; ///< by step of the window, modulo the size of a block
   typename Rule::State state_;
 };
 
