@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 
 namespace {
@@ -38,12 +39,13 @@ Ran run(const std::string& arguments) {
   return ran;
 }
 
-doctest::skip needs_program() {
+/// The program, and these shared files. One decorator: of two, doctest heeds the last alone.
+doctest::skip needs_program(std::initializer_list<const char*> files = {}) {
   std::error_code ignored;
   const bool there = !program().empty() && fs::exists(program(), ignored);
   if (!there)
     std::fputs("skipped: a test needs sluice-validate (set SLUICE_BIN to the folder that holds it)\n", stderr);
-  return doctest::skip(!there);
+  return there ? sluice_test::needs_shared(files) : doctest::skip(true);
 }
 
 const char* const run_folder = "data/runs/RTX4090-Llama-3.1-8B-vllm";
@@ -92,8 +94,7 @@ void refuses(const std::string& arguments, const char* piece) {
 
 } // namespace
 
-TEST_CASE("what was measured is what the recording says" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder})) {
+TEST_CASE("what was measured is what the recording says" * needs_program({run_folder, profile_folder})) {
   const Ran ran = run(on_the_run());
   REQUIRE(ran.code == 0);
   const nlohmann::json report = nlohmann::json::parse(ran.out);
@@ -108,8 +109,7 @@ TEST_CASE("what was measured is what the recording says" * needs_program() *
   CHECK(report.at("ttft").at("mean").at("measured").get<double>() == doctest::Approx(ttft / requests));
 }
 
-TEST_CASE("the recorded run: every figure within 2 %" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder})) {
+TEST_CASE("the recorded run: every figure within 2 %" * needs_program({run_folder, profile_folder})) {
   const Ran ran = run(on_the_run());
   REQUIRE(ran.code == 0);
   const nlohmann::json report = nlohmann::json::parse(ran.out);
@@ -122,8 +122,8 @@ TEST_CASE("the recorded run: every figure within 2 %" * needs_program() *
   }
 }
 
-TEST_CASE("what is known of the recorded run's dataset says the same as its prompts" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder, dataset})) {
+TEST_CASE("what is known of the recorded run's dataset says the same as its prompts" *
+          needs_program({run_folder, profile_folder, dataset})) {
   const Ran with_prompts = run(on_the_run()); // found by their name
   const TemporaryFolder folder;
   copy_run(folder.path, [](nlohmann::json&) {});
@@ -132,8 +132,8 @@ TEST_CASE("what is known of the recorded run's dataset says the same as its prom
   CHECK(by_hash.out == with_prompts.out);
 }
 
-TEST_CASE("a known dataset is found by its hash, or by its name if the recording has no hash" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder})) {
+TEST_CASE("a known dataset is found by its hash, or by its name if the recording has no hash" *
+          needs_program({run_folder, profile_folder})) {
   const auto replay = [](auto edit) {
     const TemporaryFolder folder;
     copy_run(folder.path, edit);
@@ -154,8 +154,8 @@ TEST_CASE("a known dataset is found by its hash, or by its name if the recording
   }
 }
 
-TEST_CASE("a recording that does not say how much KV there was is served with enough" * needs_program() *
-          sluice_test::needs_shared({run_folder, profile_folder})) {
+TEST_CASE("a recording that does not say how much KV there was is served with enough" *
+          needs_program({run_folder, profile_folder})) {
   const TemporaryFolder folder;
   copy_run(folder.path, [](nlohmann::json& meta) { meta["kv_cache"].erase("num_gpu_blocks"); });
   const Ran unsaid = run(on(folder.path.string()));

@@ -28,7 +28,7 @@ std::string error_of(Reader reader) {
   return line;
 }
 std::string error_of(const Expected<OrbitFlowReader>& opened, const std::string& text) {
-  if (opened) return error_of(std::move(*orbitflow_of(text)));
+  if (opened) return error_of(*orbitflow_of(text));
   CHECK(opened.error().line().find('\n') == std::string::npos);
   CHECK(!opened.error().expected.empty());
   return opened.error().line();

@@ -23,6 +23,7 @@ struct Anything {
   constexpr Anything() = default;
   constexpr Anything(auto&&...) {} // NOLINT(google-explicit-constructor)
   template <class T>
+  // NOLINTNEXTLINE(google-explicit-constructor)
   operator T() const; // never defined: nothing of a rejected engine runs (constexpr would be warned about)
   constexpr Anything operator()(auto&&...) const { return {}; }
 };
