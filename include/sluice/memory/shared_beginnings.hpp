@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <span>
 #include <vector>
@@ -52,7 +51,7 @@ inline std::vector<SharedBeginning> find_shared_beginnings(std::span<const std::
       if (tokens > row.tokens) row = {row.prompt, static_cast<std::uint32_t>(other), tokens};
     };
     if (here != earlier.begin()) consider(*std::prev(here));
-    if (const auto next = std::next(here); next != earlier.end()) consider(*next);
+    if (auto next = here; ++next != earlier.end()) consider(*next);
     if (row.tokens > 0 && row.tokens >= least.count()) rows.push_back(row);
   }
   return rows;
