@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines on several threads: they share nothing, so each serves as if it were alone, and ThreadSanitizer sees no race.
+#include "sluice/device/named.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/systems/orbitflow.hpp"
+#include "sluice/systems/vllm.hpp"
+#include "sluice/workload/generator_spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+/// What a run gave but for the time it took on this machine.
+struct Served {
+  std::string error = "did not run";
+  std::array<double, 4> times{};
+  std::array<std::int64_t, 5> counts{};
+  friend bool operator==(const Served&, const Served&) = default;
+};
+
+/// Everything is read and made by the thread that serves: models, devices and generators are of no thread either.
+template <class E>
+Served serve_demo(std::uint64_t seed) {
+  Expected<GeneratorSpec> spec =
+      parse_generator("poisson:rate=20,requests=12,prompt=uniform(64,512),output=uniform(4,24)");
+  if (!spec) return {.error = spec.error().line()};
+  const Server server{llama3_8b(), a5000(), TokenBlocks{64}, {.batch = 4, .max_context = Tokens{1024}}};
+  const Expected<Metrics> metrics = serve<E>(server, Generator{*spec, seed});
+  if (!metrics) return {.error = metrics.error().line()};
+  return {.error = {},
+          .times = {metrics->mean_tbt_s, metrics->mean_ttft_s, metrics->stall_s, metrics->busy_s},
+          .counts = {metrics->served, metrics->refused, metrics->bytes_moved, metrics->iterations, metrics->plans}};
+}
+
+} // namespace
+
+TEST_CASE("engines of one type and of several, at once, serve as they do alone") {
+  constexpr std::array runs{serve_demo<OrbitFlow>, serve_demo<OrbitFlow>, serve_demo<VllmSwap>, serve_demo<VllmSwap>};
+  std::array<Served, runs.size()> together;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    threads.emplace_back([&together, &runs, i] { together[i] = runs[i](i + 1); });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    CAPTURE(i);
+    CHECK(together[i].error == "");
+    CHECK(together[i].counts[0] > 0);
+    CHECK(together[i] == runs[i](i + 1));
+  }
+}
