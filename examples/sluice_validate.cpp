@@ -39,7 +39,7 @@ namespace {
 
 using Gpu = BasicSimulated<TableProfile>;
 using VllmOnGpu = With<VllmRecompute, Gpu, TableProfile, Summary>;
-using VllmWithPrefixCaching = With<VllmOnGpu, KeepUntilOverwritten>;
+using VllmCachingOnGpu = With<VllmPrefixCaching, Gpu, TableProfile, Summary>;
 
 /// What the run's meta.json says of the server.
 struct Server {
@@ -313,7 +313,7 @@ int validate(const Options& options) {
   if (!prompts) return fail(prompts.error());
 
   const Expected<LatencyDistributions> simulated =
-      server->prefix_caching ? replay<VllmWithPrefixCaching>(*server, *shape, *profile, *records, *prompts)
+      server->prefix_caching ? replay<VllmCachingOnGpu>(*server, *shape, *profile, *records, *prompts)
                              : replay<VllmOnGpu>(*server, *shape, *profile, *records, {});
   if (!simulated) return fail(simulated.error());
   const LatencyDistributions real = measured(*records);

@@ -73,6 +73,7 @@ Decision transcribed(const Scene& scene, const LargestVirtualLagFirst& rule) {
   };
   std::int64_t free = view.ledger->device().free().count();
   for (const Slot slot : view.running) free -= blocks(slot) - view.row(slot).blocks.count() * layers;
+  free = std::max<std::int64_t>(free, 0);
 
   std::vector<Slot> outside;
   for (const Slot slot : view.parked)

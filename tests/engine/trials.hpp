@@ -91,6 +91,7 @@ void run_trials(const char* name, int rounds) {
         engine.idle_until(trial.requests[next].arrival);
       }
       check_ledger(engine);
+      CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
       slots = engine.view().rows.size();
     }
     CHECK_MESSAGE(engine.alive() == 0, "no request is lost");

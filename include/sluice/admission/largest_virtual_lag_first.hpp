@@ -70,6 +70,7 @@ struct BasicLargestVirtualLagFirst {
   void propose(const View& view, State& state, Proposal& proposal) const {
     std::int64_t free = view.ledger->device().free().count();
     for (const Slot slot : view.running) free -= growth(view, view.row(slot));
+    free = std::max<std::int64_t>(free, 0); // what those who run lack themselves is Relief's to find
     Builder claims(view, proposal);
     if (all_fit(view, state, free)) {
       for (const Slot slot : view.running) claims.keep(slot);

@@ -67,18 +67,45 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
     const RequestRow& who = row(slot);
     const LayerBlocks room = footprint_of(who.holding, who.blocks).device;
     if (config_.retention.on_park(view, who) == Kept::host && room > host_left) {
-      // Its progress would be lost for somebody else's convenience: it stays.
-      decision.claims.insert(decision.claims.begin(), Claim{slot, std::min(who.pending(), Tokens{1}), Tokens{0}, true});
+      keep_after_all(slot, decision); // its progress would be lost for somebody else's convenience
       continue;
     }
     host_left -= room;
     decision.leaving.push_back(slot);
+  }
+  if (decision.claims.empty()) { // nobody to make room for: a batch is not emptied by choice
+    for (const Slot slot : decision.leaving) keep_after_all(slot, decision);
+    decision.leaving.clear();
   }
   if (decision.claims.empty()) return;
   decision.valid = true;
   for (const Claim& claim : decision.claims) decision.candidates += detail::candidate_key(row(claim.slot).id);
   offer_weights(view, decision);
   place(view, decision);
+}
+
+/// Somebody who was to leave stays. The last of those who were to take its place does not join, and what is computed
+/// for it comes out of what the last who join would compute: neither the batch nor its tokens exceed their limits, and
+/// who stays makes progress.
+template <class C>
+void BasicEngine<C>::keep_after_all(Slot slot, Decision& decision) {
+  std::vector<Claim>& claims = decision.claims;
+  const auto last_joiner = [&] {
+    return std::find_if(claims.rbegin(), claims.rend(),
+                        [this](const Claim& claim) { return row(claim.slot).phase != Phase::running; });
+  };
+  while (static_cast<int>(claims.size()) >= config_.limits.batch && last_joiner() != claims.rend())
+    claims.erase(std::next(last_joiner()).base());
+  Tokens left = config_.limits.batch_tokens;
+  for (const Claim& claim : claims) left -= claim.tokens;
+  const Tokens wanted = std::min(row(slot).pending(), Tokens{1});
+  for (auto last = last_joiner(); left < wanted && last != claims.rend(); last = last_joiner()) {
+    const Tokens taken = std::min(last->tokens, wanted - left);
+    left += taken;
+    last->tokens -= taken;
+    if (last->tokens == Tokens{0}) claims.erase(std::next(last).base());
+  }
+  claims.insert(claims.begin(), Claim{slot, std::clamp(left, Tokens{0}, wanted), Tokens{0}, true});
 }
 
 /// What those who would join can find now; whether that changed for anybody. Only they are looked at: a step does not

@@ -133,6 +133,7 @@ class BasicEngine : private detail::EngineState {
                              bool enforce_slo) const;
   [[nodiscard]] Verdict apply_plan(const Task& task, Decision& decision);
   [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
+  void keep_after_all(Slot slot, Decision& decision);
   void offer_weights(const View& view, const Decision& decision);
   /// The level of the weights that decisions reckon with: the one offered first; none offered, all resident.
   [[nodiscard]] WeightsPlan granted() const { return levels_.empty() ? WeightsPlan{} : levels_.front().plan; }

@@ -7,6 +7,7 @@
 #include "sluice/placement/all_resident.hpp"
 #include "sluice/relief/preempt_newest.hpp"
 #include "sluice/retention/drop.hpp"
+#include "sluice/retention/keep_until_overwritten.hpp"
 #include "sluice/retention/move_to_host.hpp"
 
 namespace sluice {
@@ -15,6 +16,10 @@ namespace sluice {
 /// decodes leave of the token budget; where a block is missing the newest request is preempted, its KV dropped, and its
 /// tokens are queued again at the front.
 using VllmRecompute = Engine<Fcfs, AllResident, PreemptNewest, Drop>;
+
+/// The same with automatic prefix caching, V1's default where the prompts are known: released blocks are found again
+/// until they are overwritten, by whoever was preempted and by prompts that begin alike.
+using VllmPrefixCaching = With<VllmRecompute, KeepUntilOverwritten>;
 
 /// The same, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).
 using VllmSwap = Engine<Fcfs, AllResident, PreemptNewest, MoveToHost>;

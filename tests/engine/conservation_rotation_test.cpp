@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines whose admission rotates, ranks or looks ahead keep what every engine owes, on small hosts too.
+#include "sluice/admission/future_memory.hpp"
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/admission/shortest_first.hpp"
+#include "sluice/placement/distance_placement.hpp"
+#include "sluice/retention/move_to_host.hpp"
+
+#include "engine/trials.hpp"
+
+namespace {
+
+using namespace sluice;
+
+/// Lags count from the first moments: in a trial of a few seconds everybody takes turns.
+struct Restless : LargestVirtualLagFirst {
+  Restless() {
+    first_token = Seconds{0.02};
+    rotation = TokenBlocks{12};
+  }
+};
+
+using Rotating = Engine<Restless, AllResident, MoveToHost>;
+using RotatingDistances = Engine<Restless, DistancePlacement, MoveToHost>;
+using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
+using LookingAhead = Engine<FitsFutureMemory>;
+using WaitingFirst = Engine<BasicFcfs<Batching::chunked, Newcomers::may_first>, AllResident, MoveToHost>;
+
+SLUICE_CONSERVES(Rotating)
+SLUICE_CONSERVES(RotatingDistances)
+SLUICE_CONSERVES(Ranked)
+SLUICE_CONSERVES(LookingAhead)
+SLUICE_CONSERVES(WaitingFirst)
+
+} // namespace
