@@ -37,23 +37,23 @@ class BranchAndBound {
     double growth = 0;
     for (std::size_t r = 0; r < instance.requests.size(); ++r)
       growth += instance.blocks_at(r, instance.window_max - 1) - instance.blocks_at(r, 0);
-    std::int64_t spent = 0;
     if (growth > 0 && instance.window_min < instance.window_max && may_hide(instance)) {
       // First a plan that holds for the whole window: if it costs no more than the compute, none is better.
       longest_ = instance;
       longest_.window_min = instance.window_max;
+      longest_.node_limit = instance.node_limit / 2; // the other half is for the plan that is asked for
+      longest_.deadline_s = instance.deadline_s / 2;
       problem_.begin(longest_);
       const double open = search(hint);
       if (problem_.found() && problem_.best_cost() <= compute_s(instance) * (1 + detail::same_cost))
-        return finish(instance, open, 0);
-      spent = problem_.nodes;
+        return finish(instance, open);
       warm_.assign(problem_.best().begin(), problem_.best().end());
       const bool warm = problem_.found();
-      problem_.begin(instance);
-      return finish(instance, search(warm ? Hint{warm_} : hint), spent);
+      problem_.begin_again(instance);
+      return finish(instance, search(warm ? Hint{warm_} : hint));
     }
     problem_.begin(instance);
-    return finish(instance, search(hint), 0);
+    return finish(instance, search(hint));
   }
 
   /// What `solve` returned last.
@@ -156,9 +156,9 @@ class BranchAndBound {
     return bound;
   }
 
-  const Solution& finish(const Instance& instance, double open, std::int64_t spent) {
+  const Solution& finish(const Instance& instance, double open) {
     Solution& s = solution_;
-    s.nodes = problem_.nodes + spent;
+    s.nodes = problem_.nodes;
     s.feasible = problem_.found();
     s.next_best_s = problem_.next_best();
     if (s.feasible) {

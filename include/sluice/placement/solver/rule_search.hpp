@@ -164,10 +164,13 @@ class RuleSearch {
                                             std::span<const LayerStream>{streams_});
     }
     double result = link_bound(depth, moved, buffer);
-    if constexpr (!std::is_same_v<Rule, DeadlinePool>) {
+    if constexpr (std::is_same_v<Rule, DeadlinePool>) {
+      ++problem_->nodes;
+    } else {
       if (result >= problem_->cutoff()) return result;
       // Of a complete plan the time itself is as cheap as this.
       if (depth == problem_->items().size()) return result;
+      ++problem_->nodes; // what took time; the link's bound alone takes next to none
       const Pipeline partial = pipeline();
       state_.clear();
       double total = 0;
@@ -234,7 +237,6 @@ class RuleSearch {
     const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
     for (std::size_t k = first; k < candidates_.size(); ++k) {
       if (problem_->out_of_time()) return parent_bound;
-      ++problem_->nodes;
       push(item, k);
       const double child = std::max(parent_bound, bound(depth + 1));
       pop(k);

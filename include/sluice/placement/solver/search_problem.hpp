@@ -58,6 +58,15 @@ class SearchProblem {
     timed_ = std::isfinite(instance.deadline_s);
   }
 
+  /// A second search for the same answer: nodes and time go on from where the first left them.
+  void begin_again(const Instance& instance) {
+    const std::int64_t spent = nodes;
+    const Stopwatch started = started_;
+    begin(instance);
+    nodes = spent;
+    started_ = started;
+  }
+
   [[nodiscard]] const Instance& instance() const { return *instance_; }
   [[nodiscard]] std::span<const SearchItem> items() const { return items_; }
   [[nodiscard]] bool found() const { return std::isfinite(best_cost_); }
