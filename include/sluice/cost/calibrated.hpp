@@ -2,6 +2,7 @@
 // Calibrated: any cost model, corrected by what was observed.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/cost/cost_model.hpp"
 
 #include <cmath>
