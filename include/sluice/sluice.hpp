@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything but what reads or writes files or needs a library. Written by `make umbrella`.
+// Everything but what reads or writes files, writes reports (sluice/report) or needs a library. Written by `make umbrella`.
 #pragma once
 
 // In the order of the layers, which the formatter would sort away.
@@ -113,7 +113,6 @@
 #include "sluice/observer/chosen_iteration.hpp"
 #include "sluice/observer/deadlines.hpp"
 #include "sluice/observer/decision_log.hpp"
-#include "sluice/observer/json_writer.hpp"
 #include "sluice/observer/measure.hpp"
 #include "sluice/observer/metrics.hpp"
 #include "sluice/observer/observer.hpp"
@@ -121,7 +120,6 @@
 #include "sluice/observer/series.hpp"
 #include "sluice/observer/summary.hpp"
 #include "sluice/observer/timeline.hpp"
-#include "sluice/observer/trace_json.hpp"
 #include "sluice/backend/backend.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/engine/checks.hpp"
@@ -144,16 +142,4 @@
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/slo_aware.hpp"
 #include "sluice/systems/vllm.hpp"
-#include "sluice/report/html.hpp"
-#include "sluice/report/html_data.hpp"
-#include "sluice/report/html_script_base.hpp"
-#include "sluice/report/html_script_charts.hpp"
-#include "sluice/report/html_script_time.hpp"
-#include "sluice/report/html_style.hpp"
-#include "sluice/report/html_tables.hpp"
-#include "sluice/report/json.hpp"
-#include "sluice/report/number_text.hpp"
-#include "sluice/report/order.hpp"
-#include "sluice/report/report.hpp"
-#include "sluice/report/table.hpp"
 // clang-format on
