@@ -49,7 +49,7 @@ endwhile()
 list(SORT left_out)
 
 set(text "// SPDX-License-Identifier: Apache-2.0\n")
-string(APPEND text "// Everything but what reads or writes files, writes reports (sluice/report) or needs a library. Written by `make umbrella`.\n")
+string(APPEND text "// Everything but what reads or writes files, writes reports (sluice/report) or needs a library.\n// Written by `make umbrella`.\n")
 string(APPEND text "#pragma once\n\n// In the order of the layers, which the formatter would sort away.\n// clang-format off\n")
 foreach(folder IN LISTS folders)
   foreach(header IN LISTS headers)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything but what reads or writes files, writes reports (sluice/report) or needs a library. Written by `make umbrella`.
+// Everything but what reads or writes files, writes reports (sluice/report) or needs a library.
+// Written by `make umbrella`.
 #pragma once
 
 // In the order of the layers, which the formatter would sort away.
