@@ -78,12 +78,13 @@ struct Hint {
 
 /// Says in one line what is wrong with an instance, or that nothing is. Solvers expect a checked one.
 inline Status check(const Instance& instance) {
-  const auto bad = [](std::string where, std::string what, std::string expected) {
-    return Status{Error{ErrorCode::bad_input, std::move(where), std::move(what), std::move(expected)}};
+  const auto bad = [](const char* where, const std::string& what, const char* expected) {
+    return Status{Error{ErrorCode::bad_input, where, what, expected}};
   };
   const auto is_amount = [](double value) { return std::isfinite(value) && value >= 0; };
   if (instance.layers() < 1 || instance.layers() > max_layers)
-    return bad("layers", "there are " + std::to_string(instance.layers()), "1 to " + std::to_string(max_layers));
+    return bad("layers", "there are " + std::to_string(instance.layers()),
+               ("1 to " + std::to_string(max_layers)).c_str());
   for (const double seconds : instance.layer_compute_s)
     if (!std::isfinite(seconds) || seconds <= 0)
       return bad("layer_compute_s", "a layer takes " + std::to_string(seconds) + " s", "a finite number above 0");

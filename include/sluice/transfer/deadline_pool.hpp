@@ -49,7 +49,7 @@ struct DeadlinePool {
   template <class Sink = NoTimeline>
   static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
                                  Sink&& sink = Sink{}) {
-    return Walk<Sink>{pipeline, loads, sink}.run(state);
+    return Walk<std::remove_reference_t<Sink>>{pipeline, loads, sink}.run(state);
   }
 
   /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency zero, nothing
@@ -175,7 +175,7 @@ struct DeadlinePool {
         double start = time;
         StallCause cause = StallCause::none;
         if (loads[l] > 0) {
-          if constexpr (std::decay_t<Sink>::enabled) take_room(moved, l, true);
+          if constexpr (Sink::enabled) take_room(moved, l, true);
           const double begins_s = std::max(0.0, base_s + position_s);
           moved += loads[l];
           position_s += work(l);
@@ -185,13 +185,12 @@ struct DeadlinePool {
             start = arrival;
             cause = waited ? StallCause::room : StallCause::link;
           }
-          if constexpr (std::decay_t<Sink>::enabled)
+          if constexpr (Sink::enabled)
             if (arrival > 0) sink.transfer(-1, static_cast<int>(l), begins_s, arrival);
         }
         stall_s += start - time;
         end_s[l] = start + pipeline.compute_s[l];
-        if constexpr (std::decay_t<Sink>::enabled)
-          sink.layer(static_cast<int>(l), start, end_s[l], start - time, cause);
+        if constexpr (Sink::enabled) sink.layer(static_cast<int>(l), start, end_s[l], start - time, cause);
         time = end_s[l];
       }
       time += pipeline.after_s;
@@ -205,7 +204,7 @@ struct DeadlinePool {
     StepCost idle(State& state, double behind) {
       double time = pipeline.before_s;
       for (std::size_t l = 0; l < layers; ++l) {
-        if constexpr (std::decay_t<Sink>::enabled)
+        if constexpr (Sink::enabled)
           sink.layer(static_cast<int>(l), time, time + pipeline.compute_s[l], 0, StallCause::none);
         time += pipeline.compute_s[l];
       }

@@ -62,7 +62,7 @@ struct FairShare {
 
   template <class Sink = NoTimeline>
   static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
-    return Walk<Sink>{pipeline, state, sink}.run();
+    return Walk<std::remove_reference_t<Sink>>{pipeline, state, sink}.run();
   }
 
  private:
@@ -116,7 +116,7 @@ struct FairShare {
     }
 
    private:
-    static constexpr bool record = std::decay_t<Sink>::enabled;
+    static constexpr bool record = Sink::enabled;
 
     void begin() {
       state_.ahead_link_s.resize(streams_.size(), 0.0);
@@ -129,8 +129,10 @@ struct FairShare {
       const auto blocks = [this](std::size_t s) {
         return s < pipeline_.streams.size() ? pipeline_.streams[s].blocks : 0.0;
       };
-      std::stable_sort(state_.by_size.begin(), state_.by_size.end(),
-                       [&](std::size_t a, std::size_t b) { return blocks(a) < blocks(b); });
+      std::sort(state_.by_size.begin(), state_.by_size.end(), [&](std::size_t a, std::size_t b) {
+        return blocks(a) != blocks(b) ? blocks(a) < blocks(b)
+                                      : a < b; // as std::stable_sort would, which costs more to compile
+      });
       now_ = pipeline_.urgent_blocks / pipeline_.link.blocks_per_s;
       busy_s_ = now_;
       for (const std::size_t s : state_.by_size)

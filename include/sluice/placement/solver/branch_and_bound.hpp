@@ -71,8 +71,9 @@ class BranchAndBound {
     DistanceSpace::candidates(layers, more);
     for (const LayerSet& set : more)
       if (std::find(candidates_.begin(), candidates_.end(), set) == candidates_.end()) candidates_.push_back(set);
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const LayerSet& a, const LayerSet& b) { return a.count() < b.count(); });
+    std::sort(candidates_.begin(), candidates_.end(), [](const LayerSet& a, const LayerSet& b) {
+      return a.count() != b.count() ? a.count() < b.count() : a < b;
+    });
   }
 
   static double compute_s(const Instance& instance) {
