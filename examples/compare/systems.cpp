@@ -12,6 +12,10 @@ namespace compared {
 sluice::Status run_OneAtATime(const Request&, Outcome&);
 sluice::Status run_VllmRecompute(const Request&, Outcome&);
 sluice::Status run_VllmSwap(const Request&, Outcome&);
+sluice::Status run_WaitingFirst(const Request&, Outcome&);
+sluice::Status run_SjfOracle(const Request&, Outcome&);
+sluice::Status run_LengthRanked(const Request&, Outcome&);
+sluice::Status run_FutureMemory(const Request&, Outcome&);
 sluice::Status run_DeepSpeedInference(const Request&, Outcome&);
 sluice::Status run_FlexGen(const Request&, Outcome&);
 sluice::Status run_FlexGenPlus(const Request&, Outcome&);
@@ -23,7 +27,7 @@ sluice::Status run_OrbitFlow(const Request&, Outcome&);
 
 std::span<const System> systems() {
   // OrbitFlowPause is OrbitFlow without its deposit, and OrbitFlowPool is OrbitFlow on another rule: the same engine
-  // types, so the same translation unit.
+  // types, so the same translation unit; and SwappedFirst is VllmSwap.
   static const std::array table{
       System{.name = "OneAtATime",
              .what = "one request at a time, all resident: the control row",
@@ -31,6 +35,13 @@ std::span<const System> systems() {
              .control = true},
       System{.name = "VllmRecompute", .what = "vLLM: preempt the newest, compute it again", .run = run_VllmRecompute},
       System{.name = "VllmSwap", .what = "vLLM: preempt the newest, swap it out and in", .run = run_VllmSwap},
+      System{.name = "SwappedFirst", .what = "who was swapped out returns before newcomers", .run = run_VllmSwap},
+      System{.name = "WaitingFirst", .what = "newcomers before who was swapped out", .run = run_WaitingFirst},
+      System{.name = "SjfOracle", .what = "the shortest first, by known lengths", .run = run_SjfOracle},
+      System{.name = "LengthRanked", .what = "LTR: the shortest first, by predicted lengths", .run = run_LengthRanked},
+      System{.name = "FutureMemory",
+             .what = "LightLLM: whom the memory expected to be needed has room for",
+             .run = run_FutureMemory},
       System{.name = "DeepSpeedInference",
              .what = "every layer's KV on the host, fetched a layer ahead",
              .run = run_DeepSpeedInference},

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines whose admission rotates, ranks or looks ahead keep what every engine owes, on small hosts too.
-#include "sluice/admission/future_memory.hpp"
 #include "sluice/admission/largest_virtual_lag_first.hpp"
 #include "sluice/admission/shortest_first.hpp"
 #include "sluice/placement/distance_placement.hpp"
 #include "sluice/retention/move_to_host.hpp"
+#include "sluice/systems/by_length.hpp"
+#include "sluice/systems/future_memory.hpp"
+#include "sluice/systems/static_offloading.hpp"
 
 #include "engine/trials.hpp"
 
@@ -23,13 +25,14 @@ struct Restless : LargestVirtualLagFirst {
 using Rotating = Engine<Restless, AllResident, MoveToHost>;
 using RotatingDistances = Engine<Restless, DistancePlacement, MoveToHost>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
-using LookingAhead = Engine<FitsFutureMemory>;
-using WaitingFirst = Engine<BasicFcfs<Batching::chunked, Newcomers::may_first>, AllResident, MoveToHost>;
 
 SLUICE_CONSERVES(Rotating)
 SLUICE_CONSERVES(RotatingDistances)
 SLUICE_CONSERVES(Ranked)
-SLUICE_CONSERVES(LookingAhead)
 SLUICE_CONSERVES(WaitingFirst)
+SLUICE_CONSERVES(SwappedFirst)
+SLUICE_CONSERVES(SjfOracle)
+SLUICE_CONSERVES(LengthRanked)
+SLUICE_CONSERVES(FutureMemory)
 
 } // namespace
