@@ -207,7 +207,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.without_deposit = options.deposit != "on";
   c.with_deposit = options.deposit != "off";
   const ModelShape& shape = world->shape;
-  c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes()};
+  c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes(),
+                      shape.layer_hidden_bytes(limits.block_tokens)};
   c.setup.device_blocks = across_layers(budget, shape.layers);
   c.setup.alpha = options.alpha;
   if (options.max_pause) c.setup.max_wait = Seconds{*options.max_pause};

@@ -97,7 +97,7 @@ void check_ledger(const E& engine) {
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,
-                                                             view.geometry.layers);
+                                                             view.geometry.layers, view.geometry.hidden_size());
       CHECK(row.blocks == blocks_for(row.computed, view.limits.block_tokens));
       CHECK(row.slack.count() == row.blocks.count() * view.limits.block_tokens.count() - row.computed.count());
       CHECK(row.resident_layers == view.geometry.layers - row.holding.away().count());

@@ -23,7 +23,7 @@ struct SmallCost {
   BytesPerSecond rate{1e6};
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const double tokens = static_cast<double>((work.tokens() + work.rebuilt).count()) +
+    const double tokens = static_cast<double>((work.tokens() + work.rebuilt.projected + work.rebuilt.passed).count()) +
                           0.1 * static_cast<double>(work.decode_context.count());
     return {Seconds{0.001}, base * 0.1 + per_token * tokens, Seconds{0.001}};
   }
@@ -71,7 +71,7 @@ void run_trials(const char* name, int rounds) {
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                              .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}},
+                              .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
                               .device_blocks = trial.device,
                               .host_blocks = trial.host,
                               .cost = SmallCost{},

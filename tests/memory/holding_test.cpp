@@ -143,3 +143,26 @@ TEST_CASE("a ledger agrees with a count of everybody, and remembers its fullest 
   ledger.resize_device(ledger.device().used());
   CHECK(ledger.device().free() == LayerBlocks{0});
 }
+
+TEST_CASE("hidden states take the host's room by their own size, and are written once") {
+  Random random(67);
+  for (int round = 0; round < 300; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    Holding holding = random_headed(random, layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    const HiddenSize size{Bytes{between(random, 1, 400)}, Bytes{100}};
+    const Footprint without = footprint<PerLayer>(holding, blocks, block, layers, size);
+    CHECK(without == footprint<PerLayer>(holding, blocks, block, layers));
+    const Holding before = holding;
+    holding.hidden = random_set(random, layers) & holding.nowhere;
+    const Footprint with = footprint<PerLayer>(holding, blocks, block, layers, size);
+    CHECK(with.device == without.device);
+    const std::int64_t states = holding.head_blocks(blocks, block).count() * holding.hidden.count();
+    const std::int64_t bytes = states * size.hidden.count();
+    CHECK((with.host - without.host).count() * 100 >= bytes);
+    CHECK((with.host - without.host).count() * 100 < bytes + 100);
+    CHECK(movement(before, holding, blocks, block, size).to_host == with.host - without.host);
+    CHECK(movement(holding, holding, blocks, block, size).to_host.count() == 0);
+    CHECK(movement(holding, before, blocks, block, size).to_host.count() == 0);
+  }
+}

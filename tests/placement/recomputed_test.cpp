@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -17,8 +19,8 @@ using namespace sluice::testing;
 namespace {
 
 /// Of the oldest `Share` per cent of every request's tokens, `Swapped` of each three layers are on the host and the
-/// others nowhere.
-template <int Share, int Swapped>
+/// others nowhere; with `Hidden`, what enters the first of these is on the host.
+template <int Share, int Swapped, bool Hidden = false>
 struct OldestShare {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -30,6 +32,7 @@ struct OldestShare {
   static Holding share_of(Tokens tokens, int layers) {
     Holding holding{.head = tokens};
     for (int layer = 0; layer < layers; ++layer) (layer % 3 < Swapped ? holding.host : holding.nowhere).insert(layer);
+    for (int layer = Swapped; Hidden && layer < layers; layer += 3) holding.hidden.insert(layer);
     return holding;
   }
   /// All of its tokens: heads round down, and a lone request needs the most.
@@ -53,6 +56,8 @@ using RebuildHalf = Engine<OldestShare<50, 0>, EveryStep>;
 using RebuildAll = Engine<OldestShare<100, 0>, PauseResume>;
 using SwapHalf = Engine<OldestShare<50, 3>, PauseResume>;
 using MixHalf = Engine<OldestShare<50, 1>, MoveToHost>;
+using HiddenHalf = Engine<OldestShare<50, 1, true>, PauseResume>;
+using HiddenMost = Engine<OldestShare<80, 0, true>, EveryStep, MoveToHost>;
 using MixMost = Engine<OldestShare<80, 2>, PauseResume, EveryStep>;
 
 SLUICE_CONSERVES(RebuildHalf)
@@ -60,6 +65,8 @@ SLUICE_CONSERVES(RebuildAll)
 SLUICE_CONSERVES(SwapHalf)
 SLUICE_CONSERVES(MixHalf)
 SLUICE_CONSERVES(MixMost)
+SLUICE_CONSERVES(HiddenHalf)
+SLUICE_CONSERVES(HiddenMost)
 
 struct Outcome {
   double end = 0;
@@ -69,7 +76,7 @@ template <class P>
 Outcome run() {
   using E = Engine<P, EveryStep, SmallCost, BasicSimulated<SmallCost>, Audit>; // heads grow with their requests
   E engine = *E::make({.limits = {.batch = 4, .batch_tokens = Tokens{1024}},
-                       .geometry = {6, Bytes{4096}, Bytes{1 << 16}},
+                       .geometry = {6, Bytes{4096}, Bytes{1 << 16}, Bytes{2048}},
                        .device_blocks = LayerBlocks{6 * 200},
                        .host_blocks = LayerBlocks{100'000},
                        .cost = SmallCost{},
@@ -92,4 +99,68 @@ TEST_CASE("what is rebuilt crosses no link and takes time, what is swapped cross
   CHECK(mixed.to_device > LayerBlocks{0});
   CHECK(swapped.to_device > mixed.to_device);
   CHECK(rebuilt.end > resident.end);
+  // Hidden states are half of what K and V are here: of each three layers one is swapped, one of two is fetched so.
+  const Outcome hidden = run<OldestShare<50, 1, true>>();
+  CHECK(hidden.to_device > mixed.to_device);
+  CHECK(hidden.to_device < swapped.to_device);
+}
+
+namespace {
+
+/// What the timeline says of the layers of the last iteration.
+struct LayerSpans {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = true;
+  struct State {
+    std::vector<double> compute_s;
+  };
+  struct Sink {
+    static constexpr bool enabled = true;
+    std::vector<double>& compute_s;
+    void layer(int /*layer*/, double start_s, double end_s, double /*stall_s*/, StallCause /*cause*/) {
+      compute_s.push_back(end_s - start_s);
+    }
+    void transfer(int /*stream*/, int /*layer*/, double /*start_s*/, double /*end_s*/) {}
+  };
+  void submitted(State&, const RequestRow&) const {}
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void resumed(State&, const RequestRow&, Seconds) const {}
+  void ended(State&, const RequestRow&, Seconds) const {}
+  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State& state, const IterationRecord&, const Replay& replay) const {
+    state.compute_s.clear();
+    replay(Sink{state.compute_s});
+  }
+};
+
+} // namespace
+
+TEST_CASE("a layer that rebuilds takes longer, one that only fetches does not, but where the prefix must pass it") {
+  const auto layers_of = [](auto placement) {
+    using E = Engine<decltype(placement), EveryStep, SmallCost, BasicSimulated<SmallCost>, LayerSpans>;
+    E engine = *E::make({.limits = {},
+                         .geometry = {6, Bytes{4096}, Bytes{1 << 16}, Bytes{0}},
+                         .device_blocks = LayerBlocks{6 * 200},
+                         .host_blocks = LayerBlocks{100'000},
+                         .cost = SmallCost{},
+                         .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+    REQUIRE(engine.submit({Seconds{0}, Tokens{200}, Tokens{60}, {}}).has_value());
+    for (int step = 0; step < 30; ++step) engine.step();
+    return engine.template observed<LayerSpans>().compute_s;
+  };
+  // Layers 0 and 3 are swapped, the others rebuilt. Through: 0 to 4 are passed for what is rebuilt above.
+  const std::vector<double> through = layers_of(OldestShare<50, 1>{});
+  const std::vector<double> kept = layers_of(OldestShare<50, 1, true>{});
+  REQUIRE(through.size() == 6);
+  REQUIRE(kept.size() == 6);
+  CHECK(through[1] == doctest::Approx(through[2]));
+  CHECK(through[0] > kept[0]);
+  CHECK(through[1] > through[0]); // projections besides
+  CHECK(through[5] < through[4]); // no layer above asks for what it passes on
+  CHECK(kept[0] == doctest::Approx(kept[3]));
+  CHECK(kept[1] > kept[2]); // the second of a run needs what the first passes on, and passes nothing on itself
+  CHECK(kept[2] > kept[3]);
 }

@@ -4,7 +4,7 @@
 
 #include "sluice/core/contract.hpp"
 #include "sluice/core/ids.hpp"
-#include "sluice/cost/work.hpp"
+#include "sluice/cost/rebuild.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/pipeline.hpp"
@@ -48,9 +48,8 @@ struct IterationCost {
 template <class Cost>
 [[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, LayerArray& compute) {
   const int layers = iteration.view.geometry.layers;
-  const StepTime time = cost.step(iteration.work);
+  const StepTime time = layer_times(cost, iteration.work, {compute.data(), static_cast<std::size_t>(layers)});
   const LinkCost link = cost.link();
-  std::fill_n(compute.begin(), static_cast<std::size_t>(layers), time.layer.count());
   Pipeline pipeline;
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
@@ -71,7 +70,7 @@ template <class Transfer, class Cost>
 [[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
                                      typename Transfer::State& state) {
   if (iteration.computes_only() && state.behind_blocks <= 0)
-    return {cost.step(iteration.work).total(iteration.view.geometry.layers), Seconds{0}};
+    return {compute_time(cost, iteration.work, iteration.view.geometry.layers), Seconds{0}};
   const Pipeline pipeline = pipeline_of(iteration, cost, compute);
   const StepCost step = Transfer::evaluate(pipeline, state);
   const double written_s = iteration.written_blocks / pipeline.link.blocks_per_s;

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/rebuild.hpp"
 
 #include <cmath>
 #include <utility>
@@ -67,7 +68,7 @@ class Calibrated {
   void observe(State& state, const Observation& seen) const {
     base_.observe(state.base, seen);
     if (!seen.predicted) return;
-    const double computed = ratio(seen.compute, base_.step(seen.work).total(seen.layers));
+    const double computed = ratio(seen.compute, compute_time(base_, seen.work, seen.layers));
     if (computed > 0.0) {
       follow(state.compute, computed);
       ++state.learned;

@@ -25,8 +25,9 @@ class FlopCount {
       : FlopCount(shape, device.compute_rate(1.0), {device.host_to_device, device.segment_cost}) {}
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const Tokens tokens = work.tokens() + work.rebuilt;
-    const Flops layer = work_.linear_flops(tokens) + work_.flops_per_pair() * LayerWork::attention(work, tokens).pairs;
+    const Tokens tokens = work.tokens();
+    const Flops layer = work_.linear_flops(tokens) + work_.flops_per_pair() * LayerWork::attention(work, tokens).pairs +
+                        work_.rebuild_flops(work.rebuilt);
     return {Seconds{0}, layer / rate_, work_.head_flops(work.samples) / rate_};
   }
   [[nodiscard]] LinkCost link() const { return link_; }

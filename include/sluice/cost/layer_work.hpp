@@ -9,13 +9,13 @@ namespace sluice {
 
 /// What one layer of a model has to do for a given `Work`. Every model that counts counts here.
 ///
-/// Rebuilt tokens (`Work::rebuilt`) pass through the matrices of a layer like fresh ones; their attention among
-/// themselves is left out, since the sum over the batch does not tell how many requests share it.
+/// What a layer rebuilds beside it (`Work::rebuilt`) is counted apart: `rebuild_flops`, `rebuild_bytes`.
 class LayerWork {
  public:
   explicit LayerWork(const ModelShape& shape)
       : linear_flops_per_token_(shape.linear_flops_per_token_per_layer().count()),
         flops_per_pair_(shape.attention_flops_per_pair_per_layer().count()),
+        kv_projection_flops_per_token_(shape.kv_projection_flops_per_token_per_layer().count()),
         kv_bytes_per_token_(shape.kv_bytes_per_token_per_layer()),
         head_flops_per_row_(shape.head_flops_per_row()),
         head_bytes_(static_cast<double>(shape.head_weight_bytes().count())),
@@ -37,7 +37,7 @@ class LayerWork {
     double pairs = 0.0;     ///< (query, key): a fresh token attends to all before it and to itself
     double kv_tokens = 0.0; ///< tokens whose K and V are read, once per sequence, or written
   };
-  /// `fresh` is `work.tokens() + work.rebuilt`.
+  /// `fresh` is `work.tokens()`.
   [[nodiscard]] static Attention attention(const Work& work, Tokens fresh) {
     const auto context = static_cast<double>(work.decode_context.count());
     Attention sum{context, context + static_cast<double>(fresh.count())};
@@ -52,6 +52,22 @@ class LayerWork {
   [[nodiscard]] Flops flops_per_pair() const { return Flops{flops_per_pair_}; }
   [[nodiscard]] Bytes kv_bytes_per_token() const { return kv_bytes_per_token_; }
 
+  /// What a layer does to rebuild K and V: it needs no output head, and of the last rebuilt layer no more than K and V.
+  [[nodiscard]] Flops rebuild_flops(const LayerRebuild& rebuild) const {
+    return Flops{kv_projection_flops_per_token_ * static_cast<double>(rebuild.projected.count()) +
+                 (linear_flops_per_token_ - kv_projection_flops_per_token_) *
+                     static_cast<double>(rebuild.passed.count()) +
+                 flops_per_pair_ * rebuild.pairs};
+  }
+  /// The weights that it reads, and the K and V that it writes or reads, as a kernel of its own.
+  [[nodiscard]] double rebuild_bytes(const LayerRebuild& rebuild) const {
+    const double projections = 0.5 * kv_projection_flops_per_token_ * shape_.weight_element_bytes;
+    double bytes = rebuild.projected > Tokens{0} ? projections : 0.0;
+    if (rebuild.passed > Tokens{0}) bytes += weight_bytes(rebuild.passed) - projections;
+    return bytes + static_cast<double>(kv_bytes_per_token_.count()) *
+                       static_cast<double>((rebuild.projected + rebuild.passed).count());
+  }
+
   /// The output head for `rows` rows, and its matrix.
   [[nodiscard]] Flops head_flops(std::int64_t rows) const { return head_flops_per_row_ * static_cast<double>(rows); }
   [[nodiscard]] double head_bytes() const { return head_bytes_; }
@@ -60,6 +76,7 @@ class LayerWork {
  private:
   double linear_flops_per_token_;
   double flops_per_pair_;
+  double kv_projection_flops_per_token_;
   Bytes kv_bytes_per_token_;
   Flops head_flops_per_row_;
   double head_bytes_;

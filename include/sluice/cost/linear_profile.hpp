@@ -36,15 +36,16 @@ class LinearProfile {
   }
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const Tokens fresh = work.tokens() - Tokens{work.decodes} + work.rebuilt;
+    const Tokens fresh = work.tokens() - Tokens{work.decodes};
     if (work.decodes == 0 && fresh == Tokens{0}) return {};
     Seconds prefill{0};
-    if (fresh > Tokens{0}) {
+    if (fresh > Tokens{0} || !work.rebuilt.nothing()) {
       Work chunks = work;
       chunks.decodes = 0;
       chunks.decode_context = Tokens{0};
-      const Flops layer =
-          work_.linear_flops(fresh) + work_.flops_per_pair() * LayerWork::attention(chunks, fresh).pairs;
+      const Flops layer = work_.linear_flops(fresh) +
+                          work_.flops_per_pair() * LayerWork::attention(chunks, fresh).pairs +
+                          work_.rebuild_flops(work.rebuilt);
       const std::int64_t rows = std::max<std::int64_t>(0, work.samples - work.decodes);
       prefill = (layer * static_cast<double>(layers_) + work_.head_flops(rows)) / prefill_rate_;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/fused_kernels.hpp"
 #include "sluice/cost/layer_work.hpp"
 #include "sluice/device/device.hpp"
 #include "sluice/model/shape.hpp"
@@ -24,18 +25,22 @@ struct RooflineEfficiency {
 /// takes longer (Williams et al., "Roofline", CACM 2009). The two are added and not overlapped: they are kernels that
 /// follow one another on one stream.
 ///
+/// What a layer rebuilds for requests without KV (`Work::rebuilt`) runs beside that or after it: `Rebuilding`.
+///
 /// The link is the device's host-to-device rate, and one segment's cost per transfer of a layer.
 class Roofline {
  public:
   using role = roles::Cost;
   struct State {};
 
-  Roofline(const ModelShape& shape, const Device& device, RooflineEfficiency efficiency = {})
-      : work_(shape), link_{device.host_to_device, device.segment_cost} {
+  Roofline(const ModelShape& shape, const Device& device, RooflineEfficiency efficiency = {},
+           Rebuilding rebuilding = Rebuilding::fused)
+      : work_(shape), rebuilding_(rebuilding), link_{device.host_to_device, device.segment_cost} {
     const FlopsPerSecond flops = device.compute_rate(efficiency.compute);
     const BytesPerSecond bytes = device.memory_rate(efficiency.bandwidth);
     SLUICE_ASSERT(flops.count() > 0 && bytes.count() > 0, "a device with positive rates");
     per_byte_ = 1.0 / bytes.count();
+    per_flop_ = 1.0 / flops.count();
     linear_per_token_ = (work_.linear_flops(Tokens{1}) / flops).count();
     pair_ = (work_.flops_per_pair() / flops).count();
     kv_token_ = (work_.kv_bytes_per_token() / bytes).count();
@@ -46,14 +51,19 @@ class Roofline {
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const Tokens fresh = work.tokens();
-    const Tokens tokens = fresh + work.rebuilt;
-    if (tokens == Tokens{0}) return {};
-    const LayerWork::Attention attention = LayerWork::attention(work, tokens);
-    const double linear =
-        std::max(linear_per_token_ * static_cast<double>(tokens.count()), work_.weight_bytes(tokens) * per_byte_);
-    const double attending = std::max(pair_ * attention.pairs, kv_token_ * attention.kv_tokens);
+    if (fresh == Tokens{0}) return {};
+    const LayerWork::Attention attention = LayerWork::attention(work, fresh);
+    const KernelTime linear{linear_per_token_ * static_cast<double>(fresh.count()),
+                            work_.weight_bytes(fresh) * per_byte_};
+    const KernelTime attending{pair_ * attention.pairs, kv_token_ * attention.kv_tokens};
+    double layer = linear.alone() + attending.alone();
+    if (!work.rebuilt.nothing()) {
+      const KernelTime rebuild{work_.rebuild_flops(work.rebuilt).count() * per_flop_,
+                               work_.rebuild_bytes(work.rebuilt) * per_byte_};
+      layer = beside(rebuild, linear, attending, rebuilding_);
+    }
     const double head = work.samples > 0 ? std::max(head_per_row_ * static_cast<double>(work.samples), head_) : 0.0;
-    return {Seconds{embedding_row_ * static_cast<double>(fresh.count())}, Seconds{linear + attending}, Seconds{head}};
+    return {Seconds{embedding_row_ * static_cast<double>(fresh.count())}, Seconds{layer}, Seconds{head}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
   [[nodiscard]] const Roofline& believe(const State&) const { return *this; }
@@ -61,9 +71,11 @@ class Roofline {
 
  private:
   LayerWork work_;
+  Rebuilding rebuilding_;
   LinkCost link_;
   // Seconds per unit, so that a step divides nothing.
   double per_byte_ = 0.0;
+  double per_flop_ = 0.0;
   double linear_per_token_ = 0.0;
   double pair_ = 0.0;
   double kv_token_ = 0.0;

@@ -65,12 +65,14 @@ class TableProfile {
   TableProfile(KernelTimes times, LinkCost link) : times_(std::move(times)), link_(link) {}
 
   [[nodiscard]] StepTime step(const Work& work) const {
-    const std::int64_t tokens = (work.tokens() + work.rebuilt).count();
+    const std::int64_t tokens = work.tokens().count();
     if (tokens == 0) return {};
+    // The table knows whole layers only: who needs no more than K and V passes all of it too.
+    const Tokens through = work.tokens() + std::max(work.rebuilt.projected, work.rebuilt.passed);
     // Every sequence has a row in the output head, a chunk that is not a prompt's last included: vLLM computes the
     // logits of each sequence's last token and drops those that yield none.
     const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
-    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(tokens) + attention(work)},
+    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(through.count()) + attention(work)},
             Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }

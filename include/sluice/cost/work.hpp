@@ -2,8 +2,10 @@
 // Work: what one iteration computes, and StepTime: how long that takes.
 #pragma once
 
+#include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 
+#include <cstdint>
 #include <span>
 
 namespace sluice {
@@ -15,6 +17,24 @@ struct ChunkWork {
   Tokens cached{0};
 };
 
+/// One request's oldest `tokens`, whose K and V are rebuilt in some layers in this iteration (`Holding::nowhere`;
+/// eLLM).
+struct RebuiltWork {
+  Tokens tokens{0};
+  LayerSet layers; ///< where K and V are rebuilt
+  LayerSet hidden; ///< of these, where they are rebuilt from hidden states that are fetched: no layer before is needed
+};
+
+/// What one layer rebuilds, all requests together.
+struct LayerRebuild {
+  Tokens projected{0}; ///< pass its K and V projections
+  Tokens passed{0};    ///< pass the rest of it (queries, attention, MLP), for the sake of a later layer's hidden states
+  double pairs = 0;    ///< (query, key) of the passed: the oldest tokens attend to themselves alone
+
+  [[nodiscard]] bool nothing() const { return projected == Tokens{0} && passed == Tokens{0}; }
+  friend bool operator==(const LayerRebuild&, const LayerRebuild&) = default;
+};
+
 /// What one iteration computes: the sums that every cost model needs, kept by the engine as it goes, so that a step
 /// of pure decoding costs a model O(1) however large the batch.
 struct Work {
@@ -22,8 +42,10 @@ struct Work {
   Tokens decode_context{0};          ///< sum over the decodes of the tokens whose KV they read, the fresh one included
   std::span<const ChunkWork> chunks; ///< the others
   std::int64_t samples = 0;          ///< sequences that yield a token: rows of the output head
-  /// Tokens whose KV is recomputed beside them (`Holding::nowhere`; eLLM), on the mean over the layers.
-  Tokens rebuilt{0};
+  std::span<const RebuiltWork> rebuilds; ///< requests that rebuild K and V beside them; each layer does its own share
+  /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Nothing, but where `layer_times`
+  /// (cost/rebuild.hpp) asks for the layers one by one.
+  LayerRebuild rebuilt;
 
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};

@@ -16,6 +16,7 @@ void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
   urgent_blocks_ = written_blocks_ = 0;
   streams_.clear();
+  rebuilds_.clear();
   plan_changed_ = decision.new_plan;
 
   LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
@@ -124,6 +125,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   const Holding from = who.holding;
   const TokenBlocks held = who.blocks; // before this iteration's tokens
   const Tokens block_tokens = config_.limits.block_tokens;
+  const HiddenSize hidden = config_.geometry.hidden_size();
   if (who.phase != Phase::running) join(claim.slot);
   grow(who, claim.tokens);
   if constexpr (finds) finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
@@ -131,19 +133,22 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   who.resident_layers = config_.geometry.layers - target.away().count();
   if (held.count() == 0) {
     // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
-    const LayerBlocks written{target.head_blocks(who.blocks, block_tokens).count() * target.host.count()};
+    const std::int64_t head = target.head_blocks(who.blocks, block_tokens).count();
+    const LayerBlocks written = LayerBlocks{head * target.host.count()} + hidden.room(head * target.hidden.count());
     written_blocks_ += static_cast<double>(written.count());
     moved_to_host_ += written;
     return;
   }
-  const Movement delta = movement(from, target, held, block_tokens);
+  const Movement delta = movement(from, target, held, block_tokens, hidden);
   arriving_ += delta.to_device;
   leaving_ += delta.to_host;
   moved_to_host_ += delta.to_host;
   const TokenBlocks grown = target.head_blocks(who.blocks, block_tokens) - target.head_blocks(held, block_tokens);
-  const LayerBlocks fresh{grown.count() * target.host.count()};
+  const LayerBlocks fresh =
+      LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
   moved_to_host_ += fresh;
   if (claim.tokens.count() > 1) written_blocks_ += static_cast<double>(fresh.count()); // one token a step is nothing
+  if (claim.tokens.count() > 0) rebuild(from, target, held);
   if (claim.tokens.count() == 0 || from.host.empty()) {
     urgent_blocks_ += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
     moved_to_device_ += delta.to_device;
@@ -160,6 +165,29 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   const TokenBlocks streamed = from.head_blocks(held, block_tokens);
   moved_to_device_ += LayerBlocks{streamed.count() * just_in_time.count()};
   streams_.push_back({just_in_time, static_cast<double>(streamed.count())});
+}
+
+/// Whatever K and V are nowhere, or were until now, this iteration makes: those that stay so for itself, those that the
+/// plan wants kept for good. Where both the layers and the share of the tokens change, the larger of each is reckoned.
+template <class C>
+void BasicEngine<C>::rebuild(const Holding& from, const Holding& target, TokenBlocks held) {
+  const Tokens block_tokens = config_.limits.block_tokens;
+  RebuiltWork work;
+  std::int64_t most = 0;
+  for (const Holding* holding : {&from, &target}) {
+    const std::int64_t head = holding->head_blocks(held, block_tokens).count();
+    if (holding->nowhere.empty() || head == 0) continue;
+    most = std::max(most, head);
+    work.layers = work.layers | holding->nowhere;
+    work.hidden = work.hidden | holding->hidden;
+  }
+  if (most == 0) return;
+  work.tokens = Tokens{most * block_tokens.count()};
+  rebuilds_.push_back(work);
+  if (work.hidden.empty()) return;
+  const auto fetched = static_cast<double>(most);
+  stream_head({all_tokens, {}, work.layers, work.hidden}, fetched, config_.geometry.hidden_size());
+  moved_to_device_ += config_.geometry.hidden_size().room(most * work.hidden.count());
 }
 
 template <class C>

@@ -255,8 +255,9 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
       used.device += layout_type::room(blocks, layers, layers);
     } else {
       away = true;
-      used = used + footprint<layout_type>(holding, blocks, block_tokens, layers);
-      streams_.push_back({holding.host, static_cast<double>(holding.head_blocks(blocks, block_tokens).count())});
+      used = used + footprint_of(holding, blocks);
+      stream_head(holding, static_cast<double>(holding.head_blocks(blocks, block_tokens).count()),
+                  config_.geometry.hidden_size());
     }
     LayerBlocks needed = used.device;
     if (away) {

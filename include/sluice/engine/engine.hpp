@@ -150,13 +150,15 @@ class BasicEngine : private detail::EngineState {
   void join(Slot slot);
   [[gnu::cold]] void refuse(Slot slot, std::string_view reason);
   void move_claim(const Claim& claim, const Holding& target);
+  void rebuild(const Holding& from, const Holding& target, TokenBlocks held);
   void grow(RequestRow& who, Tokens tokens);
   [[nodiscard]] Holding target_of(std::size_t i, const Claim& claim) const;
   void forget_prefetches();
   void reclaim(LayerBlocks needed, const Decision& decision);
   void drop(RequestRow& who);
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
-    return footprint<layout_type>(holding, blocks, config_.limits.block_tokens, config_.geometry.layers);
+    return footprint<layout_type>(holding, blocks, config_.limits.block_tokens, config_.geometry.layers,
+                                  config_.geometry.hidden_size());
   }
   void release(Slot slot);
 

@@ -40,8 +40,11 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, config_.limits.block_tokens);
   Footprint room = footprint_of(least, blocks);
   LayerArray loads{};
-  std::array<LayerStream, 1> stream{LayerStream{least.host, static_cast<double>(blocks.count())}};
-  least.host.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream[0].blocks; });
+  const auto away = static_cast<double>(blocks.count());
+  const std::array<LayerStream, 2> stream{LayerStream{least.host, away},
+                                          LayerStream{least.hidden, config_.geometry.hidden_size().blocks(away)}};
+  for (const LayerStream& each : stream)
+    each.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += each.blocks; });
   room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(
       transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
   if (const Status status = detail::check_room(id, room, ledger_); !status.ok()) return refused(status);
@@ -78,7 +81,7 @@ Stepped BasicEngine<C>::step() {
   if (!decision_.valid) return Stepped::idle;
   commit(decision_);
   if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
-  gather_work(config_.limits, config_.geometry);
+  gather_work();
   run(view_at(now()), planning, repeated);
   if constexpr (may_be_quiet) remember_quiet();
   return Stepped::ran;
@@ -89,7 +92,7 @@ Stepped BasicEngine<C>::step() {
 /// plan in force would take the same: room only shrinks until something happens.
 template <class C>
 void BasicEngine<C>::remember_quiet() {
-  quiet_ = chunks_.empty() && streams_.empty() && extra_blocks_.empty() && parked_.empty() &&
+  quiet_ = chunks_.empty() && streams_.empty() && rebuilds_.empty() && extra_blocks_.empty() && parked_.empty() &&
            transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
            decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
            work_.decodes == static_cast<std::int64_t>(running_.size());

@@ -31,7 +31,8 @@ template <class E>
   const Bytes block = model.layer_block_bytes(server.limits.block_tokens);
   const typename E::cost_type cost(model, server.device);
   return {.limits = server.limits,
-          .geometry = {model.layers, block, model.layer_weight_bytes()},
+          .geometry = {model.layers, block, model.layer_weight_bytes(),
+                       model.layer_hidden_bytes(server.limits.block_tokens)},
           .device_blocks = across_layers(server.kv_blocks, model.layers),
           .host_blocks = LayerBlocks{server.device.host_memory / block},
           .cost = cost,

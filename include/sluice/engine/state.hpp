@@ -26,7 +26,12 @@ class EngineState {
 
   RequestRow& row(Slot slot) { return rows_[index(slot)]; }
   [[nodiscard]] const RequestRow& row(Slot slot) const { return rows_[index(slot)]; }
-  void gather_work(const Limits& limits, const Geometry& geometry);
+  void gather_work();
+  /// Of `holding`, `blocks` of each layer are fetched in every iteration: K and V, or what they are rebuilt from.
+  void stream_head(const Holding& holding, double blocks, HiddenSize hidden) {
+    if (!holding.host.empty()) streams_.push_back({holding.host, blocks});
+    if (!holding.hidden.empty()) streams_.push_back({holding.hidden, hidden.blocks(blocks)});
+  }
 
   // Requests. Running, parked and waiting apart: a step never scans those who wait.
   std::vector<RequestRow> rows_;
@@ -54,6 +59,7 @@ class EngineState {
   Decision pending_;  ///< decided ahead, if valid
   Work work_;
   std::vector<ChunkWork> chunks_;
+  std::vector<RebuiltWork> rebuilds_;
   std::vector<LayerStream> streams_;
   double urgent_blocks_ = 0;  ///< must cross the link first
   LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
@@ -72,18 +78,13 @@ class EngineState {
 };
 
 /// What the batch computes, as sums.
-inline void EngineState::gather_work(const Limits& limits, const Geometry& geometry) {
+inline void EngineState::gather_work() {
   work_ = Work{};
   chunks_.clear();
-  std::int64_t rebuilt_blocks = 0; // layer blocks
   for (const Claim& claim : decision_.claims) {
     const RequestRow& who = row(claim.slot);
     if (claim.tokens.count() == 0) continue;
     if (claim.tokens == who.pending()) ++work_.samples;
-    if (!who.holding.nowhere.empty()) {
-      const TokenBlocks old = who.holding.head_blocks(who.blocks, limits.block_tokens);
-      rebuilt_blocks += old.count() * who.holding.nowhere.count();
-    }
     if (claim.tokens.count() == 1 && who.pending().count() == 1) {
       ++work_.decodes;
       work_.decode_context += who.computed + Tokens{1};
@@ -92,7 +93,7 @@ inline void EngineState::gather_work(const Limits& limits, const Geometry& geome
     }
   }
   work_.chunks = chunks_;
-  work_.rebuilt = Tokens{rebuilt_blocks * limits.block_tokens.count() / geometry.layers};
+  work_.rebuilds = rebuilds_;
 }
 
 } // namespace sluice::detail

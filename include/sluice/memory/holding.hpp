@@ -7,6 +7,7 @@
 #include "sluice/layout/layout.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 namespace sluice {
@@ -22,6 +23,7 @@ struct Holding {
   Tokens head = all_tokens;
   LayerSet host{};    ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{}; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
+  LayerSet hidden{};  ///< of `nowhere`: what enters these layers is on the host, fetched, and K and V are made of it
 
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -32,6 +34,22 @@ struct Holding {
   }
 
   friend constexpr bool operator==(const Holding&, const Holding&) = default;
+};
+
+/// How large hidden states are beside K and V: the bytes of a block of each, of one layer. With grouped queries they
+/// are the larger. Of no size, as by default, they take no room and no time: eLLM's text reckons like that.
+struct HiddenSize {
+  Bytes hidden{0};
+  Bytes kv{1};
+
+  /// Hidden states of `blocks` layer blocks, in blocks of K and V.
+  [[nodiscard]] constexpr double blocks(double blocks) const {
+    return blocks * static_cast<double>(hidden.count()) / static_cast<double>(kv.count());
+  }
+  /// The same as room: whole blocks of one request's layers, stored one after the other.
+  [[nodiscard]] constexpr LayerBlocks room(std::int64_t blocks) const {
+    return LayerBlocks{(blocks * hidden.count() + kv.count() - 1) / kv.count()};
+  }
 };
 
 /// What a holding of some tokens takes of each memory.
@@ -47,13 +65,13 @@ struct Footprint {
 /// The room that `blocks` token blocks of a request take when held as `holding` says, of which `head` blocks are old.
 /// The one place where it is counted: plans, the ledger and the staleness check all call it.
 template <Layout L>
-[[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens,
-                                            int layers) {
+[[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens, int layers,
+                                            HiddenSize hidden = {}) {
   if (holding.all_resident()) return {L::room(blocks, layers, layers), LayerBlocks{0}};
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   return {L::room(head, resident, layers) + L::room(blocks - head, layers, layers),
-          L::room(head, holding.host.count(), layers)};
+          L::room(head, holding.host.count(), layers) + hidden.room(head.count() * holding.hidden.count())};
 }
 
 /// What crosses the link when a request goes from one holding to another.
@@ -69,15 +87,18 @@ struct Movement {
 /// The least that must move: layers newly on the host are written out, layers newly on the device are fetched; what is
 /// in the right place stays. A layer that becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the
 /// host is first rebuilt by an iteration and then written out. Where a head shrinks, what leaves it becomes resident.
+/// Hidden states that are newly kept are written out; those no longer kept are dropped.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
-                                          Tokens block_tokens) {
+                                          Tokens block_tokens, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
   const std::int64_t after = to.head_blocks(blocks, block_tokens).count();
   const std::int64_t fetched = before * (from.host - to.away()).count() +
                                std::max<std::int64_t>(0, before - after) * (from.host & to.away()).count();
   const std::int64_t written =
       after * (to.host - from.host).count() + std::max<std::int64_t>(0, after - before) * (to.host & from.host).count();
-  return {LayerBlocks{fetched}, LayerBlocks{written}};
+  const std::int64_t states = after * (to.hidden - from.hidden).count() +
+                              std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
+  return {LayerBlocks{fetched}, LayerBlocks{written} + hidden.room(states)};
 }
 
 } // namespace sluice

@@ -107,6 +107,11 @@ struct ModelShape {
     return Bytes{std::int64_t{hidden} * kv_element_bytes};
   }
 
+  /// The same of a block of tokens.
+  [[nodiscard]] constexpr Bytes layer_hidden_bytes(Tokens block_tokens) const {
+    return hidden_bytes_per_token() * block_tokens.count();
+  }
+
   // FLOPs (a multiply-add is two) ---------------------------------------------------------------------------------
 
   /// The matrix products of one layer for one token: projections, router and the experts taken (or the MLP).

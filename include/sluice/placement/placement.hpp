@@ -47,7 +47,7 @@ struct PlacementTask {
     return view.row(claim.slot).blocks_after(tokens, view.limits.block_tokens);
   }
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
-    return footprint<L>(holding, blocks, view.limits.block_tokens, layers());
+    return footprint<L>(holding, blocks, view.limits.block_tokens, layers(), view.geometry.hidden_size());
   }
 
   /// The steady decode of the first `count` claims, every one of them one token a step: what a plan is judged by. (The

@@ -4,6 +4,7 @@
 
 #include "sluice/placement/placement.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -16,9 +17,10 @@ template <class Transfer>
 class PlanTrial {
  public:
   /// Whether the first `plan.requests.size()` claims fit both memories as `plan` holds them, what the transfer rule
-  /// needs in flight included. Sets `plan.in_flight`, and `plan.binding` to the memory that is short.
+  /// needs in flight included, or `workspace` if that is more. Sets `plan.in_flight`, and `plan.binding` to the memory
+  /// that is short.
   template <class Task>
-  bool fits(const Task& task, Plan& plan) {
+  bool fits(const Task& task, Plan& plan, LayerBlocks workspace = LayerBlocks{0}) {
     Footprint room;
     LayerArray loads{};
     streams_.clear();
@@ -26,14 +28,17 @@ class PlanTrial {
       const Holding& holding = plan.requests[i].holding;
       const TokenBlocks blocks = task.blocks(task.claims[i]);
       room = room + task.footprint_of(holding, blocks);
-      if (holding.host.empty()) continue;
-      const TokenBlocks away = holding.head_blocks(blocks, task.view.limits.block_tokens);
-      const LayerStream stream{holding.host, static_cast<double>(away.count())};
-      stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
-      streams_.push_back(stream);
+      if (holding.host.empty() && holding.hidden.empty()) continue;
+      const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
+      for (const LayerStream& stream : {LayerStream{holding.host, away},
+                                        LayerStream{holding.hidden, task.view.geometry.hidden_size().blocks(away)}}) {
+        if (stream.layers.empty()) continue;
+        stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+        streams_.push_back(stream);
+      }
     }
     const double held = Transfer::held_blocks({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
-    plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(held))};
+    plan.in_flight = std::max(workspace, LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
     const bool device = room.device + plan.in_flight <= task.device_budget;
     const bool host = room.host <= task.host_budget;
     plan.binding = !device ? Binding::device_memory : !host ? Binding::host_memory : Binding::none;

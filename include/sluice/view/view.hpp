@@ -26,6 +26,9 @@ struct Geometry {
   int layers = 0;
   Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
   Bytes layer_weight_bytes{0}; ///< weights of one layer
+  Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
+
+  [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 };
 
 /// One snapshot. `now` and the rows are those of the moment for which the decision is made: the present, or with

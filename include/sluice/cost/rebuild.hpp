@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rebuild: what each layer does to rebuild K and V that are kept nowhere, and the time of each layer with it.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/cost/work.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
+#include <span>
+
+namespace sluice {
+
+/// The layers through which a prefix must pass whole, so that the hidden states are there from which the K and V of
+/// `rebuilt` layers are projected. Below a layer whose hidden states are kept (`hidden`) nothing is passed for its
+/// sake; what enters layer 0 are embeddings. Between rebuilt layers the prefix passes through swapped and resident ones
+/// too: their K and V are there, their output is not (eLLM's text has it for nothing: docs/architecture.md).
+[[nodiscard]] constexpr LayerSet passed_layers(LayerSet rebuilt, LayerSet hidden) {
+  LayerSet passed;
+  bool wanted = false; // somebody above needs this layer's output
+  for (int layer = rebuilt.highest(); layer >= 0; --layer) {
+    if (wanted) passed.insert(layer);
+    wanted = (wanted || rebuilt.contains(layer)) && !hidden.contains(layer);
+  }
+  return passed;
+}
+
+/// Adds up what each layer rebuilds: `sums` has one entry per layer. O(requests + layers) where requests rebuild the
+/// same layers.
+inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerRebuild> sums) {
+  std::fill(sums.begin(), sums.end(), LayerRebuild{});
+  for (std::size_t i = 0; i < rebuilds.size();) {
+    const LayerSet layers = rebuilds[i].layers;
+    const LayerSet hidden = rebuilds[i].hidden;
+    Tokens tokens{0};
+    double pairs = 0;
+    for (; i < rebuilds.size() && rebuilds[i].layers == layers && rebuilds[i].hidden == hidden; ++i) {
+      const auto count = static_cast<double>(rebuilds[i].tokens.count());
+      tokens += rebuilds[i].tokens;
+      pairs += 0.5 * count * (count + 1.0);
+    }
+    SLUICE_ASSERT(layers.highest() < static_cast<int>(sums.size()), "layers of the model");
+    layers.for_each([&](int layer) { sums[static_cast<std::size_t>(layer)].projected += tokens; });
+    passed_layers(layers, hidden).for_each([&](int layer) {
+      sums[static_cast<std::size_t>(layer)].passed += tokens;
+      sums[static_cast<std::size_t>(layer)].pairs += pairs;
+    });
+  }
+}
+
+/// Fills in the time of each layer, what it rebuilds included, and returns what comes before, after, and the time of a
+/// layer that rebuilds nothing. The model is asked once for each kind of layer: layers that rebuild alike are few
+/// kinds, in a pattern that repeats.
+template <class Cost>
+StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compute_s) {
+  const StepTime plain = cost.step(work);
+  std::fill(compute_s.begin(), compute_s.end(), plain.layer.count());
+  if (work.rebuilds.empty()) return plain;
+  std::array<LayerRebuild, max_layers> sums;
+  const std::size_t layers = compute_s.size();
+  rebuild_sums(work.rebuilds, {sums.data(), layers});
+  constexpr std::size_t pattern = 8; // the longest that is looked back for
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (sums[layer].nothing()) continue;
+    const std::size_t back = layer - std::min(layer, pattern);
+    std::size_t same = back;
+    while (same < layer && !(sums[same] == sums[layer])) ++same;
+    if (same < layer) {
+      compute_s[layer] = compute_s[same];
+      continue;
+    }
+    Work one = work;
+    one.rebuilt = sums[layer];
+    compute_s[layer] = cost.step(one).layer.count();
+  }
+  return plain;
+}
+
+/// How long an iteration computes when no transfer holds it up.
+template <class Cost>
+[[nodiscard]] Seconds compute_time(const Cost& cost, const Work& work, int layers) {
+  if (work.rebuilds.empty()) return cost.step(work).total(layers);
+  std::array<double, max_layers> compute_s;
+  const auto count = static_cast<std::size_t>(layers);
+  const StepTime time = layer_times(cost, work, {compute_s.data(), count});
+  return time.before + time.after +
+         Seconds{std::accumulate(compute_s.begin(), compute_s.begin() + static_cast<std::ptrdiff_t>(count), 0.0)};
+}
+
+} // namespace sluice
