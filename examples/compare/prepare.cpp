@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare: from the command line to a comparison: reads model, device, profile and workload.
+#include "sluice/cost/device_link.hpp"
 #include "sluice/cost/nlohmann/orbitflow_profile.hpp"
 #include "sluice/cost/read_table_profile.hpp"
 #include "sluice/cost/roofline.hpp"
@@ -61,8 +62,7 @@ Expected<World> world_of(const Options& options) {
   if (options.profile.empty())
     return World{*shape, *device, CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (std::filesystem::is_directory(options.profile)) {
-    Expected<TableProfile> table =
-        read_table_profile(options.profile, LinkCost{device->host_to_device, device->segment_cost});
+    Expected<TableProfile> table = read_table_profile(options.profile, device_link(*device));
     if (!table) return table.error();
     return World{*shape, *device, CostChoice{std::move(*table)}, "measured kernels: " + options.profile};
   }

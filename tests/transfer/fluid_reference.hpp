@@ -23,8 +23,16 @@ struct ReferenceTransfer {
   [[nodiscard]] bool done() const { return latency <= 1e-13 && blocks * seconds_per_block <= 1e-13; }
 };
 
-/// The end of each of `tokens` iterations run back to back from cold, in seconds.
-inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule rule, int tokens) {
+/// The lane to the host, in the reference: what it moves from the start, and what came of it.
+struct ReferenceOutward {
+  double blocks = 0;
+  double ends_s = 0;   ///< when the last of them had left, if they did
+  bool paused = false; ///< the lane to the device stood still meanwhile, with blocks of the first iteration to come
+};
+
+/// The end of each of `tokens` iterations run back to back from cold, in seconds. `outward`: beside them.
+inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule rule, int tokens,
+                                         ReferenceOutward* outward = nullptr) {
   const int layers = pipeline.layers();
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<ReferenceTransfer> transfers;
@@ -62,7 +70,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
   bool after = false;                    // in the output head of `step`'s token
   int computed = -1;                     // the last step computed
   int started = -1;
-  const double link_free = pipeline.urgent_blocks / pipeline.link.blocks_per_s;
+  double urgent_s = pipeline.urgent_blocks / pipeline.link.blocks_per_s; // left of it, at the full rate
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (int guard = 0; guard < 10'000'000; ++guard) {
     // Compute: what can happen now, happens.
@@ -98,7 +106,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
       if (t.step > computed) held += amounts[at(t.stream)][at(t.step % layers)] - t.blocks;
     std::vector<ReferenceTransfer*> active;
     const int token = after ? step / layers - 1 : step / layers;
-    if (now >= link_free - 1e-13)
+    if (urgent_s <= 1e-13)
       for (ReferenceTransfer& t : transfers) {
         if (t.done()) continue;
         bool may = false;
@@ -131,8 +139,17 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
     // Until the next event.
     double next = infinity;
     if (now < busy_until - 1e-13) next = busy_until - now;
-    if (now < link_free - 1e-13) next = std::min(next, link_free - now);
-    const double share = active.empty() ? 0 : 1.0 / static_cast<double>(active.size());
+    const bool inward = urgent_s > 1e-13 || !active.empty();
+    const bool out = outward != nullptr && outward->blocks > 1e-10;
+    const double speed = inward && out ? 1 - pipeline.link.mix_loss : 1;
+    if (out) {
+      next = std::min(next, outward->blocks / pipeline.link.out_blocks_per_s / speed);
+      if (!inward && std::any_of(transfers.begin(), transfers.end(),
+                                 [&](const ReferenceTransfer& t) { return t.step < layers && !t.done(); }))
+        outward->paused = true;
+    }
+    if (urgent_s > 1e-13) next = std::min(next, urgent_s / speed);
+    const double share = active.empty() ? 0 : speed / static_cast<double>(active.size());
     for (const ReferenceTransfer* t : active) {
       const double work = t->latency > 1e-13 ? t->latency : t->blocks * t->seconds_per_block;
       next = std::min(next, work / share);
@@ -147,6 +164,11 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         t->blocks = std::max(0.0, t->blocks - next * share / t->seconds_per_block);
     }
     now += next;
+    if (urgent_s > 1e-13) urgent_s -= next * speed;
+    if (out) {
+      outward->blocks = std::max(0.0, outward->blocks - next * speed * pipeline.link.out_blocks_per_s);
+      if (outward->blocks <= 1e-10) outward->ends_s = now;
+    }
   }
   return {};
 }

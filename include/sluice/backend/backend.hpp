@@ -7,7 +7,9 @@
 #include "sluice/cost/rebuild.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/evaluate_link.hpp"
 #include "sluice/transfer/pipeline.hpp"
+#include "sluice/view/block_link.hpp"
 #include "sluice/view/proposal.hpp"
 #include "sluice/view/view.hpp"
 
@@ -25,13 +27,15 @@ struct Iteration {
   std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request
   std::span<const double> extra_blocks; ///< streamed weights, in layer blocks per layer; empty if none
   double room_blocks = 0;               ///< device room for blocks in flight
-  double urgent_blocks = 0;             ///< must cross the link before any prefetch (room to make, a whole swap-in)
-  double behind_blocks = 0;             ///< cross it when it is idle (evictions)
+  double urgent_blocks = 0;             ///< to the device before any prefetch (a whole swap-in)
+  double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
+  double behind_blocks = 0;             ///< to the host, as the link has time (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
 
   /// Nothing crosses the link.
   [[nodiscard]] bool computes_only() const {
-    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && behind_blocks <= 0 && written_blocks <= 0;
+    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 &&
+           behind_blocks <= 0 && written_blocks <= 0;
   }
 };
 
@@ -49,33 +53,30 @@ template <class Cost>
 [[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, LayerArray& compute) {
   const int layers = iteration.view.geometry.layers;
   const StepTime time = layer_times(cost, iteration.work, {compute.data(), static_cast<std::size_t>(layers)});
-  const LinkCost link = cost.link();
   Pipeline pipeline;
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
   pipeline.after_s = time.after.count();
-  pipeline.link = {link.rate.count() / static_cast<double>(iteration.view.geometry.layer_block_bytes.count()),
-                   link.per_layer.count()};
+  pipeline.link = block_link(cost.link(), iteration.view.geometry);
   pipeline.streams = iteration.streams;
   pipeline.extra_blocks = iteration.extra_blocks;
   pipeline.room_blocks = iteration.room_blocks;
   pipeline.urgent_blocks = iteration.urgent_blocks;
+  pipeline.urgent_out_blocks = iteration.urgent_out_blocks;
   pipeline.behind_blocks = iteration.behind_blocks;
+  pipeline.written_blocks = iteration.written_blocks;
   return pipeline;
 }
 
-/// What an iteration takes under a rule and a cost model. The way out is a lane of its own and is used as layers are
-/// computed: it adds time only where writing out takes longer than everything else.
+/// What an iteration takes under a rule and a cost model.
 template <class Transfer, class Cost>
 [[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
                                      typename Transfer::State& state) {
   if (iteration.computes_only() && state.behind_blocks <= 0)
     return {compute_time(cost, iteration.work, iteration.view.geometry.layers), Seconds{0}};
   const Pipeline pipeline = pipeline_of(iteration, cost, compute);
-  const StepCost step = Transfer::evaluate(pipeline, state);
-  const double written_s = iteration.written_blocks / pipeline.link.blocks_per_s;
-  const double late_s = std::max(0.0, written_s - step.step_s);
-  return {Seconds{step.step_s + late_s}, Seconds{step.stall_s + late_s}};
+  const StepCost step = evaluate_link<Transfer>(pipeline, state);
+  return {Seconds{step.step_s}, Seconds{step.stall_s}};
 }
 
 /// `P` keeps a clock.

@@ -36,7 +36,7 @@ class BasicSimulated {
 
   template <class Transfer, class Sink>
   void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
-    Transfer::evaluate(pipeline_of(iteration, world_, compute_), state, sink);
+    evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
   }
 
   [[nodiscard]] const World& world() const { return world_; }

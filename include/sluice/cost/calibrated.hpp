@@ -24,8 +24,11 @@ class Corrected {
     return {time.before * compute_, time.layer * compute_, time.after * compute_};
   }
   [[nodiscard]] LinkCost link() const {
-    const LinkCost link = base_.link();
-    return {link.rate / transfer_, link.per_layer * transfer_};
+    LinkCost link = base_.link();
+    link.rate = link.rate / transfer_;
+    link.out_rate = link.out_rate / transfer_;
+    link.per_layer = link.per_layer * transfer_;
+    return link;
   }
 
  private:

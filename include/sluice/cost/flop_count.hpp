@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/device_link.hpp"
 #include "sluice/cost/layer_work.hpp"
 #include "sluice/device/device.hpp"
 #include "sluice/model/shape.hpp"
@@ -22,7 +23,7 @@ class FlopCount {
   }
   /// At the device's own peak: the paper divides by "the computing power of the GPU".
   FlopCount(const ModelShape& shape, const Device& device)
-      : FlopCount(shape, device.compute_rate(1.0), {device.host_to_device, device.segment_cost}) {}
+      : FlopCount(shape, device.compute_rate(1.0), device_link(device)) {}
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const Tokens tokens = work.tokens();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/cost/cost_model.hpp"
+#include "sluice/cost/device_link.hpp"
 #include "sluice/cost/fused_kernels.hpp"
 #include "sluice/cost/layer_work.hpp"
 #include "sluice/device/device.hpp"
@@ -27,7 +28,7 @@ struct RooflineEfficiency {
 ///
 /// What a layer rebuilds for requests without KV (`Work::rebuilt`) runs beside that or after it: `Rebuilding`.
 ///
-/// The link is the device's host-to-device rate, and one segment's cost per transfer of a layer.
+/// The link is the device's own, with one segment's cost per transfer of a layer.
 class Roofline {
  public:
   using role = roles::Cost;
@@ -35,7 +36,7 @@ class Roofline {
 
   Roofline(const ModelShape& shape, const Device& device, RooflineEfficiency efficiency = {},
            Rebuilding rebuilding = Rebuilding::fused)
-      : work_(shape), rebuilding_(rebuilding), link_{device.host_to_device, device.segment_cost} {
+      : work_(shape), rebuilding_(rebuilding), link_(device_link(device)) {
     const FlopsPerSecond flops = device.compute_rate(efficiency.compute);
     const BytesPerSecond bytes = device.memory_rate(efficiency.bandwidth);
     SLUICE_ASSERT(flops.count() > 0 && bytes.count() > 0, "a device with positive rates");

@@ -4,6 +4,7 @@
 
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/device/lanes.hpp"
 
 #include <cstdint>
 #include <span>
@@ -67,8 +68,14 @@ struct StepTime {
 /// The link between host and device as a planner believes it: bytes a second, and what each layer's transfer costs
 /// whatever its size (launches, segments).
 struct LinkCost {
-  BytesPerSecond rate{0};
+  BytesPerSecond rate{0}; ///< to the device, with nothing going the other way
   Seconds per_layer{0};
+  /// With a lane each way, what goes to the host has its own, of `out_rate`, and while both are active each loses
+  /// `mix_loss` of its rate. On a shared lane evictions go when it is idle, at `rate`, and what prompts write out as
+  /// they compute it is taken to fit in between (OrbitFlow's overlap): `out_rate` and `mix_loss` are not read.
+  Lanes lanes = Lanes::shared;
+  BytesPerSecond out_rate{0};
+  double mix_loss = 0;
 };
 
 } // namespace sluice

@@ -4,19 +4,13 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/device/lanes.hpp"
 
 #include <cmath>
-#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace sluice {
-
-/// How the two directions of the link share it.
-enum class Lanes : std::uint8_t {
-  shared,   ///< one lane: while both directions are active they divide one rate, less the mix loss, between them
-  each_way, ///< one lane each way: both run at once, each at its own rate less the mix loss
-};
 
 /// An accelerator as cost models and the link see it. Rates are bytes and FLOPs per second; memories are bytes.
 ///

@@ -250,6 +250,7 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   // evictions go first.
   double behind = transfer_state_.behind_blocks + static_cast<double>(leaving_.count());
   double room = static_cast<double>((ledger_.device().free() + arriving_).count()) - behind;
+  double urgent_out = 0;
   if (!streams_.empty() || !extra_blocks_.empty() || behind > 0) {
     LayerArray loads;
     Pipeline pipeline;
@@ -258,14 +259,13 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     pipeline.extra_blocks = extra_blocks_;
     detail::layer_loads(pipeline, loads);
     const double held = transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_);
-    const double urgent = std::clamp(held - room, 0.0, behind);
-    urgent_blocks_ += urgent;
-    behind -= urgent;
-    room = std::max(room + urgent, held);
+    urgent_out = std::clamp(held - room, 0.0, behind);
+    behind -= urgent_out;
+    room = std::max(room + urgent_out, held);
   }
   transfer_state_.behind_blocks = 0;
-  const Iteration iteration{view, work_,          decision_.claims, streams_,       extra_blocks_,
-                            room, urgent_blocks_, behind,           written_blocks_};
+  const Iteration iteration{view, work_,          decision_.claims, streams_, extra_blocks_,
+                            room, urgent_blocks_, urgent_out,       behind,   written_blocks_};
   const Seconds start = now();
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;

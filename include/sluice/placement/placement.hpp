@@ -9,6 +9,7 @@
 #include "sluice/plan/plan.hpp"
 #include "sluice/plan/window.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/view/block_link.hpp"
 #include "sluice/view/proposal.hpp"
 #include "sluice/view/view.hpp"
 
@@ -62,10 +63,7 @@ struct PlacementTask {
     return work;
   }
   /// The link in the evaluator's unit.
-  [[nodiscard]] BlockLink block_link() const {
-    const LinkCost link = cost.link();
-    return {link.rate.count() / static_cast<double>(view.geometry.layer_block_bytes.count()), link.per_layer.count()};
-  }
+  [[nodiscard]] BlockLink block_link() const { return sluice::block_link(cost.link(), view.geometry); }
 };
 
 /// The answer beside the plan.

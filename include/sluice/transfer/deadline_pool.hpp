@@ -103,6 +103,7 @@ struct DeadlinePool {
 
     std::size_t layers = loads.size();
     double seconds_per_block = 1.0 / pipeline.link.blocks_per_s;
+    LinkClock clock = pipeline.clock;
 
     // The cursor of room: blocks up to `room_at` may move, and lie in layer `room_layer`, before which `room_blocks`
     // blocks and `room_link_s` of link work come.
@@ -165,10 +166,10 @@ struct DeadlinePool {
       if (total <= 0) return idle(state, behind);
 
       room_at = pipeline.room_blocks;
-      const double urgent_s = pipeline.urgent_blocks * seconds_per_block;
+      const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
       base_s = urgent_s - ahead_link_s;
       double stall_s = 0;
-      double time = pipeline.before_s;
+      double time = clock.after(0, pipeline.before_s);
       double moved = 0;
       double position_s = 0;
       for (std::size_t l = 0; l < layers; ++l) {
@@ -186,32 +187,35 @@ struct DeadlinePool {
             cause = waited ? StallCause::room : StallCause::link;
           }
           if constexpr (Sink::enabled)
-            if (arrival > 0) sink.transfer(-1, static_cast<int>(l), begins_s, arrival);
+            if (arrival > 0) sink.transfer(-1, static_cast<int>(l), clock.seconds(begins_s), clock.seconds(arrival));
         }
-        stall_s += start - time;
-        end_s[l] = start + pipeline.compute_s[l];
-        if constexpr (Sink::enabled) sink.layer(static_cast<int>(l), start, end_s[l], start - time, cause);
+        const double waited_s = clock.seconds(start) - clock.seconds(time);
+        stall_s += waited_s;
+        end_s[l] = clock.after(start, pipeline.compute_s[l]);
+        if constexpr (Sink::enabled)
+          sink.layer(static_cast<int>(l), clock.seconds(start), clock.seconds(end_s[l]), waited_s, cause);
         time = end_s[l];
       }
-      time += pipeline.after_s;
+      time = clock.after(time, pipeline.after_s);
       const double ahead_s = look_ahead(state, total, position_s, time);
       const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
       state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-      return {time, stall_s};
+      return {clock.seconds(time), stall_s};
     }
 
    private:
     StepCost idle(State& state, double behind) {
-      double time = pipeline.before_s;
+      double time = clock.after(0, pipeline.before_s);
       for (std::size_t l = 0; l < layers; ++l) {
+        const double end = clock.after(time, pipeline.compute_s[l]);
         if constexpr (Sink::enabled)
-          sink.layer(static_cast<int>(l), time, time + pipeline.compute_s[l], 0, StallCause::none);
-        time += pipeline.compute_s[l];
+          sink.layer(static_cast<int>(l), clock.seconds(time), clock.seconds(end), 0, StallCause::none);
+        time = end;
       }
-      time += pipeline.after_s;
-      const double urgent_s = pipeline.urgent_blocks * seconds_per_block;
+      time = clock.after(time, pipeline.after_s);
+      const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
       state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
-      return {time, 0};
+      return {clock.seconds(time), 0};
     }
 
     /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.

@@ -40,6 +40,7 @@ struct EarliestDeadlineFirst {
     constexpr bool record = std::decay_t<Sink>::enabled;
     const std::size_t layers = pipeline.compute_s.size();
     const detail::BufferedStreams streams{pipeline};
+    const LinkClock clock = pipeline.clock;
 
     std::array<double, 2 * max_layers> pending; // link work released for each layer of this token and the next
     std::fill_n(pending.begin(), 2 * layers, 0.0);
@@ -49,7 +50,7 @@ struct EarliestDeadlineFirst {
     for (std::size_t l = 0; l < layers; ++l) pending[l] = std::max(0.0, pending[l] - state.ahead_link_s[l]);
 
     const double behind = state.behind_blocks + pipeline.behind_blocks;
-    double link_s = pipeline.urgent_blocks / pipeline.link.blocks_per_s;
+    double link_s = detail::urgent(pipeline) / pipeline.link.blocks_per_s;
     double busy_s = link_s;
     bool idled = false;
     std::size_t nearest = 0; // no work is pending below it
@@ -70,7 +71,8 @@ struct EarliestDeadlineFirst {
         if (part == pending[nearest]) {
           pending[nearest] = 0;
           link_s += part;
-          if constexpr (record) sink.transfer(-1, static_cast<int>(nearest), begun[nearest], link_s);
+          if constexpr (record)
+            sink.transfer(-1, static_cast<int>(nearest), clock.seconds(begun[nearest]), clock.seconds(link_s));
         } else {
           pending[nearest] -= part;
           link_s = until;
@@ -79,7 +81,7 @@ struct EarliestDeadlineFirst {
     };
 
     double stall_s = 0;
-    double time = pipeline.before_s;
+    double time = clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
       double start = time;
       StallCause cause = StallCause::none;
@@ -92,11 +94,12 @@ struct EarliestDeadlineFirst {
         pending[l] = 0;
         link_s = start;
         cause = idled ? StallCause::room : StallCause::link;
-        if constexpr (record) sink.transfer(-1, static_cast<int>(l), begun[l], start);
+        if constexpr (record) sink.transfer(-1, static_cast<int>(l), clock.seconds(begun[l]), clock.seconds(start));
       }
-      stall_s += start - time;
-      if constexpr (record) sink.layer(static_cast<int>(l), start, start + pipeline.compute_s[l], start - time, cause);
-      time = start + pipeline.compute_s[l];
+      const double waited_s = clock.seconds(start) - clock.seconds(time);
+      stall_s += waited_s;
+      time = clock.after(start, pipeline.compute_s[l]);
+      if constexpr (record) sink.layer(static_cast<int>(l), clock.seconds(start), clock.seconds(time), waited_s, cause);
       serve_until(time);
       for (std::size_t s = 0; s < streams.size(); ++s) {
         if (!streams.uses(s, static_cast<int>(l))) continue;
@@ -108,7 +111,7 @@ struct EarliestDeadlineFirst {
       }
     }
     if (pipeline.after_s > 0) {
-      time += pipeline.after_s;
+      time = clock.after(time, pipeline.after_s);
       serve_until(time);
     }
 
@@ -120,7 +123,7 @@ struct EarliestDeadlineFirst {
     for (std::size_t l = 0; l < layers; ++l)
       state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-    return {time, stall_s};
+    return {clock.seconds(time), stall_s};
   }
 };
 

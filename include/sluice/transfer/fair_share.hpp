@@ -73,13 +73,18 @@ struct FairShare {
   class Walk {
    public:
     Walk(const Pipeline& pipeline, State& state, Sink& sink)
-        : pipeline_(pipeline), state_(state), sink_(sink), streams_(pipeline), layers_(pipeline.layers()) {}
+        : pipeline_(pipeline),
+          state_(state),
+          sink_(sink),
+          streams_(pipeline),
+          clock_(pipeline.clock),
+          layers_(pipeline.layers()) {}
 
     StepCost run() {
       const double behind = state_.behind_blocks + pipeline_.behind_blocks;
       begin();
       double stall_s = 0;
-      double time = pipeline_.before_s;
+      double time = clock_.after(0, pipeline_.before_s);
       for (int l = 0; l < layers_; ++l) {
         serve_until(time);
         double start = time;
@@ -88,9 +93,10 @@ struct FairShare {
           start = finish_next();
           cause = idled_ ? StallCause::room : StallCause::link;
         }
-        stall_s += start - time;
-        const double end = start + pipeline_.compute_s[static_cast<std::size_t>(l)];
-        if constexpr (record) sink_.layer(l, start, end, start - time, cause);
+        const double waited_s = clock_.seconds(start) - clock_.seconds(time);
+        stall_s += waited_s;
+        const double end = clock_.after(start, pipeline_.compute_s[static_cast<std::size_t>(l)]);
+        if constexpr (record) sink_.layer(l, clock_.seconds(start), clock_.seconds(end), waited_s, cause);
         time = end;
         serve_until(time);
         const std::size_t from = state_.queue.size();
@@ -102,7 +108,7 @@ struct FairShare {
         }
         launched(from);
       }
-      time += pipeline_.after_s;
+      time = clock_.after(time, pipeline_.after_s);
       serve_until(time);
       for (std::size_t s = 0; s < streams_.size(); ++s) {
         const int first = streams_.first(s);
@@ -112,7 +118,7 @@ struct FairShare {
             std::max(0.0, streams_.work_s(s, first) - (flow.target >= 0 ? flow.finish_share - share_ : 0));
       }
       state_.behind_blocks = detail::behind_left(behind, time - busy_s_, pipeline_.link);
-      return {time, stall_s};
+      return {clock_.seconds(time), stall_s};
     }
 
    private:
@@ -133,7 +139,7 @@ struct FairShare {
         return blocks(a) != blocks(b) ? blocks(a) < blocks(b)
                                       : a < b; // as std::stable_sort would, which costs more to compile
       });
-      now_ = pipeline_.urgent_blocks / pipeline_.link.blocks_per_s;
+      now_ = detail::urgent(pipeline_) / pipeline_.link.blocks_per_s;
       busy_s_ = now_;
       for (const std::size_t s : state_.by_size)
         if (const int first = streams_.first(s); first >= 0)
@@ -176,7 +182,8 @@ struct FairShare {
       const std::size_t stream = state_.queue[state_.launches[launch].next];
       typename State::Flow& flow = state_.flows[stream];
       share_ = flow.finish_share;
-      if constexpr (record) sink_.transfer(static_cast<int>(stream), flow.target, flow.begin_s, now_);
+      if constexpr (record)
+        sink_.transfer(static_cast<int>(stream), flow.target, clock_.seconds(flow.begin_s), clock_.seconds(now_));
       --in_flight_[static_cast<std::size_t>(flow.target)];
       flow.target = -1;
       --active_;
@@ -217,6 +224,7 @@ struct FairShare {
     State& state_;
     Sink& sink_;
     detail::BufferedStreams streams_;
+    LinkClock clock_;
     int layers_;
     std::array<int, 2 * max_layers> in_flight_; ///< flows for each layer of this token and the next
     double now_ = 0;                            ///< the link's clock

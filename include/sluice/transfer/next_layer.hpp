@@ -58,12 +58,12 @@ struct NextLayer {
     };
 
     const double behind = state.behind_blocks + pipeline.behind_blocks;
-    double link_s = pipeline.urgent_blocks * seconds_per_block; // when the link is free
+    double link_s = detail::urgent(pipeline) * seconds_per_block; // when the link is free
     double busy_s = link_s;
     double may_start_s = 0;
     double done_s = state.ahead_link_s;
     double stall_s = 0;
-    double time = pipeline.before_s;
+    double time = pipeline.clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
       double start = time;
       StallCause cause = StallCause::none;
@@ -78,19 +78,22 @@ struct NextLayer {
           // The first layer could not have begun earlier; a later one waited for the leave to start.
           cause = l == 0 ? StallCause::link : StallCause::room;
         }
-        if constexpr (record) sink.transfer(-1, static_cast<int>(l), begin, link_s);
+        if constexpr (record)
+          sink.transfer(-1, static_cast<int>(l), pipeline.clock.seconds(begin), pipeline.clock.seconds(link_s));
       }
-      stall_s += start - time;
+      const double waited_s = pipeline.clock.seconds(start) - pipeline.clock.seconds(time);
+      stall_s += waited_s;
       may_start_s = start;
-      if constexpr (record) sink.layer(static_cast<int>(l), start, start + pipeline.compute_s[l], start - time, cause);
-      time = start + pipeline.compute_s[l];
+      time = pipeline.clock.after(start, pipeline.compute_s[l]);
+      if constexpr (record)
+        sink.layer(static_cast<int>(l), pipeline.clock.seconds(start), pipeline.clock.seconds(time), waited_s, cause);
     }
-    time += pipeline.after_s;
+    time = pipeline.clock.after(time, pipeline.after_s);
     const double begin = std::max(link_s, may_start_s);
     state.ahead_link_s = layers > 0 ? std::clamp(time - begin, 0.0, work(0)) : 0;
     busy_s += state.ahead_link_s;
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-    return {time, stall_s};
+    return {pipeline.clock.seconds(time), stall_s};
   }
 };
 

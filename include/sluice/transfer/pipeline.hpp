@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/transfer/link_clock.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,12 +25,16 @@ struct LayerStream {
   double blocks = 0; ///< layer blocks in each of them, >= 0
 };
 
-/// The link from host to device, in the evaluator's unit.
+/// The link between host and device, in the evaluator's unit.
 struct BlockLink {
-  double blocks_per_s = 0; ///< layer blocks a second, > 0
+  double blocks_per_s = 0; ///< layer blocks a second to the device, > 0
   /// Link time that each layer's transfer takes beside its blocks (launches, segments; OrbitFlow's `Communication`
   /// B/L). The transfers of one layer share it equally, so that the same plan costs the link the same under every rule.
   double per_layer_s = 0;
+  double out_blocks_per_s = 0; ///< of the lane to the host; 0: there is one lane for both ways
+  double mix_loss = 0;         ///< with two lanes, the share that each loses while both are active, in [0, 1)
+
+  [[nodiscard]] constexpr bool each_way() const { return out_blocks_per_s > 0; }
 };
 
 /// One iteration as the evaluator sees it. Views only: the caller keeps the arrays alive during the call.
@@ -43,10 +48,14 @@ struct Pipeline {
   /// brings in for good. Empty, or L entries. To the rules that give each request a buffer they are one more request.
   std::span<const double> extra_blocks;
   double room_blocks = 0; ///< blocks in flight that the device holds (budget - resident); read by `DeadlinePool` alone
-  double urgent_blocks = 0; ///< moved before any prefetch (evictions that make the room of this iteration)
+  double urgent_blocks = 0; ///< moved to the device before any prefetch (a whole swap-in)
+  /// Moved to the host before any prefetch: evictions that make the room of this iteration.
+  double urgent_out_blocks = 0;
   /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
   /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
   double behind_blocks = 0;
+  double written_blocks = 0; ///< moved to the host by the end of the iteration, which computes them
+  LinkClock clock;           ///< of `evaluate_link`, for the rules
 
   [[nodiscard]] int layers() const { return static_cast<int>(compute_s.size()); }
   [[nodiscard]] double compute_total_s() const {
@@ -111,6 +120,9 @@ inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
     moved.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += blocks; });
   }
 }
+
+/// What the link does before any prefetch, in blocks.
+inline double urgent(const Pipeline& pipeline) { return pipeline.urgent_blocks + pipeline.urgent_out_blocks; }
 
 /// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
 inline double behind_left(double behind_blocks, double idle_s, const BlockLink& link) {

@@ -52,7 +52,8 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// 4. `held_blocks(loads, streams)`: the most blocks in flight at once, beside the resident ones, that the rule needs.
 ///
 /// Not checked, to be honoured: `evaluate` is a pure function of its arguments; work moved is conserved; more compute
-/// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times.
+/// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times; compute
+/// time is added through `pipeline.clock`, which knows when the other lane slows this one (LinkClock).
 template <class T>
 concept TransferScheduler = PlaysRole<T, roles::Transfer> && HasTransferState<T> && KeepsBehind<T> &&
     EvaluatesPipeline<T> && CountsBuffer<T> && requires {

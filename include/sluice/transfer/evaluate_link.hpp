@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// evaluate_link: one iteration with both ways of the link, under any rule.
+#pragma once
+
+#include "sluice/transfer/pipeline.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace sluice {
+
+/// The lane to the host, beside the lane to the device: `out_s` of work at its full rate, from the start of the
+/// iteration. Of it, `mixed_s` is moved while the other lane is active and each loses `loss` of its rate; that comes
+/// first, since the prefetches are taken as one run from the start of the iteration. Exact where they do not pause;
+/// where they do, the way out is taken to be slowed by no less than it is. (Rejected: their pauses, which would need a
+/// second walk to find how long they last.)
+struct OutwardLane {
+  double out_s = 0;
+  double mixed_s = 0;
+  double loss = 0;
+
+  /// When `work_s` of it has been done, at most `out_s`.
+  [[nodiscard]] constexpr double done_at(double work_s) const {
+    return work_s + loss / (1 - loss) * std::min(work_s, mixed_s);
+  }
+  /// What is done `seconds` after the start.
+  [[nodiscard]] constexpr double done_by(double seconds) const {
+    return std::min(out_s, seconds - loss * std::min(seconds, mixed_s / (1 - loss)));
+  }
+};
+
+namespace detail {
+
+/// Link time of all that may be prefetched in an iteration before its last layer starts: its own blocks, and of each
+/// stream the next token's first layer.
+inline double most_prefetched_s(const Pipeline& pipeline) {
+  LayerArray loads;
+  layer_loads(pipeline, loads);
+  double blocks = 0;
+  int transfers = 0;
+  for (int l = 0; l < pipeline.layers(); ++l) {
+    blocks += loads[static_cast<std::size_t>(l)];
+    transfers += loads[static_cast<std::size_t>(l)] > 0;
+  }
+  LayerSet first;
+  for (const LayerStream& stream : pipeline.streams) {
+    if (stream.layers.empty()) continue;
+    blocks += stream.blocks;
+    first.insert(stream.layers.lowest());
+  }
+  const auto extra =
+      std::find_if(pipeline.extra_blocks.begin(), pipeline.extra_blocks.end(), [](double more) { return more > 0; });
+  if (extra != pipeline.extra_blocks.end()) {
+    blocks += *extra;
+    first.insert(static_cast<int>(extra - pipeline.extra_blocks.begin()));
+  }
+  return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
+}
+
+} // namespace detail
+
+/// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
+/// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.
+///
+/// On one lane evictions use what the prefetches leave of it. With a lane each way they begin with the iteration,
+/// beside the prefetches, and slow them by the mix loss as long as they last; what must be out by the end of the
+/// iteration goes first. On either, writing out adds time only where it takes longer than everything else.
+template <class Rule, class Sink>
+StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+  const BlockLink& link = pipeline.link;
+  if (!link.each_way()) {
+    const StepCost cost = Rule::evaluate(pipeline, state, sink);
+    const double late_s = std::max(0.0, pipeline.written_blocks / link.blocks_per_s - cost.step_s);
+    return {cost.step_s + late_s, cost.stall_s + late_s};
+  }
+  const double behind = state.behind_blocks + pipeline.behind_blocks;
+  const double due_s = (pipeline.urgent_out_blocks + pipeline.written_blocks) / link.out_blocks_per_s;
+  OutwardLane out{due_s + behind / link.out_blocks_per_s, 0, link.mix_loss};
+  Pipeline inward = pipeline;
+  inward.urgent_out_blocks = inward.behind_blocks = 0;
+  state.behind_blocks = 0;
+  if (out.out_s > 0) {
+    const double prefetched_s = detail::most_prefetched_s(pipeline);
+    // What makes room goes out beside what comes in before the prefetches; these wait for both.
+    const double in_first_s = pipeline.urgent_blocks / link.blocks_per_s;
+    const double out_first_s = pipeline.urgent_out_blocks / link.out_blocks_per_s;
+    out.mixed_s = out_first_s <= in_first_s ? std::min(out.out_s, in_first_s + prefetched_s)
+                                            : in_first_s + std::min(out.out_s - out_first_s, prefetched_s);
+    if (link.mix_loss > 0) inward.clock = {out.done_at(out.out_s), link.mix_loss};
+    const OutwardLane first{out_first_s, std::min(in_first_s, out_first_s), link.mix_loss};
+    inward.urgent_blocks =
+        std::max(pipeline.urgent_blocks, inward.clock.link_time(first.done_at(out_first_s)) * link.blocks_per_s);
+  }
+  StepCost cost = Rule::evaluate(inward, state, sink);
+  if (const double late_s = out.done_at(due_s) - cost.step_s; late_s > 0) {
+    cost.step_s += late_s;
+    cost.stall_s += late_s;
+  }
+  const double left_s = out.out_s - out.done_by(cost.step_s);
+  state.behind_blocks = std::clamp(left_s * link.out_blocks_per_s, 0.0, behind);
+  return cost;
+}
+
+template <class Rule>
+StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state) {
+  NoTimeline nothing;
+  return evaluate_link<Rule>(pipeline, state, nothing);
+}
+
+} // namespace sluice

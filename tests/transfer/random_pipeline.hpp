@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// RandomPipeline: random iterations for the tests of the transfer rules; and the rules.
+#pragma once
+
+#include "sluice/core/random.hpp"
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+#include "transfer/fluid_reference.hpp"
+
+#include <type_traits>
+#include <vector>
+
+namespace sluice::test {
+
+template <class... Rules>
+struct RuleList {};
+using AllRules = RuleList<NextLayer, FairShare, EarliestDeadlineFirst, DeadlinePool>;
+
+template <class Visit, class... Rules>
+void for_each_rule(RuleList<Rules...>, Visit visit) {
+  (visit.template operator()<Rules>(), ...);
+}
+
+template <class Rule>
+constexpr ReferenceRule reference_of() {
+  if constexpr (std::is_same_v<Rule, NextLayer>)
+    return ReferenceRule::next_layer;
+  else if constexpr (std::is_same_v<Rule, FairShare>)
+    return ReferenceRule::fair_share;
+  else if constexpr (std::is_same_v<Rule, EarliestDeadlineFirst>)
+    return ReferenceRule::earliest_deadline_first;
+  else
+    return ReferenceRule::deadline_pool;
+}
+
+/// A random iteration; `storage` outlives the views.
+struct RandomPipeline {
+  std::vector<double> compute;
+  std::vector<LayerStream> streams;
+  std::vector<double> extra;
+  Pipeline pipeline;
+
+  explicit RandomPipeline(Random& random, bool plain = false) {
+    const int layers = 1 + static_cast<int>(random.below(12));
+    const int requests = 1 + static_cast<int>(random.below(5));
+    const bool even_compute = random.below(2) == 0;
+    for (int l = 0; l < layers; ++l) compute.push_back(even_compute ? 1.0 : 0.2 + 2 * random.uniform());
+    for (int r = 0; r < requests; ++r) {
+      LayerStream stream{{}, static_cast<double>(1 + random.below(30))};
+      const double density = random.uniform();
+      for (int l = 0; l < layers; ++l)
+        if (random.uniform() < density) stream.layers.insert(l);
+      streams.push_back(stream);
+    }
+    pipeline.compute_s = compute;
+    pipeline.streams = streams;
+    pipeline.link = {1 + 30 * random.uniform(), 0};
+    if (!plain) {
+      if (random.below(3) == 0) pipeline.link.per_layer_s = random.uniform();
+      if (random.below(3) == 0) pipeline.before_s = random.uniform();
+      if (random.below(3) == 0) pipeline.after_s = random.uniform();
+      if (random.below(4) == 0) pipeline.urgent_blocks = static_cast<double>(random.below(20));
+      if (random.below(4) == 0) {
+        for (int l = 0; l < layers; ++l)
+          extra.push_back(random.below(2) == 0 ? 0.0 : static_cast<double>(random.below(15)));
+        pipeline.extra_blocks = extra;
+      }
+    }
+  }
+  RandomPipeline(const RandomPipeline&) = delete;
+
+  [[nodiscard]] std::vector<double> loads() const {
+    LayerArray sums;
+    detail::layer_loads(pipeline, sums);
+    return {sums.begin(), sums.begin() + pipeline.layers()};
+  }
+};
+
+} // namespace sluice::test
