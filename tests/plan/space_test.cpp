@@ -98,7 +98,9 @@ TEST_CASE("an instance that makes no sense is refused in one line") {
   refused([&](Instance& i) { i.window_min = 3; });
   refused([&](Instance& i) { i.iterations = 0; });
   refused([&](Instance& i) { i.deadline_s = nan; });
-  refused([&](Instance& i) { i.extra_blocks = {1, 2}; });
+  refused([&](Instance& i) { i.weights = {LayerSet::all(1), 0, 1}; });
+  refused([&](Instance& i) { i.weights = {LayerSet::all(1), 1, 0}; });
+  refused([&](Instance& i) { i.weights = {LayerSet::all(max_layers), 1, 1}; });
 }
 
 } // namespace

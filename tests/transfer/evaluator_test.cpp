@@ -90,9 +90,10 @@ TEST_CASE("every rule agrees with a plain event simulation, over one to four ite
     for_each_rule(AllRules{}, [&]<class Rule>() {
       const std::vector<double> expected = reference_run(input.pipeline, reference_of<Rule>(), 4);
       const std::vector<double> got = ends_of<Rule>(input.pipeline, 4);
+      INFO("trial " << trial << " rule " << Rule::name);
       REQUIRE(expected.size() == 4);
       for (std::size_t i = 0; i < 4; ++i) {
-        INFO("trial " << trial << " rule " << Rule::name << " iteration " << i + 1);
+        INFO("iteration " << i + 1);
         CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-8));
       }
     });
@@ -183,6 +184,54 @@ TEST_CASE("the timeline is what the cost says") {
   }
 }
 
+TEST_CASE("streamed weights alone take the same time under every rule that leaves the start to the slots") {
+  Random random{31};
+  for (int trial = 0; trial < 1000; ++trial) {
+    RandomPipeline input{random};
+    input.pipeline.streams = {};
+    if (input.pipeline.weights.empty()) input.stream_weights(random);
+    const std::vector<double> pool = ends_of<DeadlinePool>(input.pipeline, 4);
+    const std::vector<double> shared = ends_of<FairShare>(input.pipeline, 4);
+    const std::vector<double> nearest = ends_of<EarliestDeadlineFirst>(input.pipeline, 4);
+    // A further slot never makes it later, and a layer more in the stream never earlier.
+    Pipeline more = input.pipeline;
+    more.weights.slots = std::min(more.weights.slots + 1, more.weights.layers.count());
+    const std::vector<double> with_slot = ends_of<DeadlinePool>(more, 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      INFO("trial " << trial << " iteration " << i + 1);
+      CHECK(shared[i] == doctest::Approx(pool[i]).epsilon(1e-9));
+      CHECK(nearest[i] == doctest::Approx(pool[i]).epsilon(1e-9));
+      CHECK(with_slot[i] <= pool[i] * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("Select-N's interval and MIRAGE's conditions, on even layers and a full pipeline") {
+  // n layers of compute time 1; m of them evenly spaced through one slot or two, transfers of t.
+  const auto stalls = [](int layers, int m, int slots, double t) {
+    const std::vector<double> compute(static_cast<std::size_t>(layers), 1.0);
+    Pipeline pipeline;
+    pipeline.compute_s = compute;
+    pipeline.link = {1, 0};
+    for (int i = 0; i < m; ++i) pipeline.weights.layers.insert(i * layers / m);
+    pipeline.weights.blocks = t;
+    pipeline.weights.slots = slots;
+    FairShare::State state;
+    for (int i = 0; i < 20; ++i) FairShare::evaluate(pipeline, state); // until it repeats
+    return FairShare::evaluate(pipeline, state).stall_s > 1e-9;
+  };
+  // Every interval of n / m layers hides one transfer behind its other layers: T_T m <= T_c (n - m).
+  CHECK_FALSE(stalls(40, 4, 1, 9.0));
+  CHECK(stalls(40, 4, 1, 9.01));
+  CHECK_FALSE(stalls(40, 8, 1, 4.0));
+  CHECK(stalls(40, 8, 1, 4.01));
+  // Two slots hide behind all n layers: T_T m <= T_c n.
+  CHECK_FALSE(stalls(40, 8, 2, 5.0));
+  CHECK(stalls(40, 8, 2, 5.01));
+  CHECK_FALSE(stalls(40, 40, 2, 1.0)); // DeepSpeed's interval of 1: one layer ahead
+  CHECK(stalls(40, 40, 2, 1.01));
+}
+
 TEST_CASE("the planner's short form of DeadlinePool is the evaluator") {
   Random random{5};
   for (int trial = 0; trial < 2000; ++trial) {
@@ -208,6 +257,7 @@ TEST_CASE("a plan's delta moves behind the prefetches and never delays them") {
   Random random{11};
   for (int trial = 0; trial < 300; ++trial) {
     RandomPipeline input{random, true};
+    if (trial % 3 == 0) input.stream_weights(random);
     input.pipeline.room_blocks = DeadlinePool::held_blocks(input.loads(), {});
     const double delta = static_cast<double>(1 + random.below(500));
     for_each_rule(AllRules{}, [&]<class Rule>() {

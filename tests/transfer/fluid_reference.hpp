@@ -20,6 +20,8 @@ struct ReferenceTransfer {
   double latency; ///< link work before the first block
   double blocks;  ///< still to move
   double seconds_per_block;
+  bool weights;   ///< of streamed weights, not of KV
+  int frees_slot; ///< weights: the step that had their slot before, or -1
   [[nodiscard]] bool done() const { return latency <= 1e-13 && blocks * seconds_per_block <= 1e-13; }
 };
 
@@ -43,7 +45,13 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
       if (stream.layers.contains(l)) row[at(l)] = stream.blocks;
     amounts.push_back(row);
   }
-  if (!pipeline.extra_blocks.empty()) amounts.emplace_back(pipeline.extra_blocks.begin(), pipeline.extra_blocks.end());
+  const std::size_t weights_row = amounts.size();
+  if (!pipeline.weights.empty()) {
+    amounts.emplace_back(at(layers), 0.0);
+    for (int l = 0; l < layers; ++l)
+      if (pipeline.weights.layers.contains(l)) amounts.back()[at(l)] = pipeline.weights.blocks;
+  }
+  std::vector<int> weights_steps; // of all tokens, in order
   for (int token = 0; token < tokens + 1; ++token)
     for (int l = 0; l < layers; ++l) {
       int sharers = 0;
@@ -56,8 +64,15 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
           if (t.stream == static_cast<int>(s)) previous = t.step;
         const bool pooled = rule == ReferenceRule::deadline_pool || rule == ReferenceRule::next_layer;
         double latency = pooled ? (first ? pipeline.link.per_layer_s : 0.0) : pipeline.link.per_layer_s / sharers;
+        const bool weights = s == weights_row;
+        int frees_slot = -1;
+        if (weights) {
+          const std::size_t slots = at(pipeline.weights.slots);
+          if (weights_steps.size() >= slots) frees_slot = weights_steps[weights_steps.size() - slots];
+          weights_steps.push_back(token * layers + l);
+        }
         transfers.push_back({static_cast<int>(s), token * layers + l, previous, latency, amounts[s][at(l)],
-                             1 / pipeline.link.blocks_per_s});
+                             1 / pipeline.link.blocks_per_s, weights, frees_slot});
         first = false;
       }
     }
@@ -103,13 +118,26 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
     // Link: who may have it.
     double held = 0;
     for (const ReferenceTransfer& t : transfers)
-      if (t.step > computed) held += amounts[at(t.stream)][at(t.step % layers)] - t.blocks;
+      if (t.step > computed && !t.weights) held += amounts[at(t.stream)][at(t.step % layers)] - t.blocks;
     std::vector<ReferenceTransfer*> active;
     const int token = after ? step / layers - 1 : step / layers;
     if (urgent_s <= 1e-13)
       for (ReferenceTransfer& t : transfers) {
         if (t.done()) continue;
         bool may = false;
+        if (t.weights) {
+          // One after the other; each needs its slot, and under `NextLayer` the layer before to have started as well.
+          const bool in_turn = std::none_of(transfers.begin(), transfers.end(), [&](const ReferenceTransfer& other) {
+            return other.weights && other.step < t.step && !other.done();
+          });
+          may = in_turn && computed >= t.frees_slot;
+          if (rule == ReferenceRule::next_layer) may = may && (t.step == 0 || started >= t.step - 1);
+          if (rule == ReferenceRule::deadline_pool) may = may && t.step / layers <= token + 1;
+          if (may) active.push_back(&t);
+          // The pool's queue is one: what is behind weights without a slot waits with them.
+          if (rule == ReferenceRule::deadline_pool) break;
+          continue;
+        }
         switch (rule) {
         case ReferenceRule::next_layer:
           may = t.step == 0 || started >= t.step - 1;
@@ -123,6 +151,8 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
           break;
         }
         if (may) active.push_back(&t);
+        // In the pool's queue nothing overtakes: what is behind KV without room waits with it.
+        if (rule == ReferenceRule::deadline_pool) break;
       }
     if (rule == ReferenceRule::next_layer) { // a latency of the layer runs before its shares
       for (ReferenceTransfer* t : active)
@@ -153,7 +183,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
     for (const ReferenceTransfer* t : active) {
       const double work = t->latency > 1e-13 ? t->latency : t->blocks * t->seconds_per_block;
       next = std::min(next, work / share);
-      if (rule == ReferenceRule::deadline_pool && t->latency <= 1e-13)
+      if (rule == ReferenceRule::deadline_pool && !t->weights && t->latency <= 1e-13)
         next = std::min(next, (pipeline.room_blocks - held) * t->seconds_per_block / share);
     }
     if (next == infinity) return {}; // nothing can ever move: the room is too small

@@ -40,7 +40,6 @@ constexpr ReferenceRule reference_of() {
 struct RandomPipeline {
   std::vector<double> compute;
   std::vector<LayerStream> streams;
-  std::vector<double> extra;
   Pipeline pipeline;
 
   explicit RandomPipeline(Random& random, bool plain = false) {
@@ -63,14 +62,23 @@ struct RandomPipeline {
       if (random.below(3) == 0) pipeline.before_s = random.uniform();
       if (random.below(3) == 0) pipeline.after_s = random.uniform();
       if (random.below(4) == 0) pipeline.urgent_blocks = static_cast<double>(random.below(20));
-      if (random.below(4) == 0) {
-        for (int l = 0; l < layers; ++l)
-          extra.push_back(random.below(2) == 0 ? 0.0 : static_cast<double>(random.below(15)));
-        pipeline.extra_blocks = extra;
-      }
+      if (random.below(3) == 0) stream_weights(random);
     }
   }
   RandomPipeline(const RandomPipeline&) = delete;
+
+  /// Some layers' weights through some slots.
+  void stream_weights(Random& random) {
+    const int layers = pipeline.layers();
+    const double density = random.below(4) == 0 ? 1.0 : random.uniform();
+    for (int l = 0; l < layers; ++l)
+      if (random.uniform() < density) pipeline.weights.layers.insert(l);
+    const auto one_of = [&](int count) { return static_cast<int>(random.below(static_cast<std::uint64_t>(count))); };
+    if (pipeline.weights.empty()) pipeline.weights.layers.insert(one_of(layers));
+    pipeline.weights.blocks = static_cast<double>(1 + random.below(40));
+    pipeline.weights.slots = 1 + one_of(pipeline.weights.layers.count());
+    if (random.below(2) == 0) pipeline.weights.slots = 1;
+  }
 
   [[nodiscard]] std::vector<double> loads() const {
     LayerArray sums;

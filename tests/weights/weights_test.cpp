@@ -21,26 +21,31 @@ struct LendWhenShort {
   using role = roles::Weights;
   struct State {};
 
-  void offer(const View& view, State&, LayerBlocks demand, std::vector<WeightsLevel>& levels) const {
-    const LayerBlocks own = view.ledger->device().capacity() - view.plan->weights.freed;
-    if (demand <= own) return;
-    WeightsPlan plan;
-    for (int layer = 1; layer < view.geometry.layers; layer += 2) plan.streamed.insert(layer);
-    plan.slots = 1;
-    plan.level = 1;
-    plan.freed = LayerBlocks{7L * view.geometry.layers};
-    levels.push_back({plan, view.geometry.layer_weight_bytes * plan.streamed.count()});
+  template <class Task>
+  void offer(const Task& task, State&, std::vector<WeightsLevel>& levels) const {
+    if (task.demand <= task.own) return;
+    LayerSet streamed;
+    for (int layer = 1; layer < task.layers(); layer += 2) streamed.insert(layer);
+    levels.push_back(WeightsLevel::of(task.view.geometry, streamed, 1));
+    levels.back().plan.freed = most_freed(task.view.geometry);
   }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const { return LayerBlocks{7L * geometry.layers}; }
 };
 struct OffersNothing : LendWhenShort {
   void offer() const {}
+};
+struct FreesNobodyKnows {
+  using role = roles::Weights;
+  struct State {};
+  template <class Task>
+  void offer(const Task&, State&, std::vector<WeightsLevel>&) const {}
 };
 struct WithoutState : LendWhenShort {
   using State = void;
 };
 
 static_assert(Weights<LendWhenShort> && Weights<ResidentWeights>);
-static_assert(!Weights<OffersNothing> && !Weights<WithoutState>);
+static_assert(!Weights<OffersNothing> && !Weights<WithoutState> && !Weights<FreesNobodyKnows>);
 
 using LendRecompute = Engine<LendWhenShort>;
 using LendSwap = Engine<LendWhenShort, MoveToHost>;

@@ -25,7 +25,7 @@ struct Iteration {
   const Work& work;
   std::span<const Claim> batch;
   std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request
-  std::span<const double> extra_blocks; ///< streamed weights, in layer blocks per layer; empty if none
+  WeightStream weights;                 ///< streamed; none by default
   double room_blocks = 0;               ///< device room for blocks in flight
   double urgent_blocks = 0;             ///< to the device before any prefetch (a whole swap-in)
   double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
@@ -34,8 +34,8 @@ struct Iteration {
 
   /// Nothing crosses the link.
   [[nodiscard]] bool computes_only() const {
-    return streams.empty() && extra_blocks.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 &&
-           behind_blocks <= 0 && written_blocks <= 0;
+    return streams.empty() && weights.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 && behind_blocks <= 0 &&
+           written_blocks <= 0;
   }
 };
 
@@ -59,7 +59,7 @@ template <class Cost>
   pipeline.after_s = time.after.count();
   pipeline.link = block_link(cost.link(), iteration.view.geometry);
   pipeline.streams = iteration.streams;
-  pipeline.extra_blocks = iteration.extra_blocks;
+  pipeline.weights = iteration.weights;
   pipeline.room_blocks = iteration.room_blocks;
   pipeline.urgent_blocks = iteration.urgent_blocks;
   pipeline.urgent_out_blocks = iteration.urgent_out_blocks;

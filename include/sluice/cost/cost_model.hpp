@@ -37,6 +37,12 @@ concept KnowsLink = requires(const P& model) {
 template <class P>
 concept Predictor = PredictsStep<P> && KnowsLink<P>;
 
+/// A predictor that other roles' concepts are checked with; any other has the same hooks.
+struct CostArchetype {
+  [[nodiscard]] StepTime step(const Work& work) const;
+  [[nodiscard]] LinkCost link() const;
+};
+
 /// `P` gives its predictions in the light of what it has learned.
 template <class P>
 concept Believes = requires(const P& model, const typename P::State& state) {

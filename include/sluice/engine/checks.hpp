@@ -72,10 +72,11 @@ namespace sluice::detail {
   return {};
 }
 
-/// `room`: the least that it takes at its longest, blocks in flight included.
-[[nodiscard]] inline Status check_room(RequestId id, Footprint room, const Ledger& ledger) {
-  if (room.device > ledger.device().capacity())
-    return no_room(id, room.device, ledger.device().capacity(), " layer blocks of device memory");
+/// `room`: the least that it takes at its longest, blocks in flight included. `lendable`: what the weights could still
+/// give up.
+[[nodiscard]] inline Status check_room(RequestId id, Footprint room, const Ledger& ledger, LayerBlocks lendable) {
+  if (room.device > ledger.device().capacity() + lendable)
+    return no_room(id, room.device, ledger.device().capacity() + lendable, " layer blocks of device memory");
   if (room.host > ledger.host().capacity())
     return no_room(id, room.host, ledger.host().capacity(), " layer blocks of host memory");
   return {};

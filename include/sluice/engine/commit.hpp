@@ -15,6 +15,8 @@ template <class C>
 void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
   urgent_blocks_ = written_blocks_ = 0;
+  const bool fetched = !streams_.empty();
+  const WeightsPlan weights = plan_.weights;
   streams_.clear();
   rebuilds_.clear();
   plan_changed_ = decision.new_plan;
@@ -89,7 +91,8 @@ void BasicEngine<C>::commit(Decision& decision) {
       move_claim(claim, holding_in_force(who));
     }
   }
-  if (plan_changed_ || !decision.victims.empty() || !decision.leaving.empty()) forget_prefetches();
+  const bool other_batch = plan_changed_ || !decision.victims.empty() || !decision.leaving.empty();
+  if (other_batch && (fetched || !streams_.empty() || !(weights == plan_.weights))) forget_prefetches();
 }
 
 /// The holding that the plan just adopted gives to the claim at position `i`.
@@ -101,7 +104,8 @@ Holding BasicEngine<C>::target_of(std::size_t i, const Claim& claim) const {
   return plan_.unseen;
 }
 
-/// What arrived early was for another batch or another plan. What a plan still has to move, it still has to.
+/// What arrived early was for another batch or another plan (streamed weights alone are for any). What a plan still has
+/// to move, it still has to.
 template <class C>
 void BasicEngine<C>::forget_prefetches() {
   const double behind = transfer_state_.behind_blocks;

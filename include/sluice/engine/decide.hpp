@@ -133,16 +133,30 @@ void BasicEngine<C>::gate_returns(const View& view) {
 
 template <class C>
 void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
-  if constexpr (!std::is_same_v<weights_type, ResidentWeights>) {
-    LayerBlocks demand{0};
+  if constexpr (offers_weights) {
+    const auto& predictor = config_.cost.believe(cost_state_);
+    WeightsTask<Predictor> task{view, predictor, LayerBlocks{0}, ledger_.device().capacity() - weights_freed_, {}};
     for (const Claim& claim : decision.claims) {
-      const TokenBlocks blocks =
-          row(claim.slot).blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
-      demand += across_layers(blocks, config_.geometry.layers);
+      const RequestRow& who = row(claim.slot);
+      const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
+      task.demand += across_layers(blocks, config_.geometry.layers);
+      ++task.steady.decodes;
+      task.steady.decode_context += who.context() + Tokens{1};
     }
+    task.steady.samples = task.steady.decodes;
     levels_.clear();
-    config_.weights.offer(view, weights_state_, demand, levels_);
+    config_.weights.offer(task, weights_state_, levels_);
   }
+}
+
+/// The level that decisions reckon with: the first offered that is not above what a coordinator granted; none: all
+/// weights are resident.
+template <class C>
+WeightsPlan BasicEngine<C>::granted() const {
+  if constexpr (offers_weights)
+    for (const WeightsLevel& level : levels_)
+      if (level.plan.level <= granted_level_) return level.plan;
+  return {};
 }
 
 template <class C>
@@ -172,7 +186,7 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
     }
   const LayerBlocks capacity = ledger_.device().capacity() + (granted().freed - weights_freed_);
   return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
-              predictor, config_.replan.window(), enforce_slo, depleted};
+              predictor, config_.replan.window(), enforce_slo, depleted, config_.geometry.stream_of(granted())};
 }
 
 template <class C>
@@ -181,7 +195,7 @@ void BasicEngine<C>::place(const View& view, Decision& decision) {
   std::size_t musts = 0;
   while (musts < claims.size() && claims[musts].must) ++musts;
   bool stale = config_.replan.due(view, replan_state_, decision.candidates);
-  if constexpr (!std::is_same_v<weights_type, ResidentWeights>) stale = stale || !(granted() == plan_.weights);
+  if constexpr (offers_weights) stale = stale || !(granted() == plan_.weights);
   bool enforce_slo = true;
   const auto& predictor = config_.cost.believe(cost_state_);
   for (;;) {

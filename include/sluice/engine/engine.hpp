@@ -101,6 +101,10 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] View view() const { return view_at(now()); }
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
+  /// What the weights offered when last asked, the preferred first.
+  [[nodiscard]] std::span<const WeightsLevel> levels() const { return levels_; }
+  /// The weights take no level above this one from the next decision on. For a node's coordinator; without one, any.
+  void grant(int level) { granted_level_ = level; }
   [[nodiscard]] std::int64_t alive() const { return alive_; }
   [[nodiscard]] std::int64_t steps() const { return step_; }
   /// What an observer has collected.
@@ -121,6 +125,7 @@ class BasicEngine : private detail::EngineState {
 
   /// The next step may be this one once more, without asking: see `remember_quiet`.
   static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
+  static constexpr bool offers_weights = !std::is_same_v<weights_type, ResidentWeights>;
   static constexpr bool finds = retention_type::finds_released;
 
   // decide (engine/decide.hpp): policies run, nothing but their own state is written ----------------------------------
@@ -135,8 +140,7 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
   void keep_after_all(Slot slot, Decision& decision);
   void offer_weights(const View& view, const Decision& decision);
-  /// The level of the weights that decisions reckon with: the one offered first; none offered, all resident.
-  [[nodiscard]] WeightsPlan granted() const { return levels_.empty() ? WeightsPlan{} : levels_.front().plan; }
+  [[nodiscard]] WeightsPlan granted() const;
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
     return row.plan_serial == plan_serial_ ? row.holding : plan_.unseen;
   }

@@ -47,7 +47,8 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     each.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += each.blocks; });
   room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(
       transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
-  if (const Status status = detail::check_room(id, room, ledger_); !status.ok()) return refused(status);
+  const LayerBlocks lendable = config_.weights.most_freed(config_.geometry) - weights_freed_;
+  if (const Status status = detail::check_room(id, room, ledger_, lendable); !status.ok()) return refused(status);
 
   Slot slot;
   if (free_slots_.empty()) {
@@ -92,8 +93,8 @@ Stepped BasicEngine<C>::step() {
 /// plan in force would take the same: room only shrinks until something happens.
 template <class C>
 void BasicEngine<C>::remember_quiet() {
-  quiet_ = chunks_.empty() && streams_.empty() && rebuilds_.empty() && extra_blocks_.empty() && parked_.empty() &&
-           transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
+  quiet_ = chunks_.empty() && streams_.empty() && rebuilds_.empty() && plan_.weights.streamed.empty() &&
+           parked_.empty() && transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
            decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
            work_.decodes == static_cast<std::int64_t>(running_.size());
   full_blocks_ = 0;
@@ -238,25 +239,18 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
 template <class C>
 void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   const int layers = config_.geometry.layers;
-  extra_blocks_.clear();
-  if (plan_.weights.slots > 0) {
-    extra_blocks_.assign(static_cast<std::size_t>(layers), 0.0);
-    const double blocks = static_cast<double>(config_.geometry.layer_weight_bytes.count()) /
-                          static_cast<double>(config_.geometry.layer_block_bytes.count());
-    plan_.weights.streamed.for_each([&](int layer) { extra_blocks_[static_cast<std::size_t>(layer)] = blocks; });
-  }
+  const WeightStream weights = config_.geometry.stream_of(plan_.weights);
 
   // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
   // evictions go first.
   double behind = transfer_state_.behind_blocks + static_cast<double>(leaving_.count());
   double room = static_cast<double>((ledger_.device().free() + arriving_).count()) - behind;
   double urgent_out = 0;
-  if (!streams_.empty() || !extra_blocks_.empty() || behind > 0) {
+  if (!streams_.empty() || behind > 0) {
     LayerArray loads;
     Pipeline pipeline;
     pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
     pipeline.streams = streams_;
-    pipeline.extra_blocks = extra_blocks_;
     detail::layer_loads(pipeline, loads);
     const double held = transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_);
     urgent_out = std::clamp(held - room, 0.0, behind);
@@ -264,7 +258,7 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     room = std::max(room + urgent_out, held);
   }
   transfer_state_.behind_blocks = 0;
-  const Iteration iteration{view, work_,          decision_.claims, streams_, extra_blocks_,
+  const Iteration iteration{view, work_,          decision_.claims, streams_, weights,
                             room, urgent_blocks_, urgent_out,       behind,   written_blocks_};
   const Seconds start = now();
   TransferState before_run;
@@ -292,6 +286,9 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     record.host_used = ledger_.host().used();
     record.to_device = moved_to_device_;
     record.to_host = moved_to_host_;
+    if (!weights.empty())
+      record.weights = Bytes{static_cast<std::int64_t>(
+          weights.blocks * static_cast<double>(config_.geometry.layer_block_bytes.count()) * weights.layers.count())};
     record.repeated = repeated;
     record.plan = &plan_;
     observe([&](const auto& observer, auto& state) {
@@ -362,7 +359,7 @@ void BasicEngine<C>::end_finished(Seconds now) {
   }
   last_finish_step_ = step_;
   finished_rows_.clear();
-  forget_prefetches();
+  if (!streams_.empty()) forget_prefetches();
 }
 
 /// The next iteration is decided while this one runs: from its predicted end, without the arrivals that come meanwhile

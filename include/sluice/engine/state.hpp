@@ -14,6 +14,7 @@
 #include "sluice/weights/weights.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace sluice::detail {
@@ -51,7 +52,7 @@ class EngineState {
   LayerBlocks weights_freed_{0};
   LayerBlocks host_reserved_{0}; ///< host memory that this decision's claims take beyond what they have
   std::vector<WeightsLevel> levels_;
-  std::vector<double> extra_blocks_;
+  int granted_level_ = std::numeric_limits<int>::max();
 
   // The iteration.
   Proposal proposal_;

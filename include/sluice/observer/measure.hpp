@@ -93,7 +93,8 @@ inline void count_memory(const Summary::State& state, Metrics& m) {
   const auto bytes = [&](LayerBlocks blocks) { return blocks.count() * state.layer_block_bytes.count(); };
   m.blocks_to_device = state.to_device.count();
   m.blocks_to_host = state.to_host.count();
-  m.bytes_to_device = bytes(state.to_device);
+  m.bytes_of_weights = state.weights.count();
+  m.bytes_to_device = bytes(state.to_device) + m.bytes_of_weights;
   m.bytes_to_host = bytes(state.to_host);
   m.bytes_moved = m.bytes_to_device + m.bytes_to_host;
   m.device_peak_bytes = bytes(state.device_peak);

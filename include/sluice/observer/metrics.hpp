@@ -30,6 +30,7 @@ struct Metrics {
 
   std::int64_t bytes_moved = 0; ///< both ways
   std::int64_t bytes_to_device = 0;
+  std::int64_t bytes_of_weights = 0; ///< of those to the device: streamed weights
   std::int64_t bytes_to_host = 0;
   std::int64_t blocks_to_device = 0; ///< layer blocks
   std::int64_t blocks_to_host = 0;
@@ -94,6 +95,7 @@ constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
   visit("throughput_requests_per_min", m.throughput_requests_per_min);
   visit("bytes_moved", m.bytes_moved);
   visit("bytes_to_device", m.bytes_to_device);
+  visit("bytes_of_weights", m.bytes_of_weights);
   visit("bytes_to_host", m.bytes_to_host);
   visit("blocks_to_device", m.blocks_to_device);
   visit("blocks_to_host", m.blocks_to_host);

@@ -36,6 +36,7 @@ struct IterationRecord {
   LayerBlocks host_used{0};
   LayerBlocks to_device{0};   ///< fetched just in time, and by the plan's delta
   LayerBlocks to_host{0};     ///< evicted, and written out by prefills
+  Bytes weights{0};           ///< streamed to the device
   bool repeated = false;      ///< no decision was ready: the last one ran again (OneStepAhead)
   const Plan* plan = nullptr; ///< the plan in force
 };

@@ -82,6 +82,7 @@ struct Summary {
     LayerBlocks host_peak{0};
     LayerBlocks to_device{0};
     LayerBlocks to_host{0};
+    Bytes weights{0}; ///< streamed to the device
     Bytes layer_block_bytes{0};
     Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
 
@@ -194,6 +195,7 @@ struct Summary {
     state.host_peak = std::max(state.host_peak, record.host_used);
     state.to_device += record.to_device;
     state.to_host += record.to_host;
+    state.weights += record.weights;
     state.last_event = std::max(state.last_event, record.start + record.duration);
   }
 };

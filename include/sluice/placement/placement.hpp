@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
-#include "sluice/cost/work.hpp"
+#include "sluice/cost/cost_model.hpp"
 #include "sluice/layout/per_layer.hpp"
 #include "sluice/memory/holding.hpp"
 #include "sluice/plan/plan.hpp"
@@ -39,6 +39,7 @@ struct PlacementTask {
   Window window;
   bool enforce_slo = true;          ///< false: one request is left, and it runs as well as it can
   std::int64_t depleted_parked = 0; ///< parked requests that miss their SLO now: nothing deposited
+  WeightStream weights{};           ///< streamed beside the KV whatever the plan
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
 
@@ -75,11 +76,6 @@ struct Verdict {
   static constexpr Verdict infeasible(Binding why) { return {false, 0, why}; }
 };
 
-/// A cost model that the concept is checked with; any other has the same hooks.
-struct CostArchetype {
-  [[nodiscard]] StepTime step(const Work& work) const;
-  [[nodiscard]] LinkCost link() const;
-};
 using PlacementTaskArchetype = PlacementTask<CostArchetype, DeadlinePool, PerLayer>;
 
 /// `P` names what it remembers, for a given transfer rule (a solver keeps its workspace there).

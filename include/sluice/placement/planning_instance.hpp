@@ -45,7 +45,7 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
   instance.link_per_layer_s = link.per_layer_s;
   instance.device_blocks = task.device_budget;
   instance.block_tokens = view.limits.block_tokens;
-  instance.extra_blocks.clear();
+  instance.weights = task.weights;
   instance.paused_without_deposit = static_cast<int>(task.depleted_parked);
   instance.alpha = std::max(options.alpha, static_cast<double>(task.depleted_parked));
   instance.window_min = task.window.min;

@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/plan/weight_stream.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -38,9 +39,8 @@ struct Instance {
   LayerBlocks device_blocks{0};        ///< the KV budget, resident and in flight together
   Tokens block_tokens{16};
   std::vector<InstanceRequest> requests;
-  std::vector<double>
-      extra_blocks; ///< moved before each layer whatever the plan (streamed weights); empty, or one per layer
-  double alpha = 1; ///< misses per step allowed, on average over the window
+  WeightStream weights;           ///< streamed whatever the plan; they have slots of their own
+  double alpha = 1;               ///< misses per step allowed, on average over the window
   int paused_without_deposit = 0; ///< each is a miss in every step
   int window_min = 1;             ///< steps that the plan must hold
   int window_max = 1;             ///< steps beyond which nobody asks
@@ -105,11 +105,15 @@ inline Status check(const Instance& instance) {
       return bad("requests", "a count is negative", "blocks, tokens and deposit of at least 0");
     if (!(request.slo_s > 0)) return bad("slo_s", "the SLO is " + std::to_string(request.slo_s), "a number above 0");
   }
-  if (!instance.extra_blocks.empty() && instance.extra_blocks.size() != instance.layer_compute_s.size())
-    return bad("extra_blocks", "there are " + std::to_string(instance.extra_blocks.size()), "one per layer, or none");
-  for (const double blocks : instance.extra_blocks)
-    if (!is_amount(blocks))
-      return bad("extra_blocks", "an amount is negative or not finite", "finite numbers of at least 0");
+  if (!instance.weights.empty()) {
+    if (!std::isfinite(instance.weights.blocks) || instance.weights.blocks <= 0)
+      return bad("weights", "a streamed layer has " + std::to_string(instance.weights.blocks) + " blocks",
+                 "a finite number above 0");
+    if (instance.weights.layers.highest() >= instance.layers())
+      return bad("weights", "a layer that the model does not have is streamed", "layers of the model");
+    if (instance.weights.slots < 1)
+      return bad("weights", "there are " + std::to_string(instance.weights.slots) + " slots", "at least 1");
+  }
   if (!is_amount(instance.alpha))
     return bad("alpha", "it is " + std::to_string(instance.alpha), "a finite number of at least 0");
   if (instance.paused_without_deposit < 0)

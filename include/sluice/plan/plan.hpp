@@ -58,9 +58,10 @@ struct RequestPlan {
 /// The weights' part of a plan (IntervalOffload, ParameterRemap): none of it for `ResidentWeights`.
 struct WeightsPlan {
   LayerSet streamed;    ///< layers whose weights pass through the slots in each iteration
-  int slots = 0;        ///< device slots, of one layer's weights each
-  int level = 0;        ///< the level offered by the policy and granted by the coordinator
-  LayerBlocks freed{0}; ///< device memory given up to KV
+  double share = 1;     ///< of each of these layers' weights; the rest stays (FlexGen streams a part of every layer)
+  int slots = 0;        ///< device slots, each for `share` of one layer's weights
+  int level = 0;        ///< layers' memory given up: what a coordinator caps
+  LayerBlocks freed{0}; ///< the same as KV blocks
 
   friend constexpr bool operator==(const WeightsPlan&, const WeightsPlan&) = default;
 };

@@ -2,6 +2,7 @@
 // DeadlinePool: one pool of blocks, filled in layer order as fast as link and room allow. The default rule.
 #pragma once
 
+#include "sluice/transfer/slot_order.hpp"
 #include "sluice/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace sluice {
 
 /// Blocks move in the order in which layers need them; each takes room in the pool from its arrival until its layer
-/// has been computed. What a copy stream with a shared ring of blocks does.
+/// has been computed. What a copy stream with a shared ring of blocks does. Streamed weights move in the same order,
+/// each layer's behind its KV; they take slots of their own, and what is behind waits while they have none.
 ///
 /// W(t), the blocks moved so far, is all that matters. It grows at the link's rate while W < room + (blocks of the
 /// layers already computed); layer l starts when W reaches C_l, the blocks of layers 1..l. So with
@@ -25,7 +27,7 @@ struct DeadlinePool {
   static constexpr bool needs_room = true;
 
   struct State {
-    double ahead_blocks = 0;   ///< of the next token, in layer order, already in the pool
+    double ahead_blocks = 0;   ///< of the next token, in layer order, already on the device; weights included
     double latency_paid_s = 0; ///< of the layer in which `ahead_blocks` ends, if none of its blocks has arrived yet
     double behind_blocks = 0;  ///< of a plan's delta, not moved yet
 
@@ -44,8 +46,8 @@ struct DeadlinePool {
     return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
   }
 
-  /// The same from the per-layer sums alone: `loads` in blocks, L entries. `pipeline.streams` and `extra_blocks` are
-  /// not read. The room must hold the worst layer.
+  /// The same from the per-layer sums alone: `loads` of KV in blocks, L entries. `pipeline.streams` is not read. The
+  /// room must hold the worst layer.
   template <class Sink = NoTimeline>
   static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
                                  Sink&& sink = Sink{}) {
@@ -116,11 +118,22 @@ struct DeadlinePool {
     bool waited = false;
     LayerArray end_s{};
 
+    detail::SlotOrder slots{pipeline.weights};
+    int streamed = 0; ///< layers of the weights whose transfer has been placed
+
+    [[nodiscard]] bool streams_weights(std::size_t layer) const {
+      return pipeline.weights.layers.contains(static_cast<int>(layer));
+    }
     [[nodiscard]] double load(std::size_t position) const {
       return loads[position < layers ? position : position - layers];
     }
+    /// KV and weights of a layer.
+    [[nodiscard]] double moved_blocks(std::size_t position) const {
+      const std::size_t layer = position < layers ? position : position - layers;
+      return loads[layer] + (streams_weights(layer) ? pipeline.weights.blocks : 0);
+    }
     [[nodiscard]] double work(std::size_t position) const {
-      const double blocks = load(position);
+      const double blocks = moved_blocks(position);
       return blocks > 0 ? blocks * seconds_per_block + pipeline.link.per_layer_s : 0;
     }
     /// The link position of the block at which the room ends.
@@ -147,21 +160,34 @@ struct DeadlinePool {
       }
     }
 
+    /// The link's work from `position_s` on waits until the next streamed layer has a slot.
+    void take_slot(double position_s) {
+      const int freed_by = slots.waits_for(streamed++);
+      if (freed_by < 0) return;
+      const double freed_base = end_s[static_cast<std::size_t>(freed_by)] - position_s;
+      if (freed_base <= base_s) return;
+      base_s = freed_base;
+      waited = true;
+    }
+
     StepCost run(State& state) {
       SLUICE_ASSERT(layers == pipeline.compute_s.size(), "one load per layer");
       const double behind = state.behind_blocks + pipeline.behind_blocks;
       double total = 0;
+      double total_kv = 0;
       double ahead_link_s = 0; // link work that the last iteration did for this one
       for (std::size_t l = 0; l < layers; ++l) {
-        if (loads[l] <= 0) continue;
+        const double blocks = moved_blocks(l);
+        if (blocks <= 0) continue;
         const double inside = state.ahead_blocks - total;
-        if (inside >= loads[l])
+        if (inside >= blocks)
           ahead_link_s += work(l);
         else if (inside > 0)
           ahead_link_s += pipeline.link.per_layer_s + inside * seconds_per_block;
         else if (inside == 0)
           ahead_link_s += std::min(state.latency_paid_s, pipeline.link.per_layer_s);
-        total += loads[l];
+        total += blocks;
+        total_kv += loads[l];
       }
       if (total <= 0) return idle(state, behind);
 
@@ -175,12 +201,20 @@ struct DeadlinePool {
       for (std::size_t l = 0; l < layers; ++l) {
         double start = time;
         StallCause cause = StallCause::none;
-        if (loads[l] > 0) {
-          if constexpr (Sink::enabled) take_room(moved, l, true);
-          const double begins_s = std::max(0.0, base_s + position_s);
-          moved += loads[l];
+        if (moved_blocks(l) > 0) {
+          if constexpr (Sink::enabled)
+            if (loads[l] > 0) take_room(moved, l, true);
+          double begins_s = std::max(0.0, base_s + position_s);
           position_s += work(l);
-          take_room(moved, l);
+          if (loads[l] > 0) {
+            moved += loads[l];
+            take_room(moved, l);
+          }
+          if (streams_weights(l)) {
+            const double weights_s = pipeline.weights.blocks * seconds_per_block;
+            take_slot(loads[l] > 0 ? position_s - weights_s : position_s - work(l));
+            if (loads[l] <= 0) begins_s = std::max(0.0, base_s + position_s - work(l));
+          }
           const double arrival = base_s + position_s;
           if (arrival > time) {
             start = arrival;
@@ -197,7 +231,7 @@ struct DeadlinePool {
         time = end_s[l];
       }
       time = clock.after(time, pipeline.after_s);
-      const double ahead_s = look_ahead(state, total, position_s, time);
+      const double ahead_s = look_ahead(state, total_kv, position_s, time);
       const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
       state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
       return {clock.seconds(time), stall_s};
@@ -219,43 +253,52 @@ struct DeadlinePool {
     }
 
     /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.
-    double look_ahead(State& state, double total, double position_s, double now) {
+    /// `total_kv`: blocks of KV that this token moved.
+    double look_ahead(State& state, double total_kv, double position_s, double now) {
       const double begin_s = position_s;
-      double moved = 0;
-      double latency_paid = 0;
-      const double room = pipeline.room_blocks;
-      for (std::size_t l = 0; l < layers && moved < room; ++l) {
-        if (loads[l] <= 0) continue;
-        // In steps of the room that layers give back: each may move the base.
-        double part = std::min(loads[l], room - moved);
-        bool begun = false;
-        while (part > 0) {
-          take_room(total + moved, layers, true);
-          const double piece = next_freed < layers ? std::min(part, room_at - (total + moved)) : part;
+      state.ahead_blocks = state.latency_paid_s = 0;
+      double moved_kv = 0;
+      for (std::size_t l = 0; l < layers; ++l) {
+        bool begun = false; // the layer's latency has been paid
+        /// Moves `blocks` if there is time for all of them; otherwise as many as there is time for.
+        const auto move = [&](double blocks) {
           const double spent_s = now - (base_s + position_s);
-          if (spent_s <= 0) return leave(state, moved, latency_paid, position_s - begin_s);
+          if (spent_s <= 0) return false;
           if (!begun) {
-            if (spent_s <= pipeline.link.per_layer_s && pipeline.link.per_layer_s > 0)
-              return leave(state, moved, spent_s, position_s - begin_s + spent_s);
+            if (spent_s <= pipeline.link.per_layer_s && pipeline.link.per_layer_s > 0) {
+              state.latency_paid_s = spent_s;
+              position_s += spent_s;
+              return false;
+            }
             begun = true;
             position_s += pipeline.link.per_layer_s;
           }
           const double possible = (now - (base_s + position_s)) / seconds_per_block;
-          if (possible < piece) {
-            moved += std::max(0.0, possible);
-            return leave(state, moved, 0, now - base_s - begin_s);
+          if (possible < blocks) {
+            state.ahead_blocks += std::max(0.0, possible);
+            position_s = now - base_s;
+            return false;
           }
-          moved += piece;
-          position_s += piece * seconds_per_block;
+          state.ahead_blocks += blocks;
+          position_s += blocks * seconds_per_block;
+          return true;
+        };
+        double part = std::min(loads[l], pipeline.room_blocks - moved_kv);
+        const bool whole = part >= loads[l];
+        while (part > 0) { // in steps of the room that layers give back: each may move the base
+          take_room(total_kv + moved_kv, layers, true);
+          const double piece = next_freed < layers ? std::min(part, room_at - (total_kv + moved_kv)) : part;
+          if (!move(piece)) return position_s - begin_s;
+          moved_kv += piece;
           part -= piece;
         }
+        if (!whole) break;
+        if (!streams_weights(l)) continue;
+        if (streamed == slots.released(slots.count())) break; // every slot is taken
+        take_slot(position_s);
+        if (!move(pipeline.weights.blocks)) break;
       }
-      return leave(state, moved, 0, position_s - begin_s);
-    }
-    static double leave(State& state, double moved, double latency_paid, double link_s) {
-      state.ahead_blocks = moved;
-      state.latency_paid_s = latency_paid;
-      return link_s;
+      return position_s - begin_s;
     }
   };
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/transfer/request_buffers.hpp"
+#include "sluice/transfer/slot_order.hpp"
 #include "sluice/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 namespace sluice {
 
 /// A request's transfer may start when its previous offloaded layer has been computed (as in `FairShare`: a request has
-/// a buffer of one layer); among those that may, the link serves the nearest layer, and leaves it for a nearer one.
+/// a buffer of one layer), that of streamed weights when a slot is free; among those that may, the link serves the
+/// nearest layer, and leaves it for a nearer one.
 ///
 /// A layer waits for the last of its transfers, so only the sums of released work per layer matter: O(R K + L) for R
 /// requests of K offloaded layers.
@@ -31,8 +33,8 @@ struct EarliestDeadlineFirst {
     void clear() { *this = State{}; }
   };
 
-  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
-    return detail::request_buffers(loads, streams);
+  static double held_blocks(std::span<const double> /*loads*/, std::span<const LayerStream> streams) {
+    return detail::request_buffers(streams);
   }
 
   template <class Sink = NoTimeline>
@@ -44,9 +46,16 @@ struct EarliestDeadlineFirst {
 
     std::array<double, 2 * max_layers> pending; // link work released for each layer of this token and the next
     std::fill_n(pending.begin(), 2 * layers, 0.0);
-    for (std::size_t s = 0; s < streams.size(); ++s)
+    for (std::size_t s = 0; s < streams.requests(); ++s)
       if (const int first = streams.first(s); first >= 0)
         pending[static_cast<std::size_t>(first)] += streams.work_s(s, first);
+    const detail::SlotOrder slots{pipeline.weights};
+    int released = 0; // layers of the weights, of this token and then of the next
+    const auto release = [&](int computed) {
+      for (; released < slots.released(computed); ++released)
+        pending[slots.position(released, layers)] += streams.work_s(streams.requests(), slots.layer(released));
+    };
+    release(0);
     for (std::size_t l = 0; l < layers; ++l) pending[l] = std::max(0.0, pending[l] - state.ahead_link_s[l]);
 
     const double behind = state.behind_blocks + pipeline.behind_blocks;
@@ -80,6 +89,7 @@ struct EarliestDeadlineFirst {
       }
     };
 
+    int weights_computed = 0;
     double stall_s = 0;
     double time = clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
@@ -101,7 +111,11 @@ struct EarliestDeadlineFirst {
       time = clock.after(start, pipeline.compute_s[l]);
       if constexpr (record) sink.layer(static_cast<int>(l), clock.seconds(start), clock.seconds(time), waited_s, cause);
       serve_until(time);
-      for (std::size_t s = 0; s < streams.size(); ++s) {
+      if (pipeline.weights.layers.contains(static_cast<int>(l))) {
+        release(++weights_computed);
+        nearest = 0;
+      }
+      for (std::size_t s = 0; s < streams.requests(); ++s) {
         if (!streams.uses(s, static_cast<int>(l))) continue;
         const int next = streams.after(s, static_cast<int>(l));
         const std::size_t target =
@@ -117,9 +131,12 @@ struct EarliestDeadlineFirst {
 
     // What is done for the next token: all that its first layers need, less what is still pending.
     std::fill_n(state.ahead_link_s.begin(), layers, 0.0);
-    for (std::size_t s = 0; s < streams.size(); ++s)
+    for (std::size_t s = 0; s < streams.requests(); ++s)
       if (const int first = streams.first(s); first >= 0)
         state.ahead_link_s[static_cast<std::size_t>(first)] += streams.work_s(s, first);
+    for (int i = slots.count(); i < released; ++i)
+      state.ahead_link_s[static_cast<std::size_t>(slots.layer(i))] +=
+          streams.work_s(streams.requests(), slots.layer(i));
     for (std::size_t l = 0; l < layers; ++l)
       state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/transfer/pipeline.hpp"
+#include "sluice/transfer/slot_order.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -31,8 +32,8 @@ struct OutwardLane {
 
 namespace detail {
 
-/// Link time of all that may be prefetched in an iteration before its last layer starts: its own blocks, and of each
-/// stream the next token's first layer.
+/// Link time of all that may be prefetched in an iteration before its last layer starts: its own blocks, of each stream
+/// the next token's first layer, and of streamed weights as many of the next token as there are slots.
 inline double most_prefetched_s(const Pipeline& pipeline) {
   LayerArray loads;
   layer_loads(pipeline, loads);
@@ -40,7 +41,7 @@ inline double most_prefetched_s(const Pipeline& pipeline) {
   int transfers = 0;
   for (int l = 0; l < pipeline.layers(); ++l) {
     blocks += loads[static_cast<std::size_t>(l)];
-    transfers += loads[static_cast<std::size_t>(l)] > 0;
+    transfers += loads[static_cast<std::size_t>(l)] > 0 || pipeline.weights.layers.contains(l);
   }
   LayerSet first;
   for (const LayerStream& stream : pipeline.streams) {
@@ -48,11 +49,10 @@ inline double most_prefetched_s(const Pipeline& pipeline) {
     blocks += stream.blocks;
     first.insert(stream.layers.lowest());
   }
-  const auto extra =
-      std::find_if(pipeline.extra_blocks.begin(), pipeline.extra_blocks.end(), [](double more) { return more > 0; });
-  if (extra != pipeline.extra_blocks.end()) {
-    blocks += *extra;
-    first.insert(static_cast<int>(extra - pipeline.extra_blocks.begin()));
+  if (const WeightStream& weights = pipeline.weights; !weights.empty()) {
+    const SlotOrder slots{weights};
+    blocks += weights.blocks * slots.released(slots.count());
+    for (int i = 0; i < slots.released(0); ++i) first.insert(slots.layer(i));
   }
   return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
 }

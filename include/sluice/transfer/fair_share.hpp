@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/transfer/request_buffers.hpp"
+#include "sluice/transfer/slot_order.hpp"
 #include "sluice/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace sluice {
 
 /// A request's transfer may start when its previous offloaded layer has been computed: it has a buffer of one layer,
 /// and one layer in flight. All transfers in flight divide the link evenly, and when one ends its share goes to the
-/// others. Next token's first layer follows this token's last.
+/// others. Next token's first layer follows this token's last. Streamed weights are one stream more, with a buffer for
+/// each slot but one layer in flight: a copy stream works off its layers in order.
 ///
 /// The printed Algorithm 1 differs from that text (it credits only the preceding layer's time to a transfer) and
 /// contradicts the paper's own Fig. 3, so the text is built.
@@ -29,13 +31,15 @@ struct FairShare {
   static constexpr bool needs_room = false;
 
   struct State {
-    /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`
-    /// (`extra_blocks` last). Whoever adds, removes or reorders streams clears it.
+    /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`, the
+    /// weights last: for the first of theirs that has not arrived. Whoever adds, removes or reorders streams clears it.
     std::vector<double> ahead_link_s;
+    int ahead_weights = 0;    ///< streamed layers of the next token that have arrived
     double behind_blocks = 0; ///< of a plan's delta, not moved yet
 
     void clear() {
       std::fill(ahead_link_s.begin(), ahead_link_s.end(), 0.0);
+      ahead_weights = 0;
       behind_blocks = 0;
     }
 
@@ -56,8 +60,8 @@ struct FairShare {
     std::vector<Launch> launches;     ///< those with a flow left
   };
 
-  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
-    return detail::request_buffers(loads, streams);
+  static double held_blocks(std::span<const double> /*loads*/, std::span<const LayerStream> streams) {
+    return detail::request_buffers(streams);
   }
 
   template <class Sink = NoTimeline>
@@ -78,6 +82,7 @@ struct FairShare {
           sink_(sink),
           streams_(pipeline),
           clock_(pipeline.clock),
+          slots_(pipeline.weights),
           layers_(pipeline.layers()) {}
 
     StepCost run() {
@@ -102,21 +107,27 @@ struct FairShare {
         const std::size_t from = state_.queue.size();
         for (const std::size_t s : state_.by_size) {
           if (!streams_.uses(s, l)) continue;
+          if (streams_.is_weights(s)) {
+            ++weights_computed_;
+            continue; // below, when this launch is complete
+          }
           const int next = streams_.after(s, l);
           launch(s, next >= 0 ? next : streams_.first(s) + layers_,
                  streams_.work_s(s, next >= 0 ? next : streams_.first(s)));
         }
         launched(from);
+        launch_weights(0);
       }
       time = clock_.after(time, pipeline_.after_s);
       serve_until(time);
-      for (std::size_t s = 0; s < streams_.size(); ++s) {
+      for (std::size_t s = 0; s < streams_.requests(); ++s) {
         const int first = streams_.first(s);
         if (first < 0) continue;
         const typename State::Flow& flow = state_.flows[s];
         state_.ahead_link_s[s] =
             std::max(0.0, streams_.work_s(s, first) - (flow.target >= 0 ? flow.finish_share - share_ : 0));
       }
+      leave_weights();
       state_.behind_blocks = detail::behind_left(behind, time - busy_s_, pipeline_.link);
       return {clock_.seconds(time), stall_s};
     }
@@ -142,9 +153,36 @@ struct FairShare {
       now_ = detail::urgent(pipeline_) / pipeline_.link.blocks_per_s;
       busy_s_ = now_;
       for (const std::size_t s : state_.by_size)
-        if (const int first = streams_.first(s); first >= 0)
+        if (const int first = streams_.first(s); first >= 0 && !streams_.is_weights(s))
           launch(s, first, streams_.work_s(s, first) - state_.ahead_link_s[s]);
       launched(0);
+      if (!pipeline_.weights.empty()) {
+        weights_launched_ = state_.ahead_weights;
+        launch_weights(state_.ahead_link_s[streams_.requests()]);
+      }
+    }
+    /// The next layer of the weights goes on its way, if none of them is and it has a slot; `done_s` of its link work
+    /// is done already.
+    void launch_weights(double done_s) {
+      while (!weights_in_flight_ && weights_launched_ < slots_.released(weights_computed_)) {
+        const int i = weights_launched_++;
+        const std::size_t from = state_.queue.size();
+        launch(streams_.requests(), static_cast<int>(slots_.position(i, pipeline_.compute_s.size())),
+               streams_.work_s(streams_.requests(), slots_.layer(i)) - done_s);
+        weights_in_flight_ = state_.queue.size() > from;
+        launched(from);
+        done_s = 0;
+      }
+    }
+    void leave_weights() {
+      if (pipeline_.weights.empty()) return;
+      const std::size_t s = streams_.requests();
+      state_.ahead_weights = weights_launched_ - slots_.count() - (weights_in_flight_ ? 1 : 0);
+      const int target = state_.flows[s].target;
+      state_.ahead_link_s[s] = 0;
+      if (target >= 0)
+        state_.ahead_link_s[s] =
+            std::max(0.0, streams_.work_s(s, target - layers_) - (state_.flows[s].finish_share - share_));
     }
     void launch(std::size_t stream, int target, double work_s) {
       if (work_s <= 0) return;
@@ -189,6 +227,10 @@ struct FairShare {
       --active_;
       if (++state_.launches[launch].next == state_.launches[launch].end)
         state_.launches.erase(state_.launches.begin() + static_cast<std::ptrdiff_t>(launch));
+      if (streams_.is_weights(stream)) {
+        weights_in_flight_ = false;
+        launch_weights(0);
+      }
     }
     /// Lets the flow that ends first end; the time of that.
     double finish_next() {
@@ -225,7 +267,11 @@ struct FairShare {
     Sink& sink_;
     detail::BufferedStreams streams_;
     LinkClock clock_;
+    detail::SlotOrder slots_;
     int layers_;
+    int weights_computed_ = 0;
+    int weights_launched_ = 0;
+    bool weights_in_flight_ = false;
     std::array<int, 2 * max_layers> in_flight_; ///< flows for each layer of this token and the next
     double now_ = 0;                            ///< the link's clock
     double share_ = 0;                          ///< link seconds that a flow in flight from the start would have had

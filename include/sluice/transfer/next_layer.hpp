@@ -2,6 +2,7 @@
 // NextLayer: each layer is fetched while the one before it computes (DeepSpeed, FlexGen).
 #pragma once
 
+#include "sluice/transfer/slot_order.hpp"
 #include "sluice/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>
@@ -15,8 +16,9 @@ namespace sluice {
 /// A layer's transfer may start when the layer before it starts to compute; the first one's at once, and a later
 /// token's when the last layer of the token before starts.
 ///
-/// Only one layer is then in flight at any time: when layer l-1 starts, its own blocks have arrived. Equal shares
-/// within it do not matter, because the layer waits for the last of them. So the per-layer sums are enough, O(L).
+/// Streamed weights start so too, once they have a slot. Only one layer is then in flight at any time: when layer l-1
+/// starts, its own blocks have arrived. Equal shares within it do not matter, because the layer waits for the last of
+/// them. So the per-layer sums are enough, O(L).
 struct NextLayer {
   using role = roles::Transfer;
   static constexpr std::string_view name = "next-layer";
@@ -52,9 +54,16 @@ struct NextLayer {
                                  Sink&& sink = Sink{}) {
     constexpr bool record = std::decay_t<Sink>::enabled;
     const std::size_t layers = loads.size();
+    SLUICE_ASSERT(layers > 0, "a model has layers");
     const double seconds_per_block = 1.0 / pipeline.link.blocks_per_s;
+    const detail::SlotOrder slots{pipeline.weights};
+    const auto streams_weights = [&](std::size_t layer) {
+      return pipeline.weights.layers.contains(static_cast<int>(layer));
+    };
+    const double weights_s = pipeline.weights.blocks * seconds_per_block;
     const auto work = [&](std::size_t layer) {
-      return loads[layer] > 0 ? loads[layer] * seconds_per_block + pipeline.link.per_layer_s : 0;
+      const double work_s = loads[layer] * seconds_per_block + (streams_weights(layer) ? weights_s : 0);
+      return work_s > 0 ? work_s + pipeline.link.per_layer_s : 0;
     };
 
     const double behind = state.behind_blocks + pipeline.behind_blocks;
@@ -62,6 +71,17 @@ struct NextLayer {
     double busy_s = link_s;
     double may_start_s = 0;
     double done_s = state.ahead_link_s;
+    LayerArray end_s;
+    int streamed = 0; // layers of the weights so far
+    // Of a layer's work the weights come last, for they wait for a slot; the latency comes with whatever is first.
+    const auto gated_s = [&](std::size_t layer) {
+      if (!streams_weights(layer)) return 0.0;
+      return weights_s + (loads[layer] > 0 ? 0 : pipeline.link.per_layer_s);
+    };
+    const auto slot_free_s = [&](int i) {
+      const int freed_by = slots.waits_for(i);
+      return freed_by < 0 ? 0.0 : end_s[static_cast<std::size_t>(freed_by)];
+    };
     double stall_s = 0;
     double time = pipeline.clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
@@ -71,7 +91,9 @@ struct NextLayer {
       done_s = 0;
       if (rest_s > 0) {
         const double begin = std::max(link_s, may_start_s);
-        link_s = begin + rest_s;
+        const double gated = std::min(rest_s, gated_s(l));
+        link_s = begin + rest_s - gated;
+        if (gated > 0) link_s = std::max(link_s, slot_free_s(streamed)) + gated;
         busy_s += rest_s;
         if (link_s > time) {
           start = link_s;
@@ -84,13 +106,18 @@ struct NextLayer {
       const double waited_s = pipeline.clock.seconds(start) - pipeline.clock.seconds(time);
       stall_s += waited_s;
       may_start_s = start;
-      time = pipeline.clock.after(start, pipeline.compute_s[l]);
+      time = end_s[l] = pipeline.clock.after(start, pipeline.compute_s[l]);
       if constexpr (record)
         sink.layer(static_cast<int>(l), pipeline.clock.seconds(start), pipeline.clock.seconds(time), waited_s, cause);
+      if (streams_weights(l)) ++streamed;
     }
     time = pipeline.clock.after(time, pipeline.after_s);
     const double begin = std::max(link_s, may_start_s);
-    state.ahead_link_s = layers > 0 ? std::clamp(time - begin, 0.0, work(0)) : 0;
+    const double gated = gated_s(0);
+    const double free_s = work(0) - gated;
+    state.ahead_link_s = std::clamp(time - begin, 0.0, free_s);
+    if (gated > 0)
+      state.ahead_link_s += std::clamp(time - std::max(begin + free_s, slot_free_s(slots.count())), 0.0, gated);
     busy_s += state.ahead_link_s;
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
     return {pipeline.clock.seconds(time), stall_s};

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/plan/weight_stream.hpp"
 #include "sluice/transfer/link_clock.hpp"
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 namespace sluice {
 
-/// What one owner (a request; the weights of a model) moves to the device in every iteration: the same number of
-/// layer blocks for each of its layers, each before that layer computes.
+/// What a request moves to the device in every iteration: the same number of layer blocks for each of its layers, each
+/// before that layer computes.
 ///
 /// Blocks are a double here and in the whole evaluator: it is a fluid model, parts of a block are in flight, and whole
 /// numbers below 2^53 stay exact.
@@ -44,9 +45,7 @@ struct Pipeline {
   double after_s = 0;                ///< computed after the last one (norm, output head, sampling)
   BlockLink link;
   std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
-  /// Further blocks that must arrive before each layer: streamed weights in units of a block, or layers that a new plan
-  /// brings in for good. Empty, or L entries. To the rules that give each request a buffer they are one more request.
-  std::span<const double> extra_blocks;
+  WeightStream weights;                 ///< streamed beside them; none by default
   double room_blocks = 0; ///< blocks in flight that the device holds (budget - resident); read by `DeadlinePool` alone
   double urgent_blocks = 0; ///< moved to the device before any prefetch (a whole swap-in)
   /// Moved to the host before any prefetch: evictions that make the room of this iteration.
@@ -102,14 +101,11 @@ using LayerArray = std::array<double, max_layers>;
 
 namespace detail {
 
-/// Blocks to move per layer, all streams together: the only thing that `NextLayer` and `DeadlinePool` need.
+/// Blocks of KV to move per layer, all requests together: the only thing that `NextLayer` and `DeadlinePool` need.
 inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
   const auto layers = static_cast<std::size_t>(pipeline.layers());
   SLUICE_ASSERT(pipeline.layers() <= max_layers, "at most max_layers layers");
-  if (pipeline.extra_blocks.empty())
-    std::fill_n(loads.begin(), layers, 0.0);
-  else
-    std::copy_n(pipeline.extra_blocks.begin(), layers, loads.begin());
+  std::fill_n(loads.begin(), layers, 0.0);
   // Neighbours that move the same layers are added up first: under a uniform placement that is one pass over the layers
   // for the whole batch.
   for (std::size_t i = 0; i < pipeline.streams.size();) {

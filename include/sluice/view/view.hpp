@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/plan/plan.hpp"
+#include "sluice/plan/weight_stream.hpp"
 #include "sluice/view/request_row.hpp"
 
 #include <cstdint>
@@ -29,6 +30,19 @@ struct Geometry {
   Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
 
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
+
+  /// The weights' part of a plan, in the evaluator's unit.
+  [[nodiscard]] WeightStream stream_of(const WeightsPlan& plan) const {
+    if (plan.streamed.empty()) return {};
+    const double blocks =
+        plan.share * static_cast<double>(layer_weight_bytes.count()) / static_cast<double>(layer_block_bytes.count());
+    return {plan.streamed, blocks, plan.slots};
+  }
+  /// Whole KV blocks in the memory of `parts` layers' weights.
+  [[nodiscard]] LayerBlocks blocks_in(double parts) const {
+    return LayerBlocks{static_cast<std::int64_t>(parts * static_cast<double>(layer_weight_bytes.count()) /
+                                                 static_cast<double>(layer_block_bytes.count()))};
+  }
 };
 
 /// One snapshot. `now` and the rows are those of the moment for which the decision is made: the present, or with

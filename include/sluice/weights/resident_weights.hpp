@@ -10,8 +10,9 @@ struct ResidentWeights {
   using role = roles::Weights;
   struct State {};
 
-  void offer(const View& /*view*/, State& /*state*/, LayerBlocks /*demand*/,
-             std::vector<WeightsLevel>& /*levels*/) const {}
+  template <class Task>
+  void offer(const Task& /*task*/, State& /*state*/, std::vector<WeightsLevel>& /*levels*/) const {}
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
 };
 
 static_assert(Weights<ResidentWeights>);

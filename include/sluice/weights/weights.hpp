@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/cost/cost_model.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/view/view.hpp"
 
@@ -16,25 +17,65 @@ namespace sluice {
 struct WeightsLevel {
   WeightsPlan plan;
   Bytes moved_per_iteration{0};
+
+  /// Streams `streamed` through `slots` slots, `share` of each layer's weights.
+  static WeightsLevel of(const Geometry& geometry, LayerSet streamed, int slots, double share = 1) {
+    WeightsLevel level;
+    level.plan.streamed = streamed;
+    level.plan.share = share;
+    level.plan.slots = slots;
+    level.plan.level = streamed.count() - slots;
+    level.plan.freed = geometry.blocks_in(share * (streamed.count() - slots));
+    level.moved_per_iteration = Bytes{
+        static_cast<std::int64_t>(share * static_cast<double>(geometry.layer_weight_bytes.count()) * streamed.count())};
+    return level;
+  }
 };
+
+/// What a level is chosen by.
+template <class Cost>
+struct WeightsTask {
+  const View& view;
+  const Cost& cost;      ///< the planner's, corrected by what it has learned
+  LayerBlocks demand{0}; ///< what the KV of all claims would take, all of it resident
+  LayerBlocks own{0};    ///< KV memory while all weights are resident
+  Work steady;           ///< one token of each claim: levels follow this, not the prompts among them
+
+  [[nodiscard]] int layers() const { return view.geometry.layers; }
+  /// Of one layer, at the steady decode: what must hide a transfer (T_c; the embedding and the head left out).
+  [[nodiscard]] double layer_compute_s() const { return cost.step(steady).layer.count(); }
+  /// Of one layer's weights over an idle link (T_T).
+  [[nodiscard]] double layer_transfer_s() const {
+    const LinkCost link = cost.link();
+    return static_cast<double>(view.geometry.layer_weight_bytes.count()) / link.rate.count() + link.per_layer.count();
+  }
+};
+using WeightsTaskArchetype = WeightsTask<CostArchetype>;
 
 /// `P` offers levels.
 template <class P>
-concept OffersLevels = requires(const P& policy, typename P::State& state, const View& view, LayerBlocks demand,
+concept OffersLevels = requires(const P& policy, typename P::State& state, const WeightsTaskArchetype& task,
                                 std::vector<WeightsLevel>& levels) {
-  { policy.offer(view, state, demand, levels) } -> std::same_as<void>;
+  { policy.offer(task, state, levels) } -> std::same_as<void>;
+};
+
+/// `P` says what it could free at most.
+template <class P>
+concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
+  { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
 };
 
 /// How much device memory the weights give up for KV, which layers stream, through how many slots.
 ///
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
-///  2. `offer(view, state, demand, levels)` appends the levels that it would take for a KV demand of `demand` layer
-///     blocks, the one it prefers first. None: the weights stay as they are, all resident.
+///  2. `offer(task, state, levels)` appends the levels that it would take for the task's demand, the one it prefers
+///     first. None: the weights stay as they are, all resident.
+///  3. `most_freed(geometry)`: what its highest level frees: with it a request may fit that else would be refused.
 ///
 /// Not checked, and owed: levels depend on the steady decode, not on the current batch, or they flip between prompts
 /// and decodes; a level is never above what the transfer rule can hide within the SLO.
 template <class P>
-concept Weights = PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P>;
+concept Weights = PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P> && StatesMostFreed<P>;
 
 template <>
 struct Contract<roles::Weights> {
@@ -46,9 +87,11 @@ struct Contract<roles::Weights> {
     static_assert(HasState<P>, "sluice: this Weights policy needs a nested `State`: write `struct State {};` if it "
                                "remembers nothing");
     if constexpr (HasState<P>) {
-      static_assert(OffersLevels<P>, "sluice: this Weights policy needs `void offer(const View&, State&, LayerBlocks "
-                                     "demand, std::vector<WeightsLevel>&) const`");
+      static_assert(OffersLevels<P>, "sluice: this Weights policy needs `template <class Task> void offer(const Task&, "
+                                     "State&, std::vector<WeightsLevel>&) const`");
     }
+    static_assert(StatesMostFreed<P>, "sluice: this Weights policy needs `LayerBlocks most_freed(const Geometry&) "
+                                      "const`, 0 if it never frees any");
     return true;
   }
 };

@@ -32,8 +32,12 @@ inline Instance random_instance(Random& random, bool slo, int most_requests = 4,
   if (random.below(4) == 0) instance.after_s = random.uniform();
   instance.device_blocks = LayerBlocks{std::llround((0.05 + 1.0 * random.uniform()) * per_layer * layers)};
   if (random.below(5) == 0) instance.iterations = 2 + static_cast<int>(random.below(2));
-  if (random.below(8) == 0)
-    for (int l = 0; l < layers; ++l) instance.extra_blocks.push_back(static_cast<double>(random.below(10)));
+  if (random.below(8) == 0) {
+    for (int l = 0; l < layers; ++l)
+      if (random.below(2) == 0) instance.weights.layers.insert(l);
+    instance.weights.blocks = static_cast<double>(1 + random.below(20));
+    instance.weights.slots = 1 + static_cast<int>(random.below(2));
+  }
   if (slo) {
     instance.alpha = static_cast<double>(random.below(3));
     instance.window_max = 1 + static_cast<int>(random.below(4));

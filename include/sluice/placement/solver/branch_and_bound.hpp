@@ -99,7 +99,7 @@ class BranchAndBound {
       growth += instance.blocks_at(r, instance.window_min - 1) - instance.blocks_at(r, 0);
     const bool listed = Space::listed || instance.layers() <= FreeSpace::most_listed_layers;
     if constexpr (std::is_same_v<Rule, DeadlinePool>) {
-      if (instance.iterations == 1) {
+      if (instance.iterations == 1 && instance.weights.empty()) {
         open = pool_search_.run(problem_, candidates_, hint.offloaded, growth * instance.layers());
         return listed ? open : beyond_the_list();
       }

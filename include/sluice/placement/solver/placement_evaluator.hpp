@@ -134,8 +134,6 @@ class PlacementEvaluator {
     streams_.clear();
     LayerArray loads;
     std::fill_n(loads.begin(), layers, 0.0);
-    if (!instance.extra_blocks.empty())
-      std::copy(instance.extra_blocks.begin(), instance.extra_blocks.end(), loads.begin());
     // Neighbours that offload the same layers are added up first: a uniform placement is one pass over the layers.
     double alike = 0;
     const auto add_alike = [&] {
@@ -169,9 +167,9 @@ class PlacementEvaluator {
     pipeline.link = {instance.link_blocks_per_s, instance.link_per_layer_s};
     LayerStream uniform;
     pipeline.streams = streams_;
-    if (!std::decay_t<Sink>::enabled && instance.extra_blocks.empty() && is_uniform(uniform))
+    if (!std::decay_t<Sink>::enabled && instance.weights.empty() && is_uniform(uniform))
       pipeline.streams = std::span<const LayerStream>(&uniform, 1);
-    pipeline.extra_blocks = instance.extra_blocks;
+    pipeline.weights = instance.weights;
     pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - result.resident_blocks;
     if constexpr (Rule::needs_room) {
       // A pool smaller than its worst layer never fills it: there is no such iteration.

@@ -105,15 +105,9 @@ class PoolSearch {
     for (std::size_t i = depth; i-- > 0;) rest_blocks_[i] = rest_blocks_[i + 1] + problem.items()[i].blocks;
     choice_.assign(depth, 0);
     children_.resize(depth + 1);
-    double extra = 0;
     std::fill_n(loads_.begin(), layers_, 0.0);
-    for (std::size_t l = 0; l < instance.extra_blocks.size(); ++l) {
-      loads_[l] = instance.extra_blocks[l];
-      extra += loads_[l];
-    }
-    moved_[0] = extra;
-    need_ =
-        rest_blocks_[0] * static_cast<double>(layers_) + extra - static_cast<double>(instance.device_blocks.count());
+    moved_[0] = 0;
+    need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
     cold_ = {instance.layer_compute_s, instance.before_s, instance.after_s, 1 / instance.link_blocks_per_s};
     rest_s_.resize(layers_);
     double rest = instance.after_s;

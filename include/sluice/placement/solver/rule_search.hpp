@@ -76,8 +76,8 @@ class RuleSearch {
     int choice;
   };
   struct Sums {
-    double moved;   ///< blocks, extra ones included
-    double buffers; ///< a layer of each request that offloads, and the worst of the extra blocks
+    double moved;   ///< blocks, those of streamed weights included
+    double buffers; ///< a layer of each request that offloads
   };
 
   void begin(Problem& problem, std::span<const LayerSet> candidates) {
@@ -94,13 +94,8 @@ class RuleSearch {
       rest_blocks_[i] = rest_blocks_[i + 1] + problem.items()[i].blocks;
     compute_s_ = 0;
     for (const double seconds : instance.layer_compute_s) compute_s_ += seconds;
-    extra_ = 0;
-    double worst = 0;
-    for (const double blocks : instance.extra_blocks) {
-      extra_ += blocks;
-      worst = std::max(worst, blocks);
-    }
-    sums_.assign(1, {extra_, worst});
+    weights_ = instance.weights.blocks * instance.weights.layers.count();
+    sums_.assign(1, {weights_, 0});
     counts_.clear();
     for (const LayerSet& set : candidates) counts_.push_back(set.count());
     need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
@@ -183,7 +178,7 @@ class RuleSearch {
   /// By the link alone: `moved` and `buffer` are the blocks that the decided requests move and hold in flight.
   double link_bound(std::size_t depth, double moved, double buffer) const {
     const Instance& instance = problem_->instance();
-    const double to_free = need_ + extra_ + buffer - moved;
+    const double to_free = need_ + weights_ + buffer - moved;
     // A further request frees at most all its layers but those that it holds itself.
     const double held_layers = std::is_same_v<Rule, NextLayer> && std::is_same_v<Count, HeldBuffer> ? 2 : 1;
     const double most_freed = std::max(0.0, static_cast<double>(layers_) - held_layers);
@@ -218,7 +213,7 @@ class RuleSearch {
     pipeline.before_s = instance.before_s;
     pipeline.after_s = instance.after_s;
     pipeline.streams = streams_;
-    pipeline.extra_blocks = instance.extra_blocks;
+    pipeline.weights = instance.weights;
     // The latency of a layer is shared by its transfers: one more transfer can bring it forward. Left out, but for the
     // rule that moves layers as a whole.
     pipeline.link = {instance.link_blocks_per_s, std::is_same_v<Rule, NextLayer> ? instance.link_per_layer_s : 0.0};
@@ -268,7 +263,7 @@ class RuleSearch {
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
   double compute_s_ = 0;
-  double extra_ = 0;
+  double weights_ = 0; ///< blocks of streamed weights
   double need_ = 0;
   double last_cost_ = 0;
   std::vector<LayerSet> sets_;

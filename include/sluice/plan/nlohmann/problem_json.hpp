@@ -119,6 +119,26 @@ inline Expected<std::vector<LayerSet>> read_placement(const nlohmann::json& valu
   return placement;
 }
 
+inline Status read_weights(const nlohmann::json& value, int layers, Instance& instance, const std::string& where) {
+  if (!value.is_object())
+    return Error{ErrorCode::bad_input, where, std::string{"weights is "} + value.type_name(),
+                 "an object with layers, blocks and slots"};
+  ProblemFields fields{value, where + ": weights"};
+  fields.only({"layers", "blocks", "slots"});
+  fields.number("blocks", instance.weights.blocks, true, true);
+  fields.whole("slots", instance.weights.slots, 1, layers);
+  if (!fields.has("layers")) fields.fail("layers", "is missing", "a list of layers, 1 to " + std::to_string(layers));
+  if (!fields.status()) return fields.status();
+  const nlohmann::json& list = fields.at("layers");
+  for (const nlohmann::json& layer : list) {
+    if (!list.is_array() || !layer.is_number_integer() || layer < 1 || layer > layers)
+      return Error{ErrorCode::bad_input, where + ": weights", "layers has " + excerpt(layer.dump()),
+                   "a list of layers, 1 to " + std::to_string(layers)};
+    instance.weights.layers.insert(layer.get<int>() - 1);
+  }
+  return {};
+}
+
 inline Status read_requests(const nlohmann::json& list, PlanningProblem& problem, double slo_s,
                             const std::string& where) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
@@ -176,7 +196,7 @@ inline Expected<PlanningProblem> read_problem(const nlohmann::json& object, cons
                "link_per_layer_s",
                "device_blocks",
                "block_tokens",
-               "extra_blocks",
+               "weights",
                "requests",
                "transfer",
                "space",
@@ -199,8 +219,10 @@ inline Expected<PlanningProblem> read_problem(const nlohmann::json& object, cons
   fields.number("link_per_layer_s", instance.link_per_layer_s, false);
   fields.whole("device_blocks", instance.device_blocks, 0, std::int64_t{1} << 50, true);
   fields.whole("block_tokens", instance.block_tokens, 1, many);
-  if (fields.has("extra_blocks"))
-    fields.per_layer("extra_blocks", instance.extra_blocks, static_cast<std::size_t>(layers), false);
+  if (fields.has("weights"))
+    if (const Status status = detail::read_weights(fields.at("weights"), static_cast<int>(layers), instance, where);
+        !status)
+      return status.error();
   fields.one_of(
       "transfer", problem.transfer,
       std::array<std::string_view, 4>{"next-layer", "fair-share", "earliest-deadline-first", "deadline-pool"});

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlotOrder: in which order streamed weights pass through their slots, and when each layer may start.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/transfer/pipeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::detail {
+
+/// The streamed layers of this token and the next as one sequence: 0 .. K-1 are this token's, K .. 2K-1 the next one's.
+/// All rules ask here what the slots allow, so that they differ in who gets the link alone.
+class SlotOrder {
+ public:
+  explicit SlotOrder(const WeightStream& weights) : slots_(std::min(weights.slots, weights.layers.count())) {
+    SLUICE_ASSERT(weights.empty() || weights.slots >= 1, "streamed weights need a slot");
+    weights.layers.for_each([this](int layer) { order_[static_cast<std::size_t>(count_++)] = layer; });
+  }
+
+  [[nodiscard]] int count() const { return count_; }
+  /// Of the sequence, how many may have started once `computed` layers of this token have been computed: the slots were
+  /// free before it, and each layer that has been computed frees one. Nothing streamed: none.
+  [[nodiscard]] int released(int computed) const { return slots_ + computed; }
+  [[nodiscard]] int layer(int i) const { return order_[static_cast<std::size_t>(i < count_ ? i : i - count_)]; }
+  /// The same layer counted on into the next token, for a model of `layers`.
+  [[nodiscard]] std::size_t position(int i, std::size_t layers) const {
+    return static_cast<std::size_t>(layer(i)) + (i < count_ ? 0 : layers);
+  }
+  /// The layer of this token whose end frees the slot of the i-th, or -1 where the slot was free before this token.
+  [[nodiscard]] int waits_for(int i) const { return i < slots_ ? -1 : layer(i - slots_); }
+
+ private:
+  int slots_;
+  int count_ = 0;
+  std::array<int, max_layers> order_; ///< the first `count_` are set
+};
+
+} // namespace sluice::detail
