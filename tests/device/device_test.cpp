@@ -22,7 +22,8 @@ json to_json(const Device& device) {
                  {"host_memory_bytes", device.host_memory.count()},
                  {"lanes", device.lanes == Lanes::shared ? "shared" : "each-way"},
                  {"mix_loss", device.mix_loss},
-                 {"segment_s", device.segment_cost.count()}};
+                 {"segment_s", device.segment_cost.count()},
+                 {"copies", device.copies == Copies::batched ? "batched" : "each-segment"}};
   if (device.compute_fraction) object["compute_fraction"] = *device.compute_fraction;
   if (device.bandwidth_fraction) object["bandwidth_fraction"] = *device.bandwidth_fraction;
   return object;
@@ -91,6 +92,7 @@ TEST_CASE("each wrong field of a device file is one line that names it") {
       {"bandwidth_fraction is -0.5", [](json& d) { d["bandwidth_fraction"] = -0.5; }},
       {"both directions mix", [](json& d) { d["mix_loss"] = 1.0; }},
       {"lanes is 'two'", [](json& d) { d["lanes"] = "two"; }},
+      {"copies is 'some'", [](json& d) { d["copies"] = "some"; }},
       {"segment_s is -1", [](json& d) { d["segment_s"] = -1.0; }},
       {"no field 'memory_gb'", [](json& d) { d["memory_gb"] = 24; }},
   };

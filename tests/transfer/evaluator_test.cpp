@@ -27,7 +27,7 @@ std::vector<double> ends_of(const Pipeline& pipeline, int iterations) {
   Pipeline later = pipeline;
   for (int i = 0; i < iterations; ++i) {
     ends.push_back((ends.empty() ? 0 : ends.back()) + Rule::evaluate(later, state).step_s);
-    later.urgent_blocks = 0;
+    later.urgent_blocks = later.first_blocks = 0;
   }
   return ends;
 }

@@ -106,8 +106,11 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         busy_until = now + pipeline.before_s;
         continue;
       }
-      const bool ready = std::none_of(transfers.begin(), transfers.end(),
-                                      [&](const ReferenceTransfer& t) { return t.step == step && !t.done(); });
+      const bool swapped_in =
+          urgent_s <= (pipeline.urgent_blocks - pipeline.first_blocks) / pipeline.link.blocks_per_s + 1e-13;
+      const bool ready =
+          swapped_in && std::none_of(transfers.begin(), transfers.end(),
+                                     [&](const ReferenceTransfer& t) { return t.step == step && !t.done(); });
       if (!computing && ready) {
         computing = true;
         started = step;
@@ -178,7 +181,10 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
                                  [&](const ReferenceTransfer& t) { return t.step < layers && !t.done(); }))
         outward->paused = true;
     }
-    if (urgent_s > 1e-13) next = std::min(next, urgent_s / speed);
+    if (urgent_s > 1e-13) {
+      const double behind_s = (pipeline.urgent_blocks - pipeline.first_blocks) / pipeline.link.blocks_per_s;
+      next = std::min(next, (urgent_s > behind_s + 1e-13 ? urgent_s - behind_s : urgent_s) / speed);
+    }
     const double share = active.empty() ? 0 : speed / static_cast<double>(active.size());
     for (const ReferenceTransfer* t : active) {
       const double work = t->latency > 1e-13 ? t->latency : t->blocks * t->seconds_per_block;

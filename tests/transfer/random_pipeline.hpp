@@ -62,6 +62,7 @@ struct RandomPipeline {
       if (random.below(3) == 0) pipeline.before_s = random.uniform();
       if (random.below(3) == 0) pipeline.after_s = random.uniform();
       if (random.below(4) == 0) pipeline.urgent_blocks = static_cast<double>(random.below(20));
+      if (random.below(2) == 0) pipeline.first_blocks = pipeline.urgent_blocks * random.uniform();
       if (random.below(3) == 0) stream_weights(random);
     }
   }

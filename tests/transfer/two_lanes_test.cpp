@@ -146,7 +146,7 @@ TEST_CASE("two lanes are never slower than one") {
               evaluate_link<Rule>(again_one, of_one).step_s * (1 + 1e-9));
         CHECK(of_two.behind_blocks <= of_one.behind_blocks + 1e-6);
         for (Pipeline* pipeline : {&again_one, &again_two})
-          pipeline->urgent_blocks = pipeline->urgent_out_blocks = pipeline->behind_blocks = 0;
+          pipeline->urgent_blocks = pipeline->first_blocks = pipeline->urgent_out_blocks = pipeline->behind_blocks = 0;
       }
       // Half lost at most: what must cross both ways first still does so no later than one way after the other.
       two.link.mix_loss = 0.5 * random.uniform();

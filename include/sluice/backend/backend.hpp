@@ -27,11 +27,20 @@ struct Iteration {
   std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request
   WeightStream weights;                 ///< streamed; none by default
   double room_blocks = 0;               ///< device room for blocks in flight
-  double urgent_blocks = 0;             ///< to the device before any prefetch (a whole swap-in)
+  double urgent_blocks = 0;             ///< to the device before any prefetch
+  double first_blocks = 0;              ///< of these, before the first layer starts (a whole swap-in)
   double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
   double behind_blocks = 0;             ///< to the host, as the link has time (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
 
+  /// Of the blocks that cross the link, the share that is not weights.
+  [[nodiscard]] double kv_share() const {
+    if (weights.empty()) return 1;
+    const double streamed = weights.blocks * weights.layers.count();
+    double kv = urgent_blocks + urgent_out_blocks + behind_blocks + written_blocks;
+    for (const LayerStream& stream : streams) kv += stream.blocks * stream.layers.count();
+    return kv + streamed > 0 ? kv / (kv + streamed) : 1;
+  }
   /// Nothing crosses the link.
   [[nodiscard]] bool computes_only() const {
     return streams.empty() && weights.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 && behind_blocks <= 0 &&
@@ -57,11 +66,12 @@ template <class Cost>
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
   pipeline.after_s = time.after.count();
-  pipeline.link = block_link(cost.link(), iteration.view.geometry);
+  pipeline.link = block_link(cost.link(), iteration.view.geometry, iteration.kv_share());
   pipeline.streams = iteration.streams;
   pipeline.weights = iteration.weights;
   pipeline.room_blocks = iteration.room_blocks;
   pipeline.urgent_blocks = iteration.urgent_blocks;
+  pipeline.first_blocks = iteration.first_blocks;
   pipeline.urgent_out_blocks = iteration.urgent_out_blocks;
   pipeline.behind_blocks = iteration.behind_blocks;
   pipeline.written_blocks = iteration.written_blocks;

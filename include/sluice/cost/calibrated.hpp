@@ -28,6 +28,7 @@ class Corrected {
     link.rate = link.rate / transfer_;
     link.out_rate = link.out_rate / transfer_;
     link.per_layer = link.per_layer * transfer_;
+    link.per_segment = link.per_segment * transfer_;
     return link;
   }
 

@@ -8,7 +8,12 @@
 namespace sluice {
 
 [[nodiscard]] inline LinkCost device_link(const Device& device) {
-  return {device.host_to_device, device.segment_cost, device.lanes, device.device_to_host, device.mix_loss};
+  LinkCost link{.rate = device.host_to_device,
+                .lanes = device.lanes,
+                .out_rate = device.device_to_host,
+                .mix_loss = device.mix_loss};
+  (device.copies == Copies::batched ? link.per_layer : link.per_segment) = device.segment_cost;
+  return link;
 }
 
 } // namespace sluice

@@ -76,6 +76,10 @@ struct LinkCost {
   Lanes lanes = Lanes::shared;
   BytesPerSecond out_rate{0};
   double mix_loss = 0;
+  /// What each run of memory that lies together costs beside its bytes, where it is a copy of its own; 0 where a
+  /// launch moves many. A token block is one such run for each `Geometry::segment_layers` layers. Streamed weights are
+  /// long runs: nothing is reckoned for them.
+  Seconds per_segment{0};
 };
 
 } // namespace sluice

@@ -7,10 +7,17 @@
 #include "sluice/device/lanes.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace sluice {
+
+/// What is one copy over the link, and pays `segment_cost` once.
+enum class Copies : std::uint8_t {
+  batched,      ///< all that a layer's transfer moves: one launch for many segments
+  each_segment, ///< each run of memory that lies together: how large it is, is for the layout of the KV memory to say
+};
 
 /// An accelerator as cost models and the link see it. Rates are bytes and FLOPs per second; memories are bytes.
 ///
@@ -28,7 +35,8 @@ struct Device {
   Lanes lanes = Lanes::each_way;
   double mix_loss = 0.0;   ///< share of its rate that a direction loses while the other is active
   Seconds segment_cost{0}; ///< what each copied segment costs whatever its size
-  Bytes host_memory{0};    ///< the host's memory, the ceiling of what may be offloaded
+  Copies copies = Copies::batched;
+  Bytes host_memory{0}; ///< the host's memory, the ceiling of what may be offloaded
 
   friend bool operator==(const Device&, const Device&) = default;
 

@@ -14,7 +14,7 @@ namespace sluice {
 template <class C>
 void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
-  urgent_blocks_ = written_blocks_ = 0;
+  urgent_blocks_ = first_blocks_ = written_blocks_ = 0;
   const bool fetched = !streams_.empty();
   const WeightsPlan weights = plan_.weights;
   streams_.clear();
@@ -162,6 +162,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   if (returns && !retention_type::returns_layerwise) {
     // The whole of it comes before the first layer starts.
     urgent_blocks_ += static_cast<double>(delta.to_device.count());
+    first_blocks_ += static_cast<double>(delta.to_device.count());
     moved_to_device_ += delta.to_device;
     just_in_time = from.host & target.host;
   }

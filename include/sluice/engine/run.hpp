@@ -15,6 +15,9 @@ template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
     : config_(std::move(config)), backend_(std::move(config_.backend)) {
   ledger_ = Ledger{config_.device_blocks, config_.host_blocks};
+  // The room that one layer of a block takes is what lies together.
+  const int layers = config_.geometry.layers;
+  config_.geometry.segment_layers = static_cast<int>(layout_type::room(TokenBlocks{1}, 1, layers).count());
   plan_.made_at_step = -1;
   if constexpr (finds)
     finder_ = detail::Finder<true>(TokenBlocks{config_.device_blocks.count() / config_.geometry.layers});
@@ -258,8 +261,8 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     room = std::max(room + urgent_out, held);
   }
   transfer_state_.behind_blocks = 0;
-  const Iteration iteration{view, work_,          decision_.claims, streams_, weights,
-                            room, urgent_blocks_, urgent_out,       behind,   written_blocks_};
+  const Iteration iteration{view,           work_,         decision_.claims, streams_, weights,        room,
+                            urgent_blocks_, first_blocks_, urgent_out,       behind,   written_blocks_};
   const Seconds start = now();
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;

@@ -63,6 +63,7 @@ class EngineState {
   std::vector<RebuiltWork> rebuilds_;
   std::vector<LayerStream> streams_;
   double urgent_blocks_ = 0;  ///< must cross the link first
+  double first_blocks_ = 0;   ///< of these, what the first layer waits for
   LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
   double written_blocks_ = 0; ///< written out by prompts as they are computed
   LayerBlocks arriving_{0};   ///< fetched for good: their room is already counted as used

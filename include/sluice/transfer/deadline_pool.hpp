@@ -199,8 +199,8 @@ struct DeadlinePool {
       double moved = 0;
       double position_s = 0;
       for (std::size_t l = 0; l < layers; ++l) {
-        double start = time;
-        StallCause cause = StallCause::none;
+        double start = l == 0 ? std::max(time, detail::first_layer_s(pipeline)) : time;
+        StallCause cause = start > time ? StallCause::link : StallCause::none;
         if (moved_blocks(l) > 0) {
           if constexpr (Sink::enabled)
             if (loads[l] > 0) take_room(moved, l, true);
@@ -216,7 +216,7 @@ struct DeadlinePool {
             if (loads[l] <= 0) begins_s = std::max(0.0, base_s + position_s - work(l));
           }
           const double arrival = base_s + position_s;
-          if (arrival > time) {
+          if (arrival > start) {
             start = arrival;
             cause = waited ? StallCause::room : StallCause::link;
           }
@@ -240,16 +240,24 @@ struct DeadlinePool {
    private:
     StepCost idle(State& state, double behind) {
       double time = clock.after(0, pipeline.before_s);
+      double waited_s = 0; // for what is swapped in whole
+      if (const double first_s = detail::first_layer_s(pipeline); first_s > time) {
+        waited_s = clock.seconds(first_s) - clock.seconds(time);
+        time = first_s;
+      }
       for (std::size_t l = 0; l < layers; ++l) {
         const double end = clock.after(time, pipeline.compute_s[l]);
-        if constexpr (Sink::enabled)
-          sink.layer(static_cast<int>(l), clock.seconds(time), clock.seconds(end), 0, StallCause::none);
+        if constexpr (Sink::enabled) {
+          const double stall_s = l == 0 ? waited_s : 0;
+          sink.layer(static_cast<int>(l), clock.seconds(time), clock.seconds(end), stall_s,
+                     stall_s > 0 ? StallCause::link : StallCause::none);
+        }
         time = end;
       }
       time = clock.after(time, pipeline.after_s);
       const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
       state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
-      return {clock.seconds(time), 0};
+      return {clock.seconds(time), waited_s};
     }
 
     /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.

@@ -93,9 +93,9 @@ struct EarliestDeadlineFirst {
     double stall_s = 0;
     double time = clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
-      double start = time;
-      StallCause cause = StallCause::none;
-      serve_until(time);
+      double start = l == 0 ? std::max(time, detail::first_layer_s(pipeline)) : time;
+      StallCause cause = start > time ? StallCause::link : StallCause::none;
+      serve_until(start);
       if (pending[l] > 0) { // the nearest layer of all: it has the link alone
         if constexpr (record)
           if (begun[l] < 0) begun[l] = link_s;

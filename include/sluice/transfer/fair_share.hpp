@@ -91,9 +91,9 @@ struct FairShare {
       double stall_s = 0;
       double time = clock_.after(0, pipeline_.before_s);
       for (int l = 0; l < layers_; ++l) {
-        serve_until(time);
-        double start = time;
-        StallCause cause = StallCause::none;
+        double start = l == 0 ? std::max(time, detail::first_layer_s(pipeline_)) : time;
+        StallCause cause = start > time ? StallCause::link : StallCause::none;
+        serve_until(start);
         while (in_flight_[static_cast<std::size_t>(l)] > 0) {
           start = finish_next();
           cause = idled_ ? StallCause::room : StallCause::link;

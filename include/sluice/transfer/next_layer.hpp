@@ -85,8 +85,8 @@ struct NextLayer {
     double stall_s = 0;
     double time = pipeline.clock.after(0, pipeline.before_s);
     for (std::size_t l = 0; l < layers; ++l) {
-      double start = time;
-      StallCause cause = StallCause::none;
+      double start = l == 0 ? std::max(time, detail::first_layer_s(pipeline)) : time;
+      StallCause cause = start > time ? StallCause::link : StallCause::none;
       const double rest_s = std::max(0.0, work(l) - done_s);
       done_s = 0;
       if (rest_s > 0) {
@@ -95,7 +95,7 @@ struct NextLayer {
         link_s = begin + rest_s - gated;
         if (gated > 0) link_s = std::max(link_s, slot_free_s(streamed)) + gated;
         busy_s += rest_s;
-        if (link_s > time) {
+        if (link_s > start) {
           start = link_s;
           // The first layer could not have begun earlier; a later one waited for the leave to start.
           cause = l == 0 ? StallCause::link : StallCause::room;

@@ -47,7 +47,8 @@ struct Pipeline {
   std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
   WeightStream weights;                 ///< streamed beside them; none by default
   double room_blocks = 0; ///< blocks in flight that the device holds (budget - resident); read by `DeadlinePool` alone
-  double urgent_blocks = 0; ///< moved to the device before any prefetch (a whole swap-in)
+  double urgent_blocks = 0; ///< moved to the device before any prefetch
+  double first_blocks = 0;  ///< of these, what must have arrived before the first layer starts (a whole swap-in)
   /// Moved to the host before any prefetch: evictions that make the room of this iteration.
   double urgent_out_blocks = 0;
   /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
@@ -119,6 +120,9 @@ inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
 
 /// What the link does before any prefetch, in blocks.
 inline double urgent(const Pipeline& pipeline) { return pipeline.urgent_blocks + pipeline.urgent_out_blocks; }
+
+/// When the first layer may start, in link time: what is swapped in whole has arrived.
+inline double first_layer_s(const Pipeline& pipeline) { return pipeline.first_blocks / pipeline.link.blocks_per_s; }
 
 /// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
 inline double behind_left(double behind_blocks, double idle_s, const BlockLink& link) {

@@ -8,11 +8,17 @@
 
 namespace sluice {
 
-[[nodiscard]] inline BlockLink block_link(const LinkCost& link, const Geometry& geometry) {
+/// `kv_share`: of what crosses the link, the part that is KV and comes in segments; the rest is weights, in long runs.
+/// What a segment costs is spread over both, since a link has one rate.
+[[nodiscard]] inline BlockLink block_link(const LinkCost& link, const Geometry& geometry, double kv_share = 1) {
   const auto block = static_cast<double>(geometry.layer_block_bytes.count());
-  BlockLink blocks{.blocks_per_s = link.rate.count() / block, .per_layer_s = link.per_layer.count()};
+  const double segment_s = kv_share * link.per_segment.count() / geometry.segment_layers;
+  const auto blocks_per_s = [&](BytesPerSecond rate) {
+    return segment_s > 0 ? 1 / (block / rate.count() + segment_s) : rate.count() / block;
+  };
+  BlockLink blocks{.blocks_per_s = blocks_per_s(link.rate), .per_layer_s = link.per_layer.count()};
   if (link.lanes == Lanes::each_way) {
-    blocks.out_blocks_per_s = link.out_rate.count() / block;
+    blocks.out_blocks_per_s = blocks_per_s(link.out_rate);
     blocks.mix_loss = link.mix_loss;
   }
   return blocks;

@@ -28,6 +28,7 @@ struct Geometry {
   Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
   Bytes layer_weight_bytes{0}; ///< weights of one layer
   Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
+  int segment_layers = 1;      ///< layers of a token block that lie together in memory; the engine asks its Layout
 
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 

@@ -20,12 +20,14 @@ namespace sluice {
 ///      "host_to_device_bytes_per_s": 24e9, "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
 ///
 /// and, where they are known, `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default),
-/// `mix_loss` (0) and `segment_s` (0). A field of any other name is an error. `where` opens the error's line.
+/// `mix_loss` (0), `segment_s` (0) and `copies` ("batched", the default, or "each-segment"). A field of any other name
+/// is an error. `where` opens the error's line.
 inline Expected<Device> device_from_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
-  if (Status status = fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
-                                   "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
-                                   "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s"});
+  if (Status status =
+          fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
+                       "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
+                       "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s", "copies"});
       !status) {
     return status.error();
   }
@@ -87,6 +89,15 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
       return Error{ErrorCode::bad_input, where, "lanes is '" + excerpt(*lanes) + "'", "\"shared\" or \"each-way\""};
     }
     device.lanes = *lanes == "shared" ? Lanes::shared : Lanes::each_way;
+  }
+  if (fields.has("copies")) {
+    const Expected<std::string> copies = fields.text("copies", "\"batched\" or \"each-segment\"");
+    if (!copies) return copies.error();
+    if (*copies != "batched" && *copies != "each-segment") {
+      return Error{ErrorCode::bad_input, where, "copies is '" + excerpt(*copies) + "'",
+                   "\"batched\" or \"each-segment\""};
+    }
+    device.copies = *copies == "batched" ? Copies::batched : Copies::each_segment;
   }
   if (Status status = check(device, where); !status) return status.error();
   return device;
