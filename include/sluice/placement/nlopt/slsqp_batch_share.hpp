@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlsqpBatchShare: b and r by sequential least squares programming, as eLLM solves its equation 1 (NLopt's SLSQP).
+#pragma once
+
+#include "sluice/placement/batch_share.hpp"
+
+#include <nlopt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+
+namespace sluice {
+
+/// eLLM's solver (section 4.2.2): SLSQP over real b and r. (The C interface: NLopt's C++ one throws.)
+///
+/// It finds a local optimum, so it starts from several batches, each at its least share; and b must be whole, so both
+/// of its neighbours are tried, at their own least share. Gradients are differences: one request, a thousandth of a
+/// share.
+struct SlsqpBatchShare {
+  static constexpr std::int64_t evenly = 6;     ///< starts spread over the batches
+  static constexpr std::int64_t neighbours = 2; ///< whole batches tried on either side of the best
+  int evaluations = 40;                         ///< of the objective, from each start
+
+  template <BatchShareProblem P>
+  [[nodiscard]] BatchShare operator()(const P& problem) const {
+    const std::int64_t least = std::max<std::int64_t>(1, problem.least);
+    if (problem.most < least) return {};
+    if (problem.most == least) return at_least_share(problem, least);
+    Search<P> search{problem, static_cast<double>(least), static_cast<double>(problem.most)};
+    BatchShare best;
+    // The largest batch that fits without recomputing is where most optima are; the ends are where the others are.
+    std::int64_t resident = least;
+    for (std::int64_t above = problem.most + 1; above - resident > 1;) {
+      const std::int64_t middle = resident + (above - resident) / 2;
+      (problem.room(static_cast<double>(middle), 0.0) <= problem.room_budget ? resident : above) = middle;
+    }
+    std::array<std::int64_t, evenly + 2> starts{resident, std::min(resident + 1, problem.most)};
+    for (std::int64_t i = 0; i < evenly; ++i)
+      starts[static_cast<std::size_t>(i + 2)] = least + (problem.most - least) * i / (evenly - 1);
+    for (const std::int64_t start : starts) {
+      take(problem, start, best);
+      const double found = search.from(static_cast<double>(start), evaluations);
+      take(problem, static_cast<std::int64_t>(std::floor(found)), best);
+      take(problem, static_cast<std::int64_t>(std::ceil(found)), best);
+    }
+    // A kink between whole batches (memory begins to bind, the link begins to) can end a search one or two short.
+    for (std::int64_t centre = -1; best.feasible && centre != best.requests;) {
+      centre = best.requests;
+      for (std::int64_t by = -neighbours; by <= neighbours; ++by) take(problem, centre + by, best);
+    }
+    return best;
+  }
+
+ private:
+  template <class P>
+  static void take(const P& problem, std::int64_t requests, BatchShare& best) {
+    const std::int64_t least = std::max<std::int64_t>(1, problem.least);
+    const BatchShare one = at_least_share(problem, std::clamp<std::int64_t>(requests, least, problem.most));
+    if (one.rate() > best.rate()) best = one;
+  }
+
+  /// Variables are scaled to [0, 1], values to about 1.
+  template <class P>
+  struct Search {
+    const P& problem;
+    double least;
+    double most;
+    double scale = 1.0; ///< of the objective
+
+    [[nodiscard]] double batch(double x) const { return least + std::clamp(x, 0.0, 1.0) * (most - least); }
+    [[nodiscard]] double share(double x) const { return std::clamp(x, 0.0, 1.0) * problem.most_share; }
+
+    /// `value(x)` with its gradient by differences that stay within the bounds.
+    template <class Value>
+    double with_gradient(const double* x, double* gradient, Value&& value) const {
+      const double here = value(x[0], x[1]);
+      if (gradient == nullptr) return here;
+      const std::array<double, 2> step{1.0 / (most - least), 1e-3};
+      for (std::size_t i = 0; i < 2; ++i) {
+        std::array<double, 2> moved{x[0], x[1]};
+        const double by = moved[i] + step[i] <= 1.0 ? step[i] : -step[i];
+        moved[i] += by;
+        gradient[i] = (value(moved[0], moved[1]) - here) / by;
+      }
+      return here;
+    }
+    static double objective(unsigned, const double* x, double* gradient, void* self) {
+      const Search& s = *static_cast<const Search*>(self);
+      return s.with_gradient(x, gradient, [&s](double b, double r) {
+        return s.problem.seconds(s.batch(b), s.share(r)) / s.batch(b) * s.scale;
+      });
+    }
+    static double late(unsigned, const double* x, double* gradient, void* self) {
+      const Search& s = *static_cast<const Search*>(self);
+      return s.with_gradient(x, gradient, [&s](double b, double r) {
+        const double limit_s = s.problem.limit_s(s.batch(b));
+        return std::isinf(limit_s) ? -1.0 : s.problem.seconds(s.batch(b), s.share(r)) / std::max(limit_s, 1e-9) - 1.0;
+      });
+    }
+    static double crowded(unsigned, const double* x, double* gradient, void* self) {
+      const Search& s = *static_cast<const Search*>(self);
+      return s.with_gradient(x, gradient, [&s](double b, double r) {
+        return s.problem.room(s.batch(b), s.share(r)) / std::max(1.0, s.problem.room_budget) - 1.0;
+      });
+    }
+    static double host_crowded(unsigned, const double* x, double* gradient, void* self) {
+      const Search& s = *static_cast<const Search*>(self);
+      return s.with_gradient(x, gradient, [&s](double b, double r) {
+        return s.problem.host_room(s.batch(b), s.share(r)) / std::max(1.0, s.problem.host_budget) - 1.0;
+      });
+    }
+
+    /// The batch at which a search from `requests` ends. Where NLopt stops early (rounding, evaluations used up) its
+    /// best point is as good a candidate as any: candidates are judged by the problem, not by the solver.
+    double from(double requests, int most_evaluations) {
+      const double start_share = std::min(least_share(problem, requests), problem.most_share);
+      std::array<double, 2> x{(requests - least) / (most - least),
+                              problem.most_share > 0 ? start_share / problem.most_share : 0.0};
+      scale = requests / std::max(1e-12, problem.seconds(requests, start_share));
+      const std::unique_ptr<nlopt_opt_s, decltype(&nlopt_destroy)> solver(nlopt_create(NLOPT_LD_SLSQP, 2),
+                                                                          nlopt_destroy);
+      if (solver == nullptr) return requests;
+      nlopt_set_lower_bounds1(solver.get(), 0.0);
+      nlopt_set_upper_bounds1(solver.get(), 1.0);
+      nlopt_set_min_objective(solver.get(), objective, this);
+      nlopt_add_inequality_constraint(solver.get(), late, this, 1e-6);
+      nlopt_add_inequality_constraint(solver.get(), crowded, this, 1e-6);
+      nlopt_add_inequality_constraint(solver.get(), host_crowded, this, 1e-6);
+      nlopt_set_ftol_rel(solver.get(), 1e-5);
+      nlopt_set_xtol_rel(solver.get(), 1e-5);
+      nlopt_set_maxeval(solver.get(), most_evaluations);
+      double value = 0;
+      (void)nlopt_optimize(solver.get(), x.data(), &value);
+      return batch(x[0]);
+    }
+  };
+};
+
+} // namespace sluice
