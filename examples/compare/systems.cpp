@@ -21,6 +21,9 @@ sluice::Status run_FlexGen(const Request&, Outcome&);
 sluice::Status run_FlexGenPlus(const Request&, Outcome&);
 sluice::Status run_SloAware(const Request&, Outcome&);
 sluice::Status run_DynamicHeuristic(const Request&, Outcome&);
+sluice::Status run_VllmRecomputeSized(const Request&, Outcome&);
+sluice::Status run_VllmSwapSized(const Request&, Outcome&);
+sluice::Status run_Ellm(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
 sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
 sluice::Status run_OrbitFlow(const Request&, Outcome&);
@@ -51,6 +54,11 @@ std::span<const System> systems() {
       System{.name = "DynamicHeuristic",
              .what = "every step the fewest even layers that fit",
              .run = run_DynamicHeuristic},
+      System{.name = "VllmRecomputeSized",
+             .what = "vLLM with its batch sized to the SLO, as eLLM compares with it",
+             .run = run_VllmRecomputeSized},
+      System{.name = "VllmSwapSized", .what = "the same, swapping", .run = run_VllmSwapSized},
+      System{.name = "Ellm", .what = "the oldest tokens without KV, swapped and recomputed", .run = run_Ellm},
       System{.name = "OrbitFlowUniform", .what = "ablation: the best single distance", .run = run_OrbitFlowUniform},
       System{.name = "OrbitFlowRequestWise",
              .what = "ablation: + a distance for each request",

@@ -83,8 +83,9 @@ TEST_CASE("the page of the architecture has a line for every layer, and README a
     if (folder.is_directory())
       CHECK_MESSAGE(contains(architecture, "`" + folder.path().filename().string() + "`"), folder.path().string());
   std::size_t systems = 0;
-  for (const fs::directory_entry& header : fs::directory_iterator("include/sluice/systems"))
-    for (const std::string& alias : matches(read(header.path()), R"(using (\w+ =[^;]+);)")) {
+  for (const fs::directory_entry& header : fs::recursive_directory_iterator("include/sluice/systems"))
+    for (const std::string& alias :
+         matches(header.is_regular_file() ? read(header.path()) : std::string{}, R"(using (\w+ =[^;]+);)")) {
       const std::string name = alias.substr(0, alias.find(' '));
       const std::string type = std::regex_replace(alias.substr(alias.find('=') + 1), std::regex(R"(\s+)"), " ");
       CHECK_MESSAGE(contains(architecture, "`" + name + "`"), name);
