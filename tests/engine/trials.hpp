@@ -21,13 +21,14 @@ struct SmallCost {
   Seconds base{0.01};
   Seconds per_token{1e-5};
   BytesPerSecond rate{1e6};
+  Lanes lanes = Lanes::shared;
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const double tokens = static_cast<double>((work.tokens() + work.rebuilt.projected + work.rebuilt.passed).count()) +
                           0.1 * static_cast<double>(work.decode_context.count());
     return {Seconds{0.001}, base * 0.1 + per_token * tokens, Seconds{0.001}};
   }
-  [[nodiscard]] LinkCost link() const { return {rate, Seconds{1e-5}}; }
+  [[nodiscard]] LinkCost link() const { return {rate, Seconds{1e-5}, lanes, rate, 0.3}; }
   [[nodiscard]] const SmallCost& believe(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
@@ -70,6 +71,7 @@ void run_trials(const char* name, int rounds) {
     const Trial trial = random_trial(random);
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
+    if (round % 2 == 1) world.lanes = Lanes::each_way;
     typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
                               .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
                               .device_blocks = trial.device,

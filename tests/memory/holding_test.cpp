@@ -34,7 +34,14 @@ Holding random_holding(Random& random, int layers) {
 Holding random_headed(Random& random, int layers) {
   Holding holding = random_holding(random, layers);
   if (random.below(3) != 0) holding.head = Tokens{16 * between(random, 0, 300)};
+  if (random.below(2) == 0) holding.copied = Tokens{16 * between(random, 0, 300)};
   return holding;
+}
+
+/// On the host, as its only place or as a copy.
+bool on_host(const Holding& holding, int layer, std::int64_t block_index) {
+  if (holding.host.contains(layer)) return holding.head == all_tokens || block_index < holding.head.count() / 16;
+  return !holding.nowhere.contains(layer) && block_index < holding.copied.count() / 16;
 }
 
 enum class Place { device, host, nowhere };
@@ -59,6 +66,28 @@ TEST_CASE("a footprint counts every layer block once, where it is") {
     const Footprint room = footprint<PerLayer>(holding, blocks, block, layers);
     CHECK(room.device.count() == device);
     CHECK(room.host.count() == host);
+  }
+}
+
+TEST_CASE("what is copied ahead takes room on both, and is what a movement to the host saves") {
+  Random random(66);
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    const Holding holding = random_headed(random, layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    std::int64_t host = 0;
+    for (int layer = 0; layer < layers; ++layer)
+      for (std::int64_t i = 0; i < blocks.count(); ++i) host += on_host(holding, layer, i) ? 1 : 0;
+    CHECK(footprint<PerLayer>(holding, blocks, block, layers).host.count() == host);
+    Holding plain = holding;
+    plain.copied = Tokens{0};
+    CHECK(footprint<PerLayer>(plain, blocks, block, layers).device ==
+          footprint<PerLayer>(holding, blocks, block, layers).device);
+    Holding parked;
+    parked.host = LayerSet::all(layers);
+    if (!holding.nowhere.empty()) continue;
+    const std::int64_t all = blocks.count() * layers;
+    CHECK(movement(holding, parked, blocks, block, layers).to_host.count() <= all - host);
   }
 }
 
@@ -103,16 +132,17 @@ TEST_CASE("a movement fetches and writes each layer that has to change its memor
     for (int layer = 0; layer < layers; ++layer)
       for (std::int64_t i = 0; i < blocks.count(); ++i) {
         fetched += place(from, layer, i) == Place::host && place(to, layer, i) == Place::device ? 1 : 0;
-        written += place(from, layer, i) != Place::host && place(to, layer, i) == Place::host ? 1 : 0;
+        written += !on_host(from, layer, i) && on_host(to, layer, i) ? 1 : 0;
       }
-    const Movement moved = movement(from, to, blocks, block);
+    const Movement moved = movement(from, to, blocks, block, layers);
     CHECK(moved.to_device.count() == fetched);
     CHECK(moved.to_host.count() == written);
     // Staying costs nothing, and no way round is shorter.
-    CHECK(movement(from, from, blocks, block).to_device.count() == 0);
-    CHECK(movement(from, from, blocks, block).to_host.count() == 0);
+    CHECK(movement(from, from, blocks, block, layers).to_device.count() == 0);
+    CHECK(movement(from, from, blocks, block, layers).to_host.count() == 0);
     const Holding over = random_headed(random, layers);
-    const Movement round_about = movement(from, over, blocks, block) + movement(over, to, blocks, block);
+    const Movement round_about =
+        movement(from, over, blocks, block, layers) + movement(over, to, blocks, block, layers);
     if (over.nowhere.empty()) CHECK(round_about.to_device >= moved.to_device);
     CHECK(round_about.to_host >= moved.to_host);
   }
@@ -161,8 +191,8 @@ TEST_CASE("hidden states take the host's room by their own size, and are written
     const std::int64_t bytes = states * size.hidden.count();
     CHECK((with.host - without.host).count() * 100 >= bytes);
     CHECK((with.host - without.host).count() * 100 < bytes + 100);
-    CHECK(movement(before, holding, blocks, block, size).to_host == with.host - without.host);
-    CHECK(movement(holding, holding, blocks, block, size).to_host.count() == 0);
-    CHECK(movement(holding, before, blocks, block, size).to_host.count() == 0);
+    CHECK(movement(before, holding, blocks, block, layers, size).to_host == with.host - without.host);
+    CHECK(movement(holding, holding, blocks, block, layers, size).to_host.count() == 0);
+    CHECK(movement(holding, before, blocks, block, layers, size).to_host.count() == 0);
   }
 }

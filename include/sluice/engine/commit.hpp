@@ -46,7 +46,8 @@ void BasicEngine<C>::commit(Decision& decision) {
       continue;
     }
     before = before + footprint_of(who.holding, who.blocks);
-    after = after + footprint_of(decision.new_plan ? target_of(i, claim) : holding_in_force(who), blocks);
+    const Holding target = decision.new_plan ? target_of(i, claim) : holding_in_force(who);
+    after = after + footprint_of(with_copies(who, target), blocks);
   }
   host_reserved_ = std::max(LayerBlocks{0}, after.host - before.host); // what they give back is free only then
 
@@ -72,6 +73,7 @@ void BasicEngine<C>::commit(Decision& decision) {
   // What is then missing on the device, parked requests give up.
   const LayerBlocks needed = after.device - before.device + decision.in_flight + taken_back;
   if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
+  give_up_copies(after.host - before.host - ledger_.host().free());
 
   if (decision.new_plan) {
     // Those that give first: the sum fits, the order in between might not.
@@ -133,7 +135,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   if (who.phase != Phase::running) join(claim.slot);
   grow(who, claim.tokens);
   if constexpr (finds) finder_.extend(claim.slot, who.computed + claim.tokens, config_.limits.block_tokens);
-  who.holding = target;
+  who.holding = with_copies(who, target);
   who.resident_layers = config_.geometry.layers - target.away().count();
   if (held.count() == 0) {
     // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
@@ -143,7 +145,7 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
     moved_to_host_ += written;
     return;
   }
-  const Movement delta = movement(from, target, held, block_tokens, hidden);
+  const Movement delta = movement(from, who.holding, held, block_tokens, config_.geometry.layers, hidden);
   arriving_ += delta.to_device;
   leaving_ += delta.to_host;
   moved_to_host_ += delta.to_host;
@@ -227,12 +229,15 @@ void BasicEngine<C>::park(Slot slot) {
     Holding moved = who.holding;
     moved.head = all_tokens;
     moved.host = LayerSet::all(config_.geometry.layers);
+    moved.copied = Tokens{0};
     const Footprint after = footprint_of(moved, who.blocks);
+    give_up_copies(after.host - before.host - (ledger_.host().free() - host_reserved_));
     if (after.host - before.host > ledger_.host().free() - host_reserved_) {
       kept = Kept::nothing;
     } else {
       ledger_.replace(before, after);
-      const LayerBlocks evicted = movement(who.holding, moved, who.blocks, config_.limits.block_tokens).to_host;
+      const LayerBlocks evicted =
+          movement(who.holding, moved, who.blocks, config_.limits.block_tokens, config_.geometry.layers).to_host;
       leaving_ += evicted;
       moved_to_host_ += evicted;
       who.holding = moved;
@@ -288,13 +293,51 @@ void BasicEngine<C>::reclaim(LayerBlocks needed, const Decision& decision) {
         continue;
       }
       ledger_.replace(before, after);
-      const LayerBlocks evicted = movement(who.holding, less, who.blocks, config_.limits.block_tokens).to_host;
+      const LayerBlocks evicted =
+          movement(who.holding, less, who.blocks, config_.limits.block_tokens, config_.geometry.layers).to_host;
       leaving_ += evicted;
       moved_to_host_ += evicted;
       who.holding = less;
       who.resident_layers = config_.geometry.layers - less.away().count();
       needed -= before.device - after.device;
     }
+  }
+}
+
+/// `target` as `who` comes to it: what the host has of the layers that are resident there stays, as a clean copy.
+template <class C>
+Holding BasicEngine<C>::with_copies(const RequestRow& who, Holding target) const {
+  if constexpr (copies_ahead) {
+    const Tokens block_tokens = config_.limits.block_tokens;
+    TokenBlocks copied{who.computed.count() / block_tokens.count()}; // the full ones
+    (LayerSet::all(config_.geometry.layers) - target.away()).for_each([&](int layer) {
+      copied = std::min(copied, who.holding.on_host(layer, who.blocks, block_tokens));
+    });
+    target.copied =
+        target.away().count() < config_.geometry.layers ? Tokens{copied.count() * block_tokens.count()} : Tokens{0};
+  }
+  return target;
+}
+
+/// At least `needed` blocks of the host's memory, if there are as many copies in it: the newest request's go first, and
+/// of a request the newest.
+template <class C>
+void BasicEngine<C>::give_up_copies(LayerBlocks needed) {
+  if constexpr (copies_ahead) {
+    const std::int64_t block_tokens = config_.limits.block_tokens.count();
+    for (const auto& list : {std::span<const Slot>(parked_), std::span<const Slot>(running_)})
+      for (auto at = list.rbegin(); at != list.rend() && needed.count() > 0; ++at) {
+        RequestRow& who = row(*at);
+        if (who.holding.copied.count() == 0) continue;
+        const Footprint before = footprint_of(who.holding, who.blocks);
+        const std::int64_t each =
+            layout_type::room(TokenBlocks{1}, who.resident_layers, config_.geometry.layers).count();
+        const std::int64_t fewer = (needed.count() + each - 1) / each;
+        who.holding.copied = Tokens{std::max<std::int64_t>(0, who.holding.copied.count() - fewer * block_tokens)};
+        const Footprint after = footprint_of(who.holding, who.blocks);
+        ledger_.replace(before, after);
+        needed -= before.host - after.host;
+      }
   }
 }
 

@@ -62,7 +62,7 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
     }
   }
   decision.claims.swap(proposal_.claims);
-  LayerBlocks host_left = ledger_.host().free();
+  LayerBlocks host_left = ledger_.host().free() + copied_blocks();
   for (const Slot slot : proposal_.leaving) {
     const RequestRow& who = row(slot);
     const LayerBlocks room = footprint_of(who.holding, who.blocks).device;
@@ -121,6 +121,19 @@ bool BasicEngine<C>::look_up_newcomers() {
     }
   }
   return changed;
+}
+
+/// Host memory of clean copies of what is on the device too: given up whenever it is wanted.
+template <class C>
+LayerBlocks BasicEngine<C>::copied_blocks() const {
+  LayerBlocks copied{0};
+  if constexpr (copies_ahead)
+    for (const Slot slot : running_) {
+      Holding plain = row(slot).holding;
+      plain.copied = Tokens{0};
+      copied += footprint_of(row(slot).holding, row(slot).blocks).host - footprint_of(plain, row(slot).blocks).host;
+    }
+  return copied;
 }
 
 template <class C>
@@ -262,7 +275,8 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
       if (must) return {};
       break; // a may that the plan has not seen waits for the next plan
     }
-    const Holding& holding = who.plan_serial == plan_serial_ ? who.holding : plan_.unseen;
+    Holding holding = who.plan_serial == plan_serial_ ? who.holding : plan_.unseen;
+    holding.copied = Tokens{0}; // given up where it is in the way
     const TokenBlocks blocks =
         who.blocks_after(must ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
     if (holding.all_resident()) {

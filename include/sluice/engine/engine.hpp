@@ -124,7 +124,8 @@ class BasicEngine : private detail::EngineState {
       !(std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>);
 
   /// The next step may be this one once more, without asking: see `remember_quiet`.
-  static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady;
+  static constexpr bool copies_ahead = CopiesAhead<retention_type>;
+  static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady && !copies_ahead;
   static constexpr bool offers_weights = !std::is_same_v<weights_type, ResidentWeights>;
   static constexpr bool finds = retention_type::finds_released;
 
@@ -132,6 +133,7 @@ class BasicEngine : private detail::EngineState {
   void decide(Seconds now, Decision& decision);
   void gate_returns(const View& view);
   [[nodiscard]] bool look_up_newcomers();
+  [[nodiscard]] LayerBlocks copied_blocks() const;
   void place(const View& view, Decision& decision);
   void drop_victim(const View& view, Decision& decision, std::size_t& musts);
   [[nodiscard]] Task task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
@@ -159,6 +161,8 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] Holding target_of(std::size_t i, const Claim& claim) const;
   void forget_prefetches();
   void reclaim(LayerBlocks needed, const Decision& decision);
+  [[nodiscard]] Holding with_copies(const RequestRow& who, Holding target) const;
+  void give_up_copies(LayerBlocks needed);
   void drop(RequestRow& who);
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
     return footprint<layout_type>(holding, blocks, config_.limits.block_tokens, config_.geometry.layers,
@@ -173,6 +177,7 @@ class BasicEngine : private detail::EngineState {
   void remember_quiet();
   [[nodiscard]] bool quiet_step();
   void run(const View& view, Seconds planning, bool repeated);
+  [[nodiscard]] LayerBlocks copy_ahead(const View& view, double out_blocks, double in_blocks);
   void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
   void account(Seconds now);
   void account_decodes(Seconds now);

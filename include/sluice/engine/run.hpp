@@ -213,6 +213,7 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
     const RequestRow& who = row(claim.slot);
     if (claim.tokens > who.pending()) return false;
     Holding holding = who.holding;
+    holding.copied = Tokens{0}; // copies are given up for it
     if (decision.new_plan) {
       holding = next_plan_.unseen;
       for (const RequestPlan& planned : next_plan_.requests)
@@ -261,6 +262,11 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     room = std::max(room + urgent_out, held);
   }
   transfer_state_.behind_blocks = 0;
+  if constexpr (copies_ahead) {
+    double in_blocks = urgent_blocks_;
+    for (const LayerStream& stream : streams_) in_blocks += stream.blocks * stream.layers.count();
+    behind += static_cast<double>(copy_ahead(view, urgent_out + behind + written_blocks_, in_blocks).count());
+  }
   const Iteration iteration{view,           work_,         decision_.claims, streams_, weights,        room,
                             urgent_blocks_, first_blocks_, urgent_out,       behind,   written_blocks_};
   const Seconds start = now();
@@ -313,6 +319,41 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   if (!accounted) account(now());
   if constexpr (lookahead_type::ahead) decide_ahead(start, cost.duration);
   end_finished(now());
+}
+
+/// Copies full blocks to the host as far as the way out has time during this iteration and the host has room: whose
+/// request has run the longest first. `out_blocks` and `in_blocks` are what it moves anyway. Layer blocks.
+template <class C>
+LayerBlocks BasicEngine<C>::copy_ahead(const View& view, double out_blocks, double in_blocks) {
+  LayerBlocks copied{0};
+  if constexpr (copies_ahead) {
+    const auto& predictor = config_.cost.believe(cost_state_);
+    const int layers = config_.geometry.layers;
+    const BlockLink link = block_link(predictor.link(), config_.geometry);
+    const double step_s = compute_time(predictor, work_, layers).count();
+    const double possible = link.each_way() ? step_s * link.out_blocks_per_s * (1 - link.mix_loss) - out_blocks
+                                            : step_s * link.blocks_per_s - out_blocks - in_blocks;
+    const LayerBlocks idle{static_cast<std::int64_t>(std::max(0.0, possible))};
+    LayerBlocks left = std::min(config_.retention.copy_ahead(view, idle), ledger_.host().free());
+    const Tokens block_tokens = config_.limits.block_tokens;
+    for (auto at = running_.begin(); at != running_.end() && left.count() > 0; ++at) {
+      RequestRow& who = row(*at);
+      if (who.resident_layers == 0) continue;
+      const std::int64_t each = layout_type::room(TokenBlocks{1}, who.resident_layers, layers).count();
+      const std::int64_t clean = who.holding.copied_blocks(who.blocks, block_tokens).count();
+      const std::int64_t more = std::min(who.computed.count() / block_tokens.count() - clean, left.count() / each);
+      if (more <= 0) continue;
+      const Holding from = who.holding;
+      who.holding.copied = Tokens{(clean + more) * block_tokens.count()};
+      const Footprint before = footprint_of(from, who.blocks);
+      const Footprint after = footprint_of(who.holding, who.blocks);
+      ledger_.replace(before, after);
+      left -= after.host - before.host;
+      copied += movement(from, who.holding, who.blocks, block_tokens, layers).to_host;
+    }
+    moved_to_host_ += copied;
+  }
+  return copied;
 }
 
 /// What was predicted against what was measured, for those who learn from it. A repeated iteration was not predicted.

@@ -24,6 +24,9 @@ struct Holding {
   LayerSet host{};    ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{}; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
   LayerSet hidden{};  ///< of `nowhere`: what enters these layers is on the host, fetched, and K and V are made of it
+  /// Of the layers that are resident, the oldest tokens that the host has as well, in clean copies: whole blocks. KV is
+  /// only ever appended to, so that a full block stays clean, and what leaves the device need not cross the link again.
+  Tokens copied{0};
 
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -31,6 +34,15 @@ struct Holding {
   /// Of a request's `blocks`, those that the sets speak of: whole blocks of the head alone.
   [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
+  }
+
+  [[nodiscard]] constexpr TokenBlocks copied_blocks(TokenBlocks blocks, Tokens block_tokens) const {
+    return copied.count() == 0 ? TokenBlocks{0} : std::min(blocks, TokenBlocks{copied.count() / block_tokens.count()});
+  }
+  /// Of a layer, the oldest blocks that are on the host, copies included.
+  [[nodiscard]] constexpr TokenBlocks on_host(int layer, TokenBlocks blocks, Tokens block_tokens) const {
+    if (host.contains(layer)) return head_blocks(blocks, block_tokens);
+    return nowhere.contains(layer) ? TokenBlocks{0} : copied_blocks(blocks, block_tokens);
   }
 
   friend constexpr bool operator==(const Holding&, const Holding&) = default;
@@ -67,11 +79,13 @@ struct Footprint {
 template <Layout L>
 [[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens, int layers,
                                             HiddenSize hidden = {}) {
-  if (holding.all_resident()) return {L::room(blocks, layers, layers), LayerBlocks{0}};
+  const TokenBlocks copied = holding.copied_blocks(blocks, block_tokens);
+  if (holding.all_resident()) return {L::room(blocks, layers, layers), L::room(copied, layers, layers)};
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   return {L::room(head, resident, layers) + L::room(blocks - head, layers, layers),
-          L::room(head, holding.host.count(), layers) + hidden.room(head.count() * holding.hidden.count())};
+          L::room(head, holding.host.count(), layers) + L::room(copied, resident, layers) +
+              hidden.room(head.count() * holding.hidden.count())};
 }
 
 /// What crosses the link when a request goes from one holding to another.
@@ -84,21 +98,32 @@ struct Movement {
   }
 };
 
-/// The least that must move: layers newly on the host are written out, layers newly on the device are fetched; what is
-/// in the right place stays. A layer that becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the
-/// host is first rebuilt by an iteration and then written out. Where a head shrinks, what leaves it becomes resident.
-/// Hidden states that are newly kept are written out; those no longer kept are dropped.
+/// The least that must move: layers newly on the host are written out, but for what has a clean copy there, layers
+/// newly on the device are fetched; what is in the right place stays, and new copies are written. A layer that becomes
+/// `nowhere` is dropped, one that was `nowhere` and is wanted on the host is first rebuilt by an iteration and then
+/// written out. Where a head shrinks, what leaves it becomes resident. Hidden states that are newly kept are written
+/// out; those no longer kept are dropped.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
-                                          Tokens block_tokens, HiddenSize hidden = {}) {
+                                          Tokens block_tokens, int layers, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
   const std::int64_t after = to.head_blocks(blocks, block_tokens).count();
   const std::int64_t fetched = before * (from.host - to.away()).count() +
                                std::max<std::int64_t>(0, before - after) * (from.host & to.away()).count();
   const std::int64_t written =
       after * (to.host - from.host).count() + std::max<std::int64_t>(0, after - before) * (to.host & from.host).count();
+  std::int64_t copied = 0; // written to be copies, less what need not be written since it has one
+  const std::int64_t had = from.copied_blocks(blocks, block_tokens).count();
+  const std::int64_t has = to.copied_blocks(blocks, block_tokens).count();
+  if (had > 0 || has > 0) {
+    copied -= std::min(had, after) * (to.host - from.away()).count();
+    const LayerSet here = LayerSet::all(layers) - to.away();
+    copied += std::max<std::int64_t>(0, has - had) * (here - from.away()).count() +
+              std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
+              has * (here & from.nowhere).count();
+  }
   const std::int64_t states = after * (to.hidden - from.hidden).count() +
                               std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
-  return {LayerBlocks{fetched}, LayerBlocks{written} + hidden.room(states)};
+  return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
 }
 
 } // namespace sluice

@@ -40,6 +40,19 @@ concept StatesFinding = requires {
   { P::finds_released } -> std::convertible_to<bool>;
 };
 
+/// `P` copies KV of those who run to the host, before anybody asks for the room. Optional: without it nothing is
+/// copied.
+template <class P>
+concept CopiesAhead = requires(const P& policy, const View& view, LayerBlocks idle) {
+  { policy.copy_ahead(view, idle) } -> std::same_as<LayerBlocks>;
+};
+
+/// Such a hook is right, or not there.
+template <class P>
+concept CopiesAheadOrNot = CopiesAhead<P> || !requires(const P& policy, const View& view, LayerBlocks idle) {
+  policy.copy_ahead(view, idle);
+};
+
 /// What remains of a request that does not run.
 ///
 ///  1. `P::role` is `roles::Retention`.
@@ -49,11 +62,14 @@ concept StatesFinding = requires {
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
 ///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache),
 ///  and whoever computes that content again begins behind them.
+///  6. `copy_ahead(view, idle)`, if it is there: how many layer blocks of full blocks to copy to the host during this
+///  iteration, of the `idle` that the way out has time for. The engine says whose, keeps the copies while the host has
+///  room for them, and gives them up before anything else.
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>
-concept Retention =
-    PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> && StatesFinding<P>;
+concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> &&
+    StatesFinding<P> && CopiesAheadOrNot<P>;
 
 template <>
 struct Contract<roles::Retention> {
@@ -71,6 +87,8 @@ struct Contract<roles::Retention> {
                   "sluice: this Retention policy needs `static constexpr bool returns_layerwise = true;` (or false)");
     static_assert(StatesFinding<P>,
                   "sluice: this Retention policy needs `static constexpr bool finds_released = false;` (or true)");
+    static_assert(CopiesAheadOrNot<P>, "sluice: this Retention policy's `copy_ahead` must be `LayerBlocks "
+                                       "copy_ahead(const View&, LayerBlocks idle) const`");
     return true;
   }
 };

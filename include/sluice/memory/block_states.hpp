@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockStates: what may be done with a block of either memory, and when. What a backend that moves real bytes asks.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// The life of a device block.
+enum class BlockState : std::uint8_t {
+  empty,    ///< anybody may have it
+  filling,  ///< its request appends to it
+  full,     ///< it never changes again, and the host has no copy
+  sending,  ///< the source of a transfer: neither written, nor freed, nor sent again
+  clean,    ///< full, and the host has a copy: it can be freed at once
+  arriving, ///< the destination of a transfer: not to be read
+};
+
+/// Device blocks, each with its copy on the host if it has one, and host blocks. A block of one memory is never source
+/// and destination of transfers at once, for no state allows both; so both ways of a link may be busy without asking
+/// one another (SuperInfer, Fig. 13: eager block rotation). Operations that a state forbids do nothing and say so.
+///
+/// One-way moves make an eviction two steps (`send`, and `sent` when the bytes are there), a fetch likewise (`fetch`,
+/// `arrived`). What is given up while it is sent is freed by `sent`.
+class BlockStates {
+ public:
+  using Block = std::size_t; ///< of either memory, from 0
+
+  BlockStates(std::size_t device_blocks, std::size_t host_blocks) : device_(device_blocks), host_(host_blocks) {
+    for (std::size_t i = device_blocks; i > 0; --i) free_device_.push_back(i - 1);
+    for (std::size_t i = host_blocks; i > 0; --i) free_host_.push_back(i - 1);
+  }
+
+  [[nodiscard]] BlockState state(Block block) const { return device_[block].state; }
+  /// Whether a host block is the source of a fetch now.
+  [[nodiscard]] bool host_read(Block host) const { return host_[host].read; }
+  /// Whether a host block is being written.
+  [[nodiscard]] bool host_written(Block host) const { return host_[host].written; }
+  [[nodiscard]] std::optional<Block> copy_of(Block block) const { return device_[block].copy; }
+  [[nodiscard]] std::size_t device_used() const { return device_.size() - free_device_.size(); }
+  [[nodiscard]] std::size_t host_used() const { return host_.size() - free_host_.size(); }
+
+  /// An empty block to fill, if there is one.
+  [[nodiscard]] std::optional<Block> take() {
+    if (free_device_.empty()) return std::nullopt;
+    const Block block = pop(free_device_);
+    device_[block].state = BlockState::filling;
+    return block;
+  }
+  /// It is full.
+  bool seal(Block block) { return step(block, BlockState::filling, BlockState::full); }
+
+  /// Begins to copy a block to the host; with `leaves` its request has stopped, and the device block is freed when the
+  /// bytes are there. Full blocks, and one that is being filled if it leaves. Not without a free block on the host. A
+  /// block that is already being sent only learns that it leaves, and a clean one is free at once.
+  bool send(Block block, bool leaves) {
+    Device& one = device_[block];
+    if (one.state == BlockState::sending && leaves && !one.leaves && !one.unwanted) {
+      one.leaves = true;
+      return true;
+    }
+    if (one.state == BlockState::clean && leaves) return leave(block);
+    const bool may = one.state == BlockState::full || (one.state == BlockState::filling && leaves);
+    if (!may || free_host_.empty()) return false;
+    one.copy = pop(free_host_);
+    host_[*one.copy].written = true;
+    one.state = BlockState::sending;
+    one.leaves = leaves;
+    return true;
+  }
+  /// The bytes are there.
+  bool sent(Block block) {
+    Device& one = device_[block];
+    if (one.state != BlockState::sending) return false;
+    host_[*one.copy].written = false;
+    one.state = BlockState::clean;
+    if (one.unwanted) return free(block);
+    return one.leaves ? leave(block) : true;
+  }
+
+  /// Begins to fetch what `host` holds into an empty device block, which keeps it as its copy.
+  [[nodiscard]] std::optional<Block> fetch(Block host) {
+    Host& one = host_[host];
+    if (!one.alone || one.read || one.written || free_device_.empty()) return std::nullopt;
+    const Block block = pop(free_device_);
+    device_[block] = {BlockState::arriving, host, false, false};
+    one.read = true;
+    one.alone = false;
+    return block;
+  }
+  /// The bytes are there. `full`: it was; a block that is still to be filled has no use for its copy.
+  bool arrived(Block block, bool full) {
+    Device& one = device_[block];
+    if (one.state != BlockState::arriving) return false;
+    host_[*one.copy].read = false;
+    one.state = BlockState::clean;
+    if (one.unwanted) return free(block);
+    if (full) return true;
+    drop_copy(block);
+    one.state = BlockState::filling;
+    return true;
+  }
+
+  /// The host's copy of a clean block is given up.
+  bool give_up_copy(Block block) {
+    if (device_[block].state != BlockState::clean) return false;
+    drop_copy(block);
+    device_[block].state = BlockState::full;
+    return true;
+  }
+  /// Nobody wants it any more, nor its copy: at once, or when its transfer has ended.
+  bool free(Block block) {
+    Device& one = device_[block];
+    switch (one.state) {
+    case BlockState::empty:
+      return false;
+    case BlockState::sending:
+    case BlockState::arriving:
+      one.unwanted = true;
+      return true;
+    case BlockState::filling:
+    case BlockState::full:
+    case BlockState::clean:
+      break;
+    }
+    if (one.copy) drop_copy(block);
+    return give(block);
+  }
+  /// The same of what only the host holds.
+  bool free_host(Block host) {
+    if (!host_[host].alone) return false;
+    host_[host] = {};
+    free_host_.push_back(host);
+    return true;
+  }
+
+ private:
+  struct Device {
+    BlockState state = BlockState::empty;
+    std::optional<Block> copy{};
+    bool leaves = false;
+    bool unwanted = false; ///< freed while it was in a transfer
+  };
+  struct Host {
+    bool read = false;
+    bool written = false;
+    bool alone = false; ///< what it holds is nowhere else
+  };
+
+  static Block pop(std::vector<Block>& blocks) {
+    const Block last = blocks.back();
+    blocks.pop_back();
+    return last;
+  }
+  bool step(Block block, BlockState from, BlockState to) {
+    if (device_[block].state != from) return false;
+    device_[block].state = to;
+    return true;
+  }
+  void drop_copy(Block block) {
+    const Block host = *device_[block].copy;
+    SLUICE_ASSERT(!host_[host].read && !host_[host].written, "no copy is given up while bytes move");
+    host_[host] = {};
+    free_host_.push_back(host);
+    device_[block].copy.reset();
+  }
+  /// The copy is all that is left of it: its holder knows it by its number.
+  bool leave(Block block) {
+    host_[*device_[block].copy].alone = true;
+    return give(block);
+  }
+  bool give(Block block) {
+    device_[block] = {};
+    free_device_.push_back(block);
+    return true;
+  }
+
+  std::vector<Device> device_;
+  std::vector<Host> host_;
+  std::vector<Block> free_device_, free_host_;
+};
+
+} // namespace sluice

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// EagerCopy: full blocks are copied to the host while their request still runs, so that little is left to move.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/retention/retention.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// SuperInfer's DuplexKV (section 4, "eager block rotation"): a block that is full is never written again, so it is
+/// sent to the host in the background, over the lane that prefetches do not use. When its request stops, a block with a
+/// clean copy is free at once, and what is left to move are the blocks that have none: the one that is being filled,
+/// and those that the link had no time for. Who returns is fetched layer by layer, and its copies stay.
+///
+/// Copies take room on the host that nobody else wants: they are the first that is given up.
+struct EagerCopy {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
+
+  /// Of the time that the way out is idle, how much is used. All of it in DuplexKV, although with both ways active the
+  /// prefetches are slower by the link's mix loss.
+  double share = 1;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const {
+    SLUICE_ASSERT(share >= 0 && share <= 1, "a share from 0 to 1");
+    return LayerBlocks{static_cast<std::int64_t>(share * static_cast<double>(idle.count()))};
+  }
+};
+
+static_assert(Retention<EagerCopy> && CopiesAhead<EagerCopy>);
+
+} // namespace sluice
