@@ -77,6 +77,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--max-pause", options.max_pause,
                  "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
+  app.add_option("--rotation-blocks", options.rotation_blocks,
+                 "token blocks that one decision of SuperInfer may move beyond the free memory (default: 2400)");
   app.add_option("--out", options.out, "folder for report.html, report.json and the traces");
   app.add_option("--seed", options.seed, "of the generator")->capture_default_str();
   app.add_flag("--list", options.list, "name the systems, and stop");

@@ -17,7 +17,7 @@ namespace compared {
 struct Options {
   std::string trace, format, generate, profile, systems = "all", transfer = "own", deposit = "both", out;
   std::string model = "llama3-8b", device = "a5000";
-  std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit;
+  std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks;
   std::optional<double> slo_tbt;
   double slo_ttft = 5; // SuperInfer's
   double rate_scale = 1;

@@ -154,6 +154,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     return flag_error("--alpha", fmt::format("it is {}", options.alpha), "a number of at least 0");
   if (options.max_pause && !(*options.max_pause >= 0))
     return flag_error("--max-pause", fmt::format("it is {} s", *options.max_pause), "seconds, at least 0");
+  if (options.rotation_blocks && *options.rotation_blocks < 0)
+    return flag_error("--rotation-blocks", fmt::format("it is {}", *options.rotation_blocks), "blocks, at least 0");
   if (!options.trace.empty() && !options.generate.empty())
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
   if (!options.trace.empty() && options.format.empty())
@@ -212,6 +214,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.setup.device_blocks = across_layers(budget, shape.layers);
   c.setup.alpha = options.alpha;
   if (options.max_pause) c.setup.max_wait = Seconds{*options.max_pause};
+  if (options.rotation_blocks) c.setup.rotation = TokenBlocks{*options.rotation_blocks};
   c.setup.host_blocks = LayerBlocks{world->device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   const Seconds full_step = full_budget_step(*world, budget, limits.block_tokens);
   c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt} : full_step;
@@ -265,6 +268,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                        fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
                                    sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
   if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
+  if (options.rotation_blocks)
+    w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));
   if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
   if (!options.slo_tbt)
     w.notes.emplace_back("Base SLO", "the step of a batch that fills the budget, nothing offloaded");

@@ -31,8 +31,9 @@ struct Setup {
   sluice::Geometry geometry;
   sluice::LayerBlocks device_blocks{0};
   sluice::LayerBlocks host_blocks{0};
-  sluice::TokenBlocks worst_batch{0}; ///< for FlexGen
-  double alpha = 1;                   ///< misses a step that OrbitFlow's plans may take
+  sluice::TokenBlocks worst_batch{0};            ///< for FlexGen
+  double alpha = 1;                              ///< misses a step that OrbitFlow's plans may take
+  std::optional<sluice::TokenBlocks> rotation{}; ///< that SuperInfer may move beyond what is free; else its own
   sluice::Seconds max_wait{
       std::numeric_limits<double>::infinity()};                ///< the longest that OrbitFlow keeps anybody paused
   CostChoice cost;                                             ///< planner's and world's

@@ -56,6 +56,11 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
                             .backend = sluice::BasicSimulated<CostChoice>{setup.cost}};
   config.delivery.deposit = request.deposit;
   if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = setup.alpha;
+  if constexpr (requires { config.admission.rotation; }) {
+    config.admission.first_token = request.slo.ttft;
+    config.admission.next_token = request.slo.tbt;
+    if (setup.rotation) config.admission.rotation = *setup.rotation;
+  }
   if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = setup.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   sluice::Expected<E> engine = E::make(std::move(config));

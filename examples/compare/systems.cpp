@@ -16,6 +16,7 @@ sluice::Status run_WaitingFirst(const Request&, Outcome&);
 sluice::Status run_SjfOracle(const Request&, Outcome&);
 sluice::Status run_LengthRanked(const Request&, Outcome&);
 sluice::Status run_FutureMemory(const Request&, Outcome&);
+sluice::Status run_SuperInfer(const Request&, Outcome&);
 sluice::Status run_DeepSpeedInference(const Request&, Outcome&);
 sluice::Status run_FlexGen(const Request&, Outcome&);
 sluice::Status run_FlexGenPlus(const Request&, Outcome&);
@@ -45,6 +46,9 @@ std::span<const System> systems() {
       System{.name = "FutureMemory",
              .what = "LightLLM: whom the memory expected to be needed has room for",
              .run = run_FutureMemory},
+      System{.name = "SuperInfer",
+             .what = "the largest virtual lag first, rotated through the host, copied ahead",
+             .run = run_SuperInfer},
       System{.name = "DeepSpeedInference",
              .what = "every layer's KV on the host, fetched a layer ahead",
              .run = run_DeepSpeedInference},

@@ -44,6 +44,7 @@
 #include "sluice/cost/roofline.hpp"
 #include "sluice/cost/table_profile.hpp"
 #include "sluice/cost/work.hpp"
+#include "sluice/memory/block_states.hpp"
 #include "sluice/memory/holding.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/memory/prefix_cache.hpp"
@@ -109,6 +110,7 @@
 #include "sluice/relief/refuse.hpp"
 #include "sluice/relief/relief.hpp"
 #include "sluice/retention/drop.hpp"
+#include "sluice/retention/eager_copy.hpp"
 #include "sluice/retention/keep_until_needed.hpp"
 #include "sluice/retention/keep_until_overwritten.hpp"
 #include "sluice/retention/move_to_host.hpp"
@@ -159,5 +161,6 @@
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/slo_aware.hpp"
 #include "sluice/systems/static_offloading.hpp"
+#include "sluice/systems/superinfer.hpp"
 #include "sluice/systems/vllm.hpp"
 // clang-format on

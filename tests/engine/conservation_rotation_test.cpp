@@ -3,10 +3,13 @@
 #include "sluice/admission/largest_virtual_lag_first.hpp"
 #include "sluice/admission/shortest_first.hpp"
 #include "sluice/placement/distance_placement.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/retention/eager_copy.hpp"
 #include "sluice/retention/move_to_host.hpp"
 #include "sluice/systems/by_length.hpp"
 #include "sluice/systems/future_memory.hpp"
 #include "sluice/systems/static_offloading.hpp"
+#include "sluice/systems/superinfer.hpp"
 
 #include "engine/trials.hpp"
 
@@ -24,10 +27,17 @@ struct Restless : LargestVirtualLagFirst {
 
 using Rotating = Engine<Restless, AllResident, MoveToHost>;
 using RotatingDistances = Engine<Restless, DistancePlacement, MoveToHost>;
+using Copying = With<SuperInfer, Restless>;
+using CopyingDistances = Engine<Restless, DistancePlacement, EagerCopy>;
+using CopyingUnderPressure = Engine<EagerCopy, EveryStep>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
 
+SLUICE_CONSERVES(SuperInfer)
 SLUICE_CONSERVES(Rotating)
 SLUICE_CONSERVES(RotatingDistances)
+SLUICE_CONSERVES(Copying)
+SLUICE_CONSERVES(CopyingDistances)
+SLUICE_CONSERVES(CopyingUnderPressure)
 SLUICE_CONSERVES(Ranked)
 SLUICE_CONSERVES(WaitingFirst)
 SLUICE_CONSERVES(SwappedFirst)
