@@ -22,7 +22,7 @@ using doctest::Approx;
 TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", System, OrbitFlow, VllmSwap) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Summary, Series, Timeline, ChosenIteration, DecisionLog>;
   Random random(21);
-  int parked = 0, stalled = 0;
+  int parked = 0, stalled = 0, owned = 0;
   for (int round = 0; round < 25; ++round) {
     CAPTURE(round);
     const Trial trial = random_trial(random);
@@ -85,7 +85,25 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
 
     const auto& timeline = engine.template observed<Timeline>();
     CHECK(timeline.iterations.size() == static_cast<std::size_t>(std::min<std::int64_t>(m.iterations, 5000)));
+    const RecordedIteration* before = nullptr;
     for (const RecordedIteration& it : timeline.detailed) {
+      const bool unchanged = before != nullptr && before->step + 1 == it.step &&
+                             std::equal(before->placed.begin(), before->placed.end(), it.placed.begin(),
+                                        it.placed.end(), [](const PlacedRequest& a, const PlacedRequest& b) {
+                                          return a.id == b.id && a.host == b.host && a.nowhere == b.nowhere;
+                                        });
+      before = &it;
+      for (const TransferSlice& transfer : it.transfers) {
+        if (transfer.stream < 0) continue;
+        const RequestId* owner = it.owner_of(transfer);
+        REQUIRE(owner != nullptr);
+        const auto placed = std::find_if(it.placed.begin(), it.placed.end(),
+                                         [&](const PlacedRequest& request) { return request.id == *owner; });
+        REQUIRE(placed != it.placed.end());
+        // Where a plan stays in force, what is fetched for a request is what it has away.
+        if (unchanged) CHECK((placed->host | placed->nowhere).contains(transfer.layer % it.layers));
+        owned += unchanged ? 1 : 0;
+      }
       CHECK(it.layers == trial.layers);
       CHECK(it.placed.size() == static_cast<std::size_t>(it.batch));
       double waited = 0, end = 0;
@@ -113,5 +131,8 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
     stalled += m.stall_s > 0 ? 1 : 0;
   }
   CHECK(parked > 0); // or nothing of the above was tried
-  if constexpr (std::is_same_v<System, OrbitFlow>) CHECK(stalled > 0);
+  if constexpr (std::is_same_v<System, OrbitFlow>) {
+    CHECK(stalled > 0);
+    CHECK(owned > 0);
+  }
 }

@@ -18,6 +18,7 @@ void BasicEngine<C>::commit(Decision& decision) {
   const bool fetched = !streams_.empty();
   const WeightsPlan weights = plan_.weights;
   streams_.clear();
+  stream_slots_.clear();
   rebuilds_.clear();
   plan_changed_ = decision.new_plan;
 
@@ -78,8 +79,10 @@ void BasicEngine<C>::commit(Decision& decision) {
   if (decision.new_plan) {
     // Those that give first: the sum fits, the order in between might not.
     ledger_.replace(before, after);
-    for (std::size_t i = 0; i < decision.claims.size(); ++i)
+    for (std::size_t i = 0; i < decision.claims.size(); ++i) {
       move_claim(decision.claims[i], target_of(i, decision.claims[i]));
+      if constexpr (Observers::replays) stream_slots_.resize(streams_.size(), decision.claims[i].slot);
+    }
     if (taken_back.count() > 0) ledger_.resize_device(ledger_.device().capacity() - taken_back);
   } else {
     ledger_.replace(before, after);
@@ -91,6 +94,7 @@ void BasicEngine<C>::commit(Decision& decision) {
         continue;
       }
       move_claim(claim, holding_in_force(who));
+      if constexpr (Observers::replays) stream_slots_.resize(streams_.size(), claim.slot);
     }
   }
   const bool other_batch = plan_changed_ || !decision.victims.empty() || !decision.leaving.empty();

@@ -284,6 +284,7 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     record.planning = planning;
     record.batch = decision_.claims;
     record.rows = rows_;
+    record.stream_slots = stream_slots_;
     record.decodes = work_.decodes;
     record.tokens = work_.tokens();
     record.running = static_cast<std::int64_t>(running_.size());

@@ -62,11 +62,12 @@ class EngineState {
   std::vector<ChunkWork> chunks_;
   std::vector<RebuiltWork> rebuilds_;
   std::vector<LayerStream> streams_;
-  double urgent_blocks_ = 0;  ///< must cross the link first
-  double first_blocks_ = 0;   ///< of these, what the first layer waits for
-  LayerBlocks leaving_{0};    ///< evicted by this decision: still on the device until they have crossed
-  double written_blocks_ = 0; ///< written out by prompts as they are computed
-  LayerBlocks arriving_{0};   ///< fetched for good: their room is already counted as used
+  std::vector<Slot> stream_slots_; ///< whose they are, for observers that replay
+  double urgent_blocks_ = 0;       ///< must cross the link first
+  double first_blocks_ = 0;        ///< of these, what the first layer waits for
+  LayerBlocks leaving_{0};         ///< evicted by this decision: still on the device until they have crossed
+  double written_blocks_ = 0;      ///< written out by prompts as they are computed
+  LayerBlocks arriving_{0};        ///< fetched for good: their room is already counted as used
   LayerBlocks moved_to_device_{0}, moved_to_host_{0};
   LayerArray compute_{};
   bool plan_changed_ = false;

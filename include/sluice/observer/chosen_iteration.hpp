@@ -23,7 +23,8 @@ struct LayerSlice {
   StallCause cause = StallCause::none;
 };
 
-/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's.
+/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's. Whose the
+/// stream is, `RecordedIteration::owner_of` says.
 struct TransferSlice {
   int stream = -1;
   int layer = 0;
@@ -54,9 +55,19 @@ struct RecordedIteration {
   std::vector<LayerSlice> layer_slices;
   std::vector<TransferSlice> transfers;
   std::vector<PlacedRequest> placed;
+  std::vector<RequestId> stream_owners; ///< of each stream; those beyond are the weights'
   Binding binding = Binding::none;
 
   [[nodiscard]] bool empty() const { return step < 0; }
+  /// Whose transfer it is; null where it is that of the weights, or of all requests together.
+  [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const {
+    const auto stream = static_cast<std::size_t>(transfer.stream);
+    return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
+  }
+  /// Whether it is that of the weights alone.
+  [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
+    return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
+  }
 };
 
 namespace detail {
@@ -98,6 +109,8 @@ void record_iteration(const IterationRecord& record, const Replay& replay, Recor
       const RequestRow& row = record.rows[index(claim.slot)];
       into.placed.push_back({row.id, row.holding.host, row.holding.nowhere});
     }
+  into.stream_owners.clear();
+  for (const Slot slot : record.stream_slots) into.stream_owners.push_back(record.rows[index(slot)].id);
   into.binding = record.plan != nullptr ? record.plan->binding : Binding::none;
   replay(RecordingSink{into});
   for (LayerSlice& layer : into.layer_slices) {

@@ -42,6 +42,8 @@ class TraceWriter {
  private:
   static std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
   static std::string name(RequestId id) { return "r" + std::to_string(index(id)); }
+  /// From 1, as people count.
+  static std::string layer_name(int layer) { return "layer " + std::to_string(layer + 1); }
 
   JsonWriter& event(std::string_view type, std::string_view name, int process, std::int64_t track) {
     json_.line().begin_object().field("ph", type).field("name", name).field("pid", static_cast<int>(process));
@@ -110,12 +112,17 @@ class TraceWriter {
     for (const RecordedIteration& it : detailed) {
       for (const LayerSlice& layer : it.layer_slices) {
         const std::int64_t from = ns(it.start_s + layer.start_s);
-        slice("layer " + std::to_string(layer.layer), engine, compute, from, ns(it.start_s + layer.end_s));
+        slice(layer_name(layer.layer), engine, compute, from, ns(it.start_s + layer.end_s));
         json_.end_object();
         if (layer.stall_s <= 0) continue;
         slice(layer.cause == StallCause::room ? "waits for room" : "waits for the link", engine, stalls,
               ns(it.start_s + layer.start_s - layer.stall_s), from);
-        json_.key("args").begin_object().field("layer", layer.layer).field("step", it.step).end_object().end_object();
+        json_.key("args")
+            .begin_object()
+            .field("layer", layer.layer + 1)
+            .field("step", it.step)
+            .end_object()
+            .end_object();
       }
       write_transfers(it, lane_end);
     }
@@ -138,10 +145,12 @@ class TraceWriter {
       if (lane == lane_end.size()) lane_end.push_back(0);
       lane_end[lane] = to;
       const bool next = it.layers > 0 && transfer.layer >= it.layers;
-      std::string what = "layer " + std::to_string(next ? transfer.layer - it.layers : transfer.layer);
+      const RequestId* owner = it.owner_of(transfer);
+      const std::string whose = owner != nullptr ? name(*owner) : it.of_weights(transfer) ? "weights" : "all together";
+      std::string what = whose + ", " + layer_name(next ? transfer.layer - it.layers : transfer.layer);
       if (next) what += " of the next token";
       slice(what, engine, link + static_cast<int>(lane), from, to).key("args").begin_object();
-      if (transfer.stream >= 0) json_.field("stream", transfer.stream);
+      json_.field("for", whose);
       json_.field("step", it.step).end_object().end_object();
     }
   }
