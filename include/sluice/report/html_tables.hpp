@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +45,6 @@ struct HtmlColumn {
   std::string (*text)(double);
 };
 
-inline std::string html_milliseconds(double seconds) { return short_text(1e3 * seconds); }
 inline std::string html_gigabytes(double bytes) { return short_text(bytes / 1e9); }
 inline std::string html_count(double number) { return fixed_text(number, 0); }
 
@@ -55,12 +55,12 @@ inline const std::vector<HtmlColumn>& service_columns() {
       {"attainment, %", "per token", [](M m) { return m.per_token_attainment; }, percent_text},
       {"attainment, %", "TPOT", [](M m) { return m.tpot_attainment; }, percent_text},
       {"attainment, %", "TTFT", [](M m) { return m.ttft_attainment; }, percent_text},
-      {"TBT, ms", "P50", [](M m) { return m.p50_tbt_s; }, html_milliseconds},
-      {"TBT, ms", "P95", [](M m) { return m.p95_tbt_s; }, html_milliseconds},
-      {"TBT, ms", "P99", [](M m) { return m.p99_tbt_s; }, html_milliseconds},
-      {"TPOT, ms", "P50", [](M m) { return m.p50_tpot_s; }, html_milliseconds},
-      {"TPOT, ms", "P95", [](M m) { return m.p95_tpot_s; }, html_milliseconds},
-      {"TPOT, ms", "P99", [](M m) { return m.p99_tpot_s; }, html_milliseconds},
+      {"TBT, ms", "P50", [](M m) { return m.p50_tbt_s; }, milliseconds_text},
+      {"TBT, ms", "P95", [](M m) { return m.p95_tbt_s; }, milliseconds_text},
+      {"TBT, ms", "P99", [](M m) { return m.p99_tbt_s; }, milliseconds_text},
+      {"TPOT, ms", "P50", [](M m) { return m.p50_tpot_s; }, milliseconds_text},
+      {"TPOT, ms", "P95", [](M m) { return m.p95_tpot_s; }, milliseconds_text},
+      {"TPOT, ms", "P99", [](M m) { return m.p99_tpot_s; }, milliseconds_text},
       {"TTFT, s", "P50", [](M m) { return m.p50_ttft_s; }, short_text},
       {"TTFT, s", "P95", [](M m) { return m.p95_ttft_s; }, short_text},
       {"TTFT, s", "P99", [](M m) { return m.p99_ttft_s; }, short_text},
@@ -82,7 +82,7 @@ inline const std::vector<HtmlColumn>& cost_columns() {
       {"stall", "%", [](M m) { return m.stall_share; }, percent_text},
       {"times", "parked", [](M m) { return static_cast<double>(m.times_parked); }, html_count},
       {"planning", "plans", [](M m) { return static_cast<double>(m.plans); }, html_count},
-      {"planning", "s", [](M m) { return m.planning_s; }, short_text},
+      {"planning", "ms", [](M m) { return m.planning_s; }, milliseconds_text},
       {"planning", "P99 µs", [](M m) { return m.planning_p99_us; }, short_text},
       {"requests", "served", [](M m) { return static_cast<double>(m.served); }, html_count},
       {"requests", "refused", [](M m) { return static_cast<double>(m.refused); }, html_count},
@@ -108,18 +108,23 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
 
 inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
                               const std::vector<HtmlColumn>& columns, bool with_transfer) {
-  std::string out = "<div class=\"wide\"><table><caption><b>" + std::string{what} + ", " + title_of(block) +
+  const std::string table = block.rows.size() > 16 ? "<table class=\"long\">" : "<table>";
+  std::string out = "<div class=\"wide\">" + table + "<caption><b>" + escaped(what) + ", " + title_of(block) +
                     "</b><br>" + escaped(caption_of(workload, block)) + "</caption>\n" +
                     html_heads(columns, with_transfer ? "transfer rule" : "") + "<tbody>\n";
   for (const SystemReport* row : block.rows) {
     out += row->control ? "<tr class=\"control\">" : "<tr>";
-    out += "<th scope=\"row\">" + escaped(row->name) + (row->control ? " (control)" : "") + "</th>";
+    out += "<th scope=\"row\">" + escaped(row->name) + (row->control ? " (control)" : "");
+    if (const SystemReport* original = original_of(block, *row))
+      out += "<small>same as " + escaped(original->name) + "</small>";
+    out += "</th>";
     for (const HtmlColumn& column : columns) {
       const double number = column.number(row->metrics);
       out += "<td data-v=\"" + (std::isfinite(number) ? fixed_text(number, 9) : std::string{}) + "\">" +
              escaped(column.text(number)) + "</td>";
     }
-    if (with_transfer) out += "<td class=\"l\">" + escaped(row->transfer) + "</td>";
+    const std::string rule = transfer_text(*row);
+    if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
@@ -129,10 +134,10 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
+    const std::optional<std::string> rule = shared_transfer(block);
+    const std::string took = "What it took" + (rule && !rule->empty() ? ", transfers by " + *rule : std::string{});
     out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
-           "</div><div class=\"keep\">" +
-           html_table(report.workload, block, "What it took", cost_columns(), shared_transfer(block).empty()) +
-           "</div>";
+           "</div><div class=\"keep\">" + html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
     if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";
@@ -142,8 +147,9 @@ inline std::string html_number_tables(const ComparisonReport& report) {
 
 /// What each system is: its engine type, once a name and deposit.
 inline std::string html_type_table(const ComparisonReport& report) {
-  std::string out = "<div class=\"wide\"><table><thead><tr><th class=\"l\" scope=\"col\">system</th><th class=\"l\" "
-                    "scope=\"col\">deposit</th><th class=\"l\" scope=\"col\">engine</th></tr></thead><tbody>\n";
+  std::string out =
+      "<div class=\"wide\"><table class=\"long\"><thead><tr><th class=\"l\" scope=\"col\">system</th><th class=\"l\" "
+      "scope=\"col\">deposit</th><th class=\"l\" scope=\"col\">engine</th></tr></thead><tbody>\n";
   std::vector<const SystemReport*> told;
   for (const SystemReport& system : report.systems) {
     bool known = false;

@@ -32,6 +32,12 @@ namespace sluice {
   return text;
 }
 
+/// Seconds as milliseconds, for a column that spans microseconds and minutes: never with an exponent, which beside
+/// plain numbers reads as a large one.
+[[nodiscard]] inline std::string milliseconds_text(double seconds) {
+  return seconds > 0 && seconds < 5e-7 ? "<0.0005" : short_text(1e3 * seconds);
+}
+
 /// The same without zeros at the end, for a sentence: "8", not "8.00".
 [[nodiscard]] inline std::string tidy_text(double value) {
   std::string text = short_text(value);

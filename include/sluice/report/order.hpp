@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,37 @@ namespace sluice {
 struct ReportBlock {
   bool deposit = false;
   double slo_scale = 1;
-  std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last
+  std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last, duplicates behind their original
 };
+
+/// Whether two rows agree in every figure but wall times, which no run repeats: the same engine under two names,
+/// mostly.
+[[nodiscard]] inline bool same_figures(const SystemReport& a, const SystemReport& b) {
+  const auto figures = [](const SystemReport& row) {
+    std::vector<double> all;
+    for_each_metric(row.metrics, [&](std::string_view name, auto number) {
+      if (name.find("_wall_") == std::string_view::npos) all.push_back(static_cast<double>(number));
+    });
+    return all;
+  };
+  const std::vector<double> of_a = figures(a), of_b = figures(b);
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }) &&
+         a.refusals == b.refusals;
+}
+
+/// The row of the block that `row` repeats figure for figure; null where there is none, or where it is `row` that the
+/// others repeat. Of equal rows the shortest name stands for all: variants are called after what they vary. The control
+/// row, by which others are read, repeats nothing and is not repeated.
+[[nodiscard]] inline const SystemReport* original_of(const ReportBlock& block, const SystemReport& row) {
+  if (row.control) return nullptr;
+  const SystemReport* best = nullptr;
+  for (const SystemReport* other : block.rows)
+    if (!other->control && (other == &row || same_figures(*other, row)) &&
+        (best == nullptr || other->name.size() < best->name.size()))
+      best = other;
+  return best == &row ? nullptr : best;
+}
 
 /// The blocks of a report: those without deposit first, then by SLO scale. Pointers into `report`.
 [[nodiscard]] inline std::vector<ReportBlock> blocks_of(const ComparisonReport& report) {
@@ -37,9 +68,18 @@ struct ReportBlock {
     if (row->control) return -2.0;
     return std::isnan(row->metrics.tbt_attainment) ? -1.0 : row->metrics.tbt_attainment;
   };
-  for (ReportBlock& block : blocks)
+  for (ReportBlock& block : blocks) {
     std::stable_sort(block.rows.begin(), block.rows.end(),
                      [&](const SystemReport* a, const SystemReport* b) { return rank(a) > rank(b); });
+    std::vector<const SystemReport*> ordered;
+    for (const SystemReport* row : block.rows) {
+      if (original_of(block, *row) != nullptr) continue;
+      ordered.push_back(row);
+      for (const SystemReport* other : block.rows)
+        if (original_of(block, *other) == row) ordered.push_back(other);
+    }
+    block.rows = std::move(ordered);
+  }
   return blocks;
 }
 
@@ -61,14 +101,14 @@ struct ReportBlock {
 
 /// What a reader must know of a block's rows, one line each; rows of which the same is true share it.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {
-  std::vector<std::pair<std::string, std::string>> remarks; // what, and of whom
+  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // what, and of whom
   const auto add = [&](const std::string& what, const std::string& name) {
     for (auto& [known, names] : remarks)
       if (known == what) {
-        names += ", " + name;
+        names.push_back(name);
         return;
       }
-    remarks.emplace_back(what, name);
+    remarks.push_back({what, {name}});
   };
   for (const SystemReport* row : block.rows) {
     if (!row->note.empty()) add(row->note, row->name);
@@ -76,15 +116,29 @@ struct ReportBlock {
       add("refused " + std::to_string(count) + ": " + reason, row->name);
   }
   std::vector<std::string> lines;
-  for (const auto& [what, names] : remarks) lines.push_back(what + " (" + names + ")");
+  for (const auto& [what, names] : remarks) {
+    std::string whose;
+    for (const std::string& name : names) whose += (whose.empty() ? "" : ", ") + name;
+    if (names.size() == block.rows.size() && names.size() > 1) whose = "all " + std::to_string(names.size());
+    lines.push_back(what + " (" + whose + ")");
+  }
   return lines;
 }
 
-/// The rule that all rows share, or nothing.
-[[nodiscard]] inline std::string shared_transfer(const ReportBlock& block) {
-  for (const SystemReport* row : block.rows)
-    if (row->transfer != block.rows.front()->transfer) return {};
-  return block.rows.front()->transfer;
+/// The rule by which a row's transfers went; empty where there were none, for a rule that moved nothing tells nothing.
+[[nodiscard]] inline std::string transfer_text(const SystemReport& row) {
+  return row.metrics.bytes_moved > 0 ? row.transfer : std::string{};
+}
+
+/// The rule that all rows share that transfer anything, empty where none does; nothing where they differ.
+[[nodiscard]] inline std::optional<std::string> shared_transfer(const ReportBlock& block) {
+  std::string shared;
+  for (const SystemReport* row : block.rows) {
+    const std::string rule = transfer_text(*row);
+    if (!shared.empty() && !rule.empty() && rule != shared) return std::nullopt;
+    if (!rule.empty()) shared = rule;
+  }
+  return shared;
 }
 
 } // namespace sluice

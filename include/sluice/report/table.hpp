@@ -142,11 +142,11 @@ inline TextTable service_table(const ReportBlock& block) {
 }
 
 inline TextTable cost_table(const ReportBlock& block) {
-  const bool one_rule = !shared_transfer(block).empty();
+  const bool one_rule = shared_transfer(block).has_value();
   std::vector<TextTable::Column> columns{{"", "system"},           {"throughput", "tok/s"},  {"throughput", "req/min"},
                                          {"device KV, %", "peak"}, {"device KV, %", "mean"}, {"moved, GB", "in"},
                                          {"moved, GB", "out"},     {"stall", "%"},           {"times", "parked"},
-                                         {"planning", "plans"},    {"planning", "s"},        {"planning", "P99 us"},
+                                         {"planning", "plans"},    {"planning", "ms"},       {"planning", "P99 us"},
                                          {"requests", "served"},   {"requests", "refused"},  {"requests", "left"}};
   if (!one_rule) columns.push_back({"transfer", "rule"});
   TextTable table(std::move(columns));
@@ -164,12 +164,12 @@ inline TextTable cost_table(const ReportBlock& block) {
                                    percent_text(m.stall_share),
                                    std::to_string(m.times_parked),
                                    std::to_string(m.plans),
-                                   short_text(m.planning_s),
+                                   milliseconds_text(m.planning_s),
                                    short_text(m.planning_p99_us),
                                    std::to_string(m.served),
                                    std::to_string(m.refused),
                                    std::to_string(m.unfinished)};
-    if (!one_rule) cells.push_back(row.transfer);
+    if (!one_rule) cells.push_back(m.bytes_moved > 0 ? row.transfer : "-");
     table.row(std::move(cells));
   }
   return table;
@@ -181,7 +181,7 @@ inline TextTable cost_table(const ReportBlock& block) {
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
-    const std::string rule = shared_transfer(block);
+    const std::string rule = shared_transfer(block).value_or("");
     out += caption_of(report.workload, block) + "\n\nWhat users got, " + title_of(block) + "\n";
     out += detail::service_table(block).text() + "\nWhat it took, " + title_of(block) +
            (rule.empty() ? "" : ", transfers by " + rule) + "\n";
@@ -189,6 +189,9 @@ inline TextTable cost_table(const ReportBlock& block) {
     const bool has_control =
         std::any_of(block.rows.begin(), block.rows.end(), [](const SystemReport* row) { return row->control; });
     if (has_control) out += "control: one request at a time, all resident; to read the others by, not ranked\n";
+    for (const SystemReport* row : block.rows)
+      if (const SystemReport* original = original_of(block, *row))
+        out += row->name + ": same as " + original->name + " in every figure\n";
     for (const std::string& remark : remarks_of(block)) out += remark + "\n";
     out += "\n";
   }
