@@ -18,6 +18,8 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 using namespace sluice;
@@ -133,6 +135,76 @@ TEST_CASE("rows with a deposit and rows without share no block, ranks fall, the 
   CHECK(rows == shared_report().systems.size());
 }
 
+TEST_CASE("a row that repeats another in every figure is said to, and stands right behind it") {
+  // Same batch, layers and pauses under two names: some of 25 made-up systems are alike.
+  ComparisonReport report = synthetic::report(25, {1}, false, 40);
+  const std::vector<ReportBlock> blocks = blocks_of(report);
+  REQUIRE(blocks.size() == 1);
+  const ReportBlock& block = blocks.front();
+  CHECK(block.rows.size() == report.systems.size());
+  CHECK(std::set<const SystemReport*>(block.rows.begin(), block.rows.end()).size() == block.rows.size());
+  const std::string text = table_text(report);
+  const std::string page = report_html(report);
+  int duplicates = 0;
+  for (std::size_t i = 0; i < block.rows.size(); ++i) {
+    const SystemReport* original = original_of(block, *block.rows[i]);
+    const bool says = text.find("\n" + block.rows[i]->name + ": same as ") != std::string::npos;
+    CHECK(says == (original != nullptr));
+    if (original == nullptr) continue;
+    ++duplicates;
+    CHECK(same_figures(*original, *block.rows[i]));
+    CHECK(original_of(block, *original) == nullptr);
+    CHECK(!original->control);
+    CHECK(!block.rows[i]->control);
+    REQUIRE(i > 0);
+    const bool behind = block.rows[i - 1] == original || original_of(block, *block.rows[i - 1]) == original;
+    CHECK(behind);
+    CHECK(page.find(">" + block.rows[i]->name + "<small>same as " + original->name + "</small>") != std::string::npos);
+  }
+  REQUIRE(duplicates > 0);
+
+  // Wall times do not tell rows apart; any other figure does, and so does a refusal.
+  SystemReport a = report.systems.front();
+  a.control = false;
+  SystemReport b = a;
+  for_each_metric(b.metrics, [&](std::string_view name, const auto& read) {
+    auto& number = const_cast<std::remove_cvref_t<decltype(read)>&>(read); // b itself is not const
+    const auto kept = number;
+    number = kept == 1 ? 2 : 1;
+    CHECK_MESSAGE(same_figures(a, b) == (name.find("_wall_") != std::string_view::npos), name);
+    number = kept;
+  });
+  CHECK(same_figures(a, b));
+  b.refusals.emplace_back("another", 1);
+  CHECK(!same_figures(a, b));
+}
+
+TEST_CASE("a rule is named where something was transferred, and nowhere else") {
+  const ComparisonReport& report = shared_report();
+  const json written = json::parse(report_json(report));
+  const std::vector<std::string> lines = lines_of(table_text(report));
+  for (std::size_t i = 0; i < report.systems.size(); ++i)
+    CHECK(written.at("systems").at(i).at("transfer") == report.systems[i].transfer); // a program wants it as it was
+  const std::vector<ReportBlock> blocks = blocks_of(report);
+  REQUIRE(!shared_transfer(blocks.front()).has_value());
+  std::size_t idle = 0, dashes = 0;
+  for (const SystemReport& row : report.systems) {
+    CHECK(transfer_text(row).empty() == (row.metrics.bytes_moved == 0));
+    idle += row.metrics.bytes_moved == 0 ? 1 : 0;
+  }
+  for (const std::string& line : lines) dashes += line.ends_with(" -") ? std::size_t{1} : 0;
+  CHECK(idle > 0);
+  CHECK(dashes == idle);
+  CHECK(count_of(report_html(report), "<td class=\"l\">&ndash;</td>") == idle);
+
+  ComparisonReport one;
+  for (const SystemReport& row : report.systems)
+    if (row.transfer == "fair-share" || row.metrics.bytes_moved == 0) one.systems.push_back(row);
+  CHECK(shared_transfer(blocks_of(one).front()) == "fair-share");
+  CHECK(table_text(one).find("transfers by fair-share") != std::string::npos);
+  CHECK(table_text(one).find("deadline-pool") == std::string::npos);
+}
+
 TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line that names its conditions") {
   ComparisonReport report = shared_report();
   report.workload.trace = "made-up";
@@ -183,6 +255,14 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
     const json& iteration = system.at("iteration");
     CHECK(iteration.at("compute").size() == 32);
     CHECK(iteration.at("placed").size() >= 1);
+    for (const json& transfer : iteration.at("transfers")) {
+      if (transfer.at(0) == "all") continue; // a rule that knows layers only
+      bool host = false;
+      for (const json& placed : iteration.at("placed"))
+        if (placed.at(0) == transfer.at(0))
+          for (const json& layer : placed.at(1)) host |= layer == transfer.at(1).get<int>() % 32;
+      CHECK(host);
+    }
     for (const auto& [key, value] : system.at("m").items()) keys.insert(key);
   }
   // Every metric that the script reads is one that is written.
@@ -195,7 +275,53 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
   }
 }
 
+TEST_CASE("the page's six colours stand out from it, and are told apart in grey") {
+  const std::string style{detail::html_style};
+  const auto lightness = [&](std::size_t from, const std::string& name) { // relative luminance, as WCAG 2 defines it
+    const std::size_t at = style.find("--" + name + ":#", from);
+    REQUIRE(at != std::string::npos);
+    std::string hex = style.substr(at + name.size() + 4, style.find_first_of(";}", at) - at - name.size() - 4);
+    if (hex.size() == 3) hex = {hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]};
+    const auto part = [&](std::size_t i) {
+      const double c = std::stoi(hex.substr(2 * i, 2), nullptr, 16) / 255.0;
+      return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * part(0) + 0.7152 * part(1) + 0.0722 * part(2);
+  };
+  const auto contrast = [](double a, double b) { return (std::max(a, b) + 0.05) / (std::min(a, b) + 0.05); };
+  int schemes = 0;
+  for (std::size_t at = style.find(":root{"); at != std::string::npos; at = style.find(":root{", at + 1)) {
+    ++schemes;
+    std::vector<double> colours;
+    for (const char* name : {"c0", "c1", "c2", "c3", "c4", "c5"}) {
+      colours.push_back(lightness(at, name));
+      CHECK(contrast(colours.back(), lightness(at, "card")) >= 3);
+    }
+    std::sort(colours.begin(), colours.end());
+    for (std::size_t i = 1; i < colours.size(); ++i) CHECK(contrast(colours[i], colours[i - 1]) >= 1.15);
+  }
+  CHECK(schemes == 3); // light, dark, paper
+}
+
+TEST_CASE("nothing on the page becomes megabytes on paper") {
+  // Browsers write an SVG pattern or clip into a PDF as one picture for each shape that has it.
+  const std::string script = std::string{detail::html_script_base} + std::string{detail::html_script_charts} +
+                             std::string{detail::html_script_time};
+  for (const char* part : {"pattern", "clipPath", "mask", "filter'", "foreignObject", "url(#"})
+    CHECK_MESSAGE(script.find("'" + std::string{part}) == std::string::npos, part);
+  CHECK(script.find("url(") == std::string::npos);
+  CHECK(script.find("beforeprint") != std::string::npos);
+}
+
 TEST_CASE("numbers read as a person would write them") {
+  CHECK(milliseconds_text(3.05) == "3050");
+  CHECK(milliseconds_text(0.0209) == "20.9");
+  CHECK(milliseconds_text(2e-6) == "0.0020");
+  CHECK(milliseconds_text(2e-9) == "<0.0005");
+  CHECK(milliseconds_text(0) == "0");
+  CHECK(milliseconds_text(std::numeric_limits<double>::quiet_NaN()) == "-");
+  for (double seconds = 1e-9; seconds < 1e6; seconds *= 1.7)
+    CHECK(milliseconds_text(seconds).find('e') == std::string::npos);
   CHECK(short_text(0.04213) == "0.0421");
   CHECK(short_text(3.14159) == "3.14");
   CHECK(short_text(27.46) == "27.5");

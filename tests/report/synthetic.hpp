@@ -109,6 +109,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       continue;
     }
     std::vector<LayerStream> streams;
+    std::vector<Slot> owners;
     std::vector<Claim> batch;
     Plan plan;
     double blocks = 0, away = 0;
@@ -120,7 +121,10 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
         for (int k = 1; k <= system.offloaded; ++k) host.insert(k * layers / system.offloaded - 1);
       blocks += size * (layers - host.count());
       away += size * host.count();
-      if (!host.empty()) streams.push_back({host, size});
+      if (!host.empty()) {
+        streams.push_back({host, size});
+        owners.push_back(Slot{static_cast<std::uint32_t>(running[i])});
+      }
       RequestPlan part{Slot{static_cast<std::uint32_t>(running[i])}, {}, false};
       part.holding.host = host;
       row.holding.host = host;
@@ -171,6 +175,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     record.plan = &plan;
     record.batch = batch;
     record.rows = rows;
+    record.stream_slots = owners;
     now += planning + cost.step_s;
     each([&](const auto& policy, auto& state) { policy.iterated(state, record, replay); });
     for (std::size_t i = 0; i < running.size();) {

@@ -60,19 +60,19 @@ inline constexpr std::string_view html_plots = R"html(
 Per-token attainment, the usual kind, counts a pause of an hour as one late token; it is shown beside, never alone. Systems with and without
 a deposit are not compared with each other. The last row is a control: one request at a time.</p>
 <div id="attainment-legend"></div><div id="attainment" class="two"></div></section>
-<section><h2>What it took</h2><p class="sub part"></p><div id="costs"></div></section>
-<section><h2>Latencies</h2><p class="sub"><span class="part"></span>. Share of requests (TTFT, E2E) or of gaps (TBT) that took at most so long.</p>
+<section class="keep"><h2>What it took</h2><p class="sub part"></p><div id="costs"></div></section>
+<section class="keep"><h2>Latencies</h2><p class="sub"><span class="part"></span>. Share of requests (TTFT, E2E) or of gaps (TBT) that took at most so long.</p>
 <div id="cdf-legend"></div><div id="cdf" class="three"></div></section>
 <section><h2>Memory and queue over time</h2><p class="sub"><span class="part"></span>. The same axes for every system.</p>
 <div id="time-legend"></div><div id="time" class="two"></div></section>
-<section><h2>One iteration, layer by layer</h2>
+<section class="keep"><h2>One iteration, layer by layer</h2>
 <p class="sub">The iteration that stalled longest. A layer starts when the one before has ended and its blocks have arrived.
 <label class="no-print"> <select id="pick" aria-label="System whose iteration is shown"></select></label></p>
 <div id="iteration"></div></section>
 )html";
 
 inline constexpr std::string_view html_definitions = R"html(
-<section><h2>How to read the numbers</h2><ul class="defs">
+<section><h2>How to read the numbers</h2><ul class="defs cols">
 <li><b>TTFT</b>: arrival to first token delivered, queueing included. <b>Gap</b> (TBT): between two deliveries of one request as its user sees them, pauses and other requests' prompts included.
 <b>TPOT</b>: first to last delivery over the tokens between. <b>E2E</b>: arrival to last delivery.</li>
 <li><b>TBT attainment</b> = tokens on time / (tokens on time + deadlines missed). A gap g within the SLO is a token on time; a longer one has missed &#8968;g / SLO&#8969; &#8722; 1 deadlines. A token that never came misses one every SLO until the end of the run.</li>

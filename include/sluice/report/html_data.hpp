@@ -3,8 +3,9 @@
 #pragma once
 
 #include "sluice/observer/json_writer.hpp"
-#include "sluice/report/report.hpp"
+#include "sluice/report/order.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -78,7 +79,13 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   }
   json.end_array().key("transfers").begin_array();
   for (const TransferSlice& transfer : it.transfers) {
-    json.begin_array().value(transfer.stream).value(transfer.layer).rounded(transfer.start_s, plot_digits);
+    const RequestId* owner = it.owner_of(transfer);
+    json.begin_array();
+    if (owner != nullptr)
+      json.value(index(*owner));
+    else
+      json.value(it.of_weights(transfer) ? "weights" : "all");
+    json.value(transfer.layer).rounded(transfer.start_s, plot_digits);
     json.rounded(transfer.end_s, plot_digits).end_array();
   }
   json.end_array().key("placed").begin_array();
@@ -96,10 +103,16 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   std::string text;
   JsonWriter json(text, true);
   json.begin_object().key("systems").begin_array();
+  const std::vector<ReportBlock> blocks = blocks_of(report);
   for (const SystemReport& system : report.systems) {
+    const auto block = std::find_if(blocks.begin(), blocks.end(), [&](const ReportBlock& b) {
+      return b.deposit == system.deposit && b.slo_scale == system.slo_scale;
+    });
+    const SystemReport* original = original_of(*block, system);
     json.line().begin_object().field("name", system.name).field("deposit", system.deposit);
     json.field("control", system.control).field("scale", system.slo_scale).key("slo").rounded(system.slo_tbt_s, 6);
-    json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("transfer", system.transfer).key("m").begin_object();
+    json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("same", original != nullptr ? original->name : "");
+    json.key("m").begin_object();
     for_each_metric(system.metrics, [&](std::string_view name, auto number) {
       json.key(name).rounded(static_cast<double>(number), plot_digits);
     });

@@ -18,19 +18,35 @@ const names = distinct(systems.map(s => s.name));
 const maxHighlighted = 6;
 const dashes = ['', '7 3', '2 3', '10 3 2 3', '14 4', '5 2 1 2'];
 
-// What the reader has chosen: at first the leaders, the last one, and the control that they are read by.
 const chosen = {
   scale: scales.includes(1.5) ? 1.5 : scales[0],
   deposit: deposits[0],
   names: [],
+  byReader: false, // whether the names are the reader's choice
   iteration: null
 };
 const isChosen = s => s.scale === chosen.scale && s.deposit === chosen.deposit;
 const shown = () => systems.filter(isChosen);
 const highlighted = () => chosen.names.map(n => shown().find(s => s.name === n)).filter(Boolean);
-const byAttainment = (a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1));
-const ranked = [...shown()].sort(byAttainment).map(s => s.name);
-chosen.names = ranked.length <= maxHighlighted ? ranked : [...ranked.slice(0, maxHighlighted - 2), ...ranked.slice(-2)];
+/// The best first, the control last, and what repeats another right behind it.
+function ranked(list) {
+  const sorted = [...list].sort((a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1)));
+  return sorted.filter(s => !s.same).flatMap(s => [s, ...sorted.filter(d => d.same === s.name)]);
+}
+/// In colour, until the reader chooses: the best of those whose iterations wait for the link, the best of those that
+/// never do (in a crowd of one kind the other would vanish), and the control that they are read by; never the same
+/// figures twice. Whoever is in colour keeps it from view to view.
+function choose() {
+  if (chosen.byReader) return;
+  const able = ranked(shown()).filter(s => !s.same), control = able.filter(s => s.control).slice(0, 1);
+  const waiting = able.filter(s => !s.control && s.m.stall_share > 0), others = able.filter(s => !s.control && !(s.m.stall_share > 0));
+  const room = maxHighlighted - control.length, half = Math.max(Math.ceil(room / 2), room - others.length);
+  const picked = [...waiting.slice(0, half), ...others.slice(0, room - Math.min(half, waiting.length))];
+  const wanted = [...able.filter(s => picked.includes(s)), ...control].map(s => s.name);
+  const fresh = wanted.filter(n => !chosen.names.includes(n));
+  const kept = chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean);
+  chosen.names = [...kept, ...fresh];
+}
 const slotOf = name => chosen.names.indexOf(name);
 const colour = i => `var(--c${i})`;
 
@@ -96,25 +112,38 @@ function textWidth(content, bold = false) {
   ruler.font = (bold ? '600 ' : '') + '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, "DejaVu Sans", sans-serif';
   return ruler.measureText(content).width;
 }
-const labelWidth = list => Math.min(210, Math.ceil(Math.max(...list.map(n => textWidth(n, true)))) + 12);
-
-/// Hatches, by name, in a colour: what tells bars apart on grey paper.
-function hatch(svg, kind, paint) {
-  const id = `h${pictures}-${svg.querySelectorAll('pattern').length}`;
-  const stroke = {stroke: paint, 'stroke-width': 1.6, fill: 'none'};
-  const tile = el('pattern', {id, width: 6, height: 6, patternUnits: 'userSpaceOnUse'},
-                  el('rect', {width: 6, height: 6, fill: 'var(--card)'}));
-  if (kind === 'diagonal') tile.append(el('path', {d: 'M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3', ...stroke}));
-  if (kind === 'back') tile.append(el('path', {d: 'M-1.5 4.5l3 3M0 0l6 6M4.5 -1.5l3 3', ...stroke}));
-  if (kind === 'dots') tile.append(el('circle', {cx: 3, cy: 3, r: 1.4, fill: paint}));
-  if (kind === 'lines') tile.append(el('path', {d: 'M0 3h6', ...stroke}));
-  if (kind === 'grid') tile.append(el('path', {d: 'M0 3h6M3 0v6', ...stroke, 'stroke-width': 1}));
-  svg.append(el('defs', {}, tile));
-  return `url(#${id})`;
+const labelWidth = list => Math.min(230, Math.ceil(Math.max(0, ...list.map(n => textWidth(n, true)))) + 12);
+/// As much of a name as there is room for.
+function shortened(name, room) {
+  if (textWidth(name, true) <= room) return name;
+  let end = name.length - 1;
+  while (end > 1 && textWidth(name.slice(0, end) + '…', true) > room) --end;
+  return name.slice(0, end) + '…';
 }
-const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid'];
-const scaleFill = (svg, i) =>
-  i === 0 ? colour(0) : hatch(svg, scaleHatches[i % 5] || 'back', colour([0, 1, 2, 3, 4][i % 5]));
+
+/// A rectangle with a hatch, which tells bars apart on grey paper. One path of plain strokes, cut at the edges here:
+/// SVG patterns and clips become megabytes in a PDF.
+function hatched(kind, x, y, w, h, paint) {
+  const fill = kind === '' ? paint : 'var(--card)', node = el('g', {}, el('rect', {x, y, width: w, height: h, fill, stroke: paint, 'stroke-width': 1}));
+  const step = 5, at = v => v.toFixed(1);
+  let d = '', width = 1.3;
+  if (kind === 'diagonal' || kind === 'back')
+    for (let c = step; c < w + h; c += step) { // from the left or lower edge to the right or upper one
+      const a = Math.max(0, c - h), b = Math.min(c, w);
+      d += kind === 'diagonal' ? `M${at(x + a)} ${at(y + c - a)}L${at(x + b)} ${at(y + c - b)}`
+                               : `M${at(x + a)} ${at(y + a - c + h)}L${at(x + b)} ${at(y + b - c + h)}`;
+    }
+  if (kind === 'dots') {
+    width = 2.6;
+    for (let i = step / 2; i < w - 1; i += step) for (let j = Math.min(step, h) / 2; j < h; j += step) d += `M${at(x + i)} ${at(y + j)}h0`;
+  }
+  if (kind === 'lines' || kind === 'grid') for (let j = step / 2; j < h; j += step) d += `M${at(x)} ${at(y + j)}h${at(w)}`;
+  if (kind === 'grid') for (let i = step / 2; i < w; i += step) d += `M${at(x + i)} ${at(y)}v${at(h)}`;
+  if (d) node.append(el('path', {d, stroke: paint, 'stroke-width': kind === 'grid' ? 1 : width, 'stroke-linecap': kind === 'dots' ? 'round' : null, fill: 'none'}));
+  return node;
+}
+const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid', 'back'];
+const scaleBar = (i, x, y, w, h) => hatched(scaleHatches[i % 6], x, y, w, h, colour(i % 6));
 
 function marker(kind, x, y, r, paint, hollow = false) {
   const style = {fill: hollow ? 'var(--card)' : paint, stroke: paint, 'stroke-width': hollow ? 1.6 : 1};
@@ -144,7 +173,6 @@ function legendOf(entries) {
 }
 function swatch(build) {
   const svg = el('svg', {width: 22, height: 12, viewBox: '0 0 22 12', 'aria-hidden': 'true'});
-  ++pictures;
   build(svg);
   return svg;
 }

@@ -8,20 +8,37 @@ namespace sluice::detail {
 
 inline constexpr std::string_view html_script_charts = R"js(
 const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
-const widthOf = (node, least = 300) => Math.max(least, Math.floor(node.getBoundingClientRect().width || 600));
+/// On paper all figures are drawn for a sheet so wide, which the style then scales to the page.
+const sheet = 1280;
+let paper = false;
+const widthOf = (node, columns = 1) => paper ? Math.floor((sheet - 24 * (columns - 1)) / columns)
+                                             : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
+const sameAs = s => `same as ${s.same}`;
 
 // Attainment: a bar for each SLO scale, the per-token kind as a diamond on it --------------------------------------------
-function attainmentChart(host, deposit) {
+function attainmentCharts(host, deposit) {
   const rows = systems.filter(s => s.deposit === deposit);
   const mean = list => list.reduce((sum, s) => sum + (s.m.tbt_attainment ?? 0), 0) / list.length;
   const groups = distinct(rows.map(s => s.name)).map(name => rows.filter(s => s.name === name).sort((a, b) => a.scale - b.scale));
+  const same = g => g.every(s => s.same === g[0].same) ? g[0].same : ''; // at every scale
   groups.sort((a, b) => (a[0].control - b[0].control) || mean(b) - mean(a));
-  const width = widthOf(host), label = labelWidth(groups.map(g => g[0].name)), right = width - 104;
-  const bar = scales.length > 1 ? 11 : 14, gap = 9, top = 22;
-  const height = top + groups.reduce((sum, g) => sum + g.length * bar + gap, 0) + (groups.some(g => g[0].control) ? 8 : 0) + 20;
+  const ordered = groups.filter(g => !same(g)).flatMap(g => [g, ...groups.filter(d => same(d) === g[0].name)]);
+  const bar = scales.length > 1 ? 11 : 14, gap = paper ? 6 : 9, most = first => !paper ? Infinity : first ? 240 : 690;
+  const heightOf = g => (same(g) ? 11 : g.length * bar) + gap;
+  const parts = [[]]; // a page of paper ends
+  for (const g of ordered) {
+    if (parts.at(-1).length && parts.at(-1).reduce((sum, o) => sum + heightOf(o), heightOf(g)) > most(parts.length === 1)) parts.push([]);
+    parts.at(-1).push(g);
+  }
+  const head = deposits.length > 1 || deposit ? (deposit ? 'With token deposit' : 'Without deposit') : '';
+  const width = widthOf(host, deposits.length), label = labelWidth(ordered.map(g => g[0].name));
+  parts.forEach((part, i) => host.append(figure(head + (i > 0 ? ', continued' : ''), attainmentChart(part, same, deposit, width, label, bar, gap))));
+}
+function attainmentChart(groups, same, deposit, width, label, bar, gap) {
+  const right = width - 104, top = 22;
+  const height = top + groups.reduce((sum, g) => sum + (same(g) ? 11 : g.length * bar) + gap, 0) + (groups.some(g => g[0].control) ? 8 : 0) + 20;
   const title = `TBT attainment ${deposit ? 'with' : 'without'} token deposit, by system and SLO scale`;
   const svg = picture(width, height, title, groups.map(g => g[0].name + ': ' + g.map(s => `scale ${s.scale}: ${percent(s.m.tbt_attainment)} % (per token ${percent(s.m.per_token_attainment)} %)`).join(', ')).join('; '));
-  const fills = scales.map((_, i) => scaleFill(svg, i));
   const at = linear(0, 1, label, right);
   axisX(svg, right - label > 220 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1], at, v => 100 * v + ' %', top, height - 20);
   svg.append(text(right + 46, 14, 'TBT', 'm s', 'end'), text(right + 102, 14, 'per token', 'm s', 'end'));
@@ -31,16 +48,21 @@ function attainmentChart(host, deposit) {
       svg.append(rule(0, y - 1, width, y - 1, 'a'));
       y += 7;
     }
-    const middle = y + group.length * bar / 2 + 4;
-    const name = text(label - 8, middle, group[0].name, group[0].control ? 'm' : 'b', 'end');
+    const middle = y + (same(group) ? 11 : group.length * bar) / 2 + 4;
+    const name = text(label - 8, middle, shortened(group[0].name, label - 10), group[0].control || same(group) ? 'm' : 'b', 'end');
     if (group[0].control) name.setAttribute('font-style', 'italic');
-    svg.append(name);
+    svg.append(tipped(name, group[0].name));
+    if (same(group)) {
+      svg.append(text(label + 6, middle, sameAs(group[0]), 'm s halo'));
+      y += 11 + gap;
+      continue;
+    }
     for (const s of group) {
       const v = s.m.tbt_attainment, p = s.m.per_token_attainment, i = scales.indexOf(s.scale);
       const row = tipped(el('g', {}), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})\nTBT attainment ${percent(v)} %\nper token ${percent(p)} %\n${count(s.m.deadlines_missed)} deadlines missed; longest gap ${time(s.m.longest_gap_s)}`);
       row.append(el('rect', {x: label, y, width: width - label, height: bar, fill: 'transparent'}));
       if (!absent(v)) {
-        row.append(el('rect', {x: label, y: y + 1, width: Math.max(0, at(v) - label), height: bar - 2, fill: fills[i], stroke: colour([0, 1, 2, 3, 4][i % 5]), 'stroke-width': 1}));
+        if (at(v) > label) row.append(scaleBar(i, label, y + 1, at(v) - label, bar - 2));
         if (!absent(p)) row.append(el('path', {d: `M${at(Math.min(v, p))} ${y + bar / 2}H${at(Math.max(v, p))}`, stroke: 'var(--fg)', 'stroke-width': 1, 'stroke-dasharray': '1.5 2'}));
       }
       if (!absent(p)) row.append(marker(3, at(p), y + bar / 2, 3.2, 'var(--fg)', true));
@@ -50,12 +72,11 @@ function attainmentChart(host, deposit) {
     }
     y += gap;
   }
-  const head = deposits.length > 1 || deposit ? (deposit ? 'With token deposit' : 'Without deposit') : '';
-  host.append(figure(head, svg));
+  return svg;
 }
 function attainmentLegend() {
   const entries = scales.map((x, i) => [
-    swatch(svg => svg.append(el('rect', {x: 1, y: 1, width: 20, height: 10, fill: scaleFill(svg, i), stroke: colour([0, 1, 2, 3, 4][i % 5])}))),
+    swatch(svg => svg.append(scaleBar(i, 1, 1, 20, 10))),
     `TBT attainment, SLO ${scaleName(x)} (${tidy(time)(systems.find(s => s.scale === x).slo)} a token)`]);
   entries.push([swatch(svg => svg.append(marker(3, 11, 6, 4, 'var(--fg)', true))), 'per-token attainment']);
   return legendOf(entries);
@@ -65,15 +86,15 @@ function attainmentLegend() {
 const costs = [
   ['P99 TBT', 'lower is better', m => m.p99_tbt_s, time], ['P99 TTFT', 'lower is better', m => m.p99_ttft_s, time],
   ['mean E2E', 'lower is better', m => m.mean_e2e_s, time], ['longest gap', 'lower is better', m => m.longest_gap_s, time],
-  ['tokens a second', 'higher is better', m => m.throughput_tokens_per_s, plain],
+  ['tokens/s', 'higher is better', m => m.throughput_tokens_per_s, plain],
   ['stalled', 'share of iterations', m => m.stall_share, v => percent(v) + ' %'], ['moved', 'both ways', m => m.bytes_moved, bytes],
   ['device KV', 'mean, of capacity', m => m.device_mean_share, v => percent(v) + ' %'],
   ['times parked', '', m => m.times_parked, count], ['planning', 'engine clock', m => m.planning_s, time]];
 function costChart(host) {
-  const rows = [...shown()].sort(byAttainment);
+  const rows = ranked(shown());
   const width = widthOf(host), label = labelWidth(rows.map(s => s.name)) + 16;
-  const columns = Math.max(1, Math.min(5, Math.floor((width - label) / 150)));
-  const rowHeight = 17, head = 34;
+  const columns = paper ? costs.length : Math.max(1, Math.min(5, Math.floor((width - label) / 150)));
+  const rowHeight = paper ? 14 : 17, head = 34;
   for (let first = 0; first < costs.length; first += columns) {
     const part = costs.slice(first, first + columns), cell = (width - label) / columns;
     const height = head + rows.length * rowHeight + 6;
@@ -81,10 +102,12 @@ function costChart(host) {
                         rows.map(s => s.name + ': ' + part.map(c => `${c[0]} ${c[3](c[2](s.m))}`).join(', ')).join('; '));
     rows.forEach((s, r) => {
       const y = head + r * rowHeight;
+      if (rows.length > 14 && r % 2) svg.append(el('rect', {x: 0, y, width, height: rowHeight, fill: 'var(--grid)', 'fill-opacity': 0.45}));
       if (s.control && r > 0) svg.append(rule(0, y, width, y, 'a'));
       const slot = slotOf(s.name);
       if (slot >= 0) svg.append(marker(slot, 6, y + rowHeight / 2, 3.6, colour(slot)));
-      svg.append(text(label - 10, y + rowHeight / 2 + 4, s.name, s.control ? 'm' : slot >= 0 ? 'b' : '', 'end'));
+      svg.append(tipped(text(label - 10, y + rowHeight / 2 + 4, shortened(s.name, label - 26), s.control || s.same ? 'm' : slot >= 0 ? 'b' : '', 'end'), s.name));
+      if (s.same) svg.append(text(label + 7, y + rowHeight / 2 + 4, sameAs(s), 'm s'));
     });
     part.forEach((cost, c) => costColumn(svg, cost, rows, label + c * cell, cell, head, rowHeight));
     host.append(figure('', svg));
@@ -97,9 +120,10 @@ function costColumn(svg, [name, hint, of, show], rows, x, cell, head, rowHeight)
   const numbers = Math.max(30, ...rows.map(s => textWidth(show(of(s.m))))), room = cell - numbers - 22;
   const wide = name !== 'stalled' && most / least > 40; // a bar would hide all but the largest: a dot on a logarithmic scale instead
   const at = wide ? logarithmic(least / 1.3, most, 4, room) : linear(0, most || 1, 0, room);
-  if (wide) svg.append(text(x + room, 26, 'log', 'm s', 'end'));
+  if (wide) svg.append(text(x + textWidth(name, true) + 6, 12, 'log', 'm s'));
   svg.append(rule(x, head, x, head + rows.length * rowHeight, 'a'));
   rows.forEach((s, r) => {
+    if (s.same) return;
     const v = of(s.m), y = head + r * rowHeight, slot = slotOf(s.name), paint = slot >= 0 ? colour(slot) : 'var(--other)';
     const group = tipped(el('g', {}), `${s.name}\n${name}: ${show(v)}`);
     group.append(el('rect', {x, y, width: cell - 8, height: rowHeight, fill: 'transparent'}));
@@ -116,7 +140,7 @@ function costColumn(svg, [name, hint, of, show], rows, x, cell, head, rowHeight)
 
 // Distribution functions: the highlighted systems in colour, the others behind them in grey ------------------------------
 function cdfChart(host, caption, key, slo) {
-  const rows = shown(), width = widthOf(host), height = 270, left = 42, right = width - 14, top = 12, bottom = height - 40;
+  const rows = shown().filter(s => !s.same || slotOf(s.name) >= 0), width = widthOf(host, 3), height = paper ? 220 : 270, left = 42, right = width - 14, top = 12, bottom = height - 40;
   const all = rows.flatMap(s => s.cdf[key]);
   if (all.length === 0) {
     host.append(figure(caption, 'No request got that far.'));
@@ -158,8 +182,9 @@ function cdfChart(host, caption, key, slo) {
   host.append(figure(caption, svg));
 }
 function highlightedLegend(others) {
-  const entries = highlighted().map(s => [sample(slotOf(s.name)), s.name + (s.control ? ' (control)' : '')]);
-  if (others && shown().length > highlighted().length)
+  const also = s => shown().filter(d => d.same === s.name && slotOf(d.name) < 0).map(d => d.name).join(', ');
+  const entries = highlighted().map(s => [sample(slotOf(s.name)), s.name + (s.control ? ' (control)' : also(s) ? ` (the same: ${also(s)})` : '')]);
+  if (others && shown().some(s => !s.same && slotOf(s.name) < 0))
     entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--other)', 'stroke-width': 1.2}))), 'all others']);
   return legendOf(entries);
 }

@@ -14,7 +14,7 @@ function timeCards(host) {
     host.append('No iteration was recorded.');
     return;
   }
-  const whole = widthOf(host), columns = Math.max(1, Math.min(rows.length, Math.floor((whole + 28) / 568)));
+  const whole = widthOf(host), columns = paper ? Math.min(rows.length, 3) : Math.max(1, Math.min(rows.length, Math.floor((whole + 28) / 568)));
   const width = Math.floor((whole - 28 * (columns - 1)) / columns), left = 62, right = width - 10;
   const end = Math.max(...rows.map(s => s.series.end)), from = Math.min(...rows.map(s => s.series.start));
   const most = list => Math.max(0, ...list.filter(v => v !== null));
@@ -33,11 +33,11 @@ function timeCards(host) {
     svg.append(el('path', {d: area(t.t, t.device, at, high, t.width), fill: paint, 'fill-opacity': 0.28}));
     svg.append(line(t.t, t.device_max, at, high, paint, 1.4, '', t.width), line(t.t, t.host, at, high, 'var(--fg)', 1.3, '2 2', t.width));
     svg.append(el('path', {d: `M${left} ${high(t.capacity)}H${right}`, stroke: 'var(--mute)', 'stroke-dasharray': '7 3'}));
-    svg.append(el('path', {d: area(t.t, t.waiting_max, at, queued, t.width), fill: hatch(svg, 'diagonal', 'var(--other)'), 'fill-opacity': 0.8}));
+    svg.append(el('path', {d: area(t.t, t.waiting_max, at, queued, t.width), fill: 'var(--other)', 'fill-opacity': 0.45}),
+               line(t.t, t.waiting_max, at, queued, 'var(--mute)', 0.8, '', t.width));
     svg.append(line(t.t, t.running, at, queued, paint, 1.8, '', t.width), line(t.t, t.parked_max, at, queued, 'var(--fg)', 1.5, '2 2', t.width));
-    t.t.forEach((x, i) => {
-      if (t.stall[i] > 0) svg.append(el('rect', {x: at(x), y: 240 - 18 * Math.min(1, t.stall[i]), width: Math.max(0.7, at(x + t.width) - at(x)), height: 18 * Math.min(1, t.stall[i]), fill: 'var(--c1)'}));
-    });
+    const stalled = t.t.map((x, i) => t.stall[i] > 0 ? `M${at(x).toFixed(1)} 240v${(-18 * Math.min(1, t.stall[i])).toFixed(1)}h${Math.max(0.7, at(x + t.width) - at(x)).toFixed(2)}V240z` : '').join('');
+    svg.append(el('path', {d: stalled, fill: 'var(--c1)'}));
     svg.append(rule(left, 240, right, 240, 'a'), text(left - 7, 236, 'stall', 'm s', 'end'), rule(left, 222, right, 222));
     const spot = el('rect', {x: left, y: 10, width: right - left, height: 230, fill: 'transparent'});
     spot.addEventListener('mousemove', event => {
@@ -76,81 +76,116 @@ function timeLegend() {
   return legendOf([
     [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: colour(0), 'fill-opacity': 0.28}), el('path', {d: 'M0 2h22', stroke: colour(0), 'stroke-width': 1.4}))), 'KV on the device: mean, and peak as a line'],
     [stroke('var(--mute)', '7 3', 1.4), 'capacity'], [stroke('var(--fg)', '2 2', 1.4), 'above: KV on the host; below: parked'],
-    [stroke(colour(0), '', 1.8), 'running'], [swatch(svg => svg.append(el('rect', {y: 1, width: 22, height: 10, fill: hatch(svg, 'diagonal', 'var(--other)')}))), 'waiting, at most'],
+    [stroke(colour(0), '', 1.8), 'running'], [swatch(svg => svg.append(el('rect', {y: 1, width: 22, height: 10, fill: 'var(--other)', 'fill-opacity': 0.45}), el('path', {d: 'M0 1h22', stroke: 'var(--mute)'}))), 'waiting, at most'],
     [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: 'var(--c1)'}))), 'share of time stalled (0 to 100 %)']]);
 }
 
 // One iteration: layers, the transfers that they wait for, and where every request's layers were -------------------------
-function iterationChart(host, s) {
-  const it = s.iteration, width = widthOf(host), left = 74, right = width - 12;
-  const lanes = [];
-  for (const [stream, layer, from, to] of [...it.transfers].sort((a, b) => a[2] - b[2])) {
-    if (to <= from || from >= it.duration) continue;
-    let lane = lanes.findIndex(l => l.end <= from + 1e-12);
-    if (lane < 0) lane = lanes.push({end: 0, list: []}) - 1;
-    lanes[lane].end = to;
-    lanes[lane].list.push([stream, layer, Math.max(0, from), Math.min(to, it.duration)]);
-  }
-  const laneHeight = lanes.length > 6 ? 11 : 17, top = 8, layerY = top + Math.max(1, lanes.length) * laneHeight + 12, layerH = 30;
-  const gridY = layerY + layerH + 46, cell = Math.min(16, (right - left) / Math.max(1, it.layers));
-  const placed = it.placed.slice(0, 24);
-  const height = placed.length ? gridY + placed.length * (cell + 3) + 20 : layerY + layerH + 28;
-  const svg = picture(width, height, `Layers of iteration ${it.step} of ${s.name}`, `${it.layers} layers in ${time(it.duration)}, of which ${time(it.stall)} stalled: ` + it.compute.filter(l => l[3] > 0).map(l => `layer ${l[0]} waits ${time(l[3])} for ${l[4] === 'room' ? 'room' : 'the link'}`).join(', '));
-  const at = linear(0, it.duration, left, right);
-  const stallLink = hatch(svg, 'diagonal', 'var(--c1)'), stallRoom = hatch(svg, 'grid', 'var(--c3)');
-  axisX(svg, linearTicks(it.duration, 8), at, tidy(time), top, layerY + layerH);
-  svg.append(text(left - 8, top + Math.max(1, lanes.length) * laneHeight / 2 + 4, 'link', 'b', 'end'), text(left - 8, layerY + layerH / 2 + 4, 'compute', 'b', 'end'));
-  if (lanes.length === 0) svg.append(text(left + 4, top + 12, 'nothing is transferred', 'm'));
-  lanes.forEach((lane, l) => lane.list.forEach(([stream, layer, from, to]) => {
-    const next = layer >= it.layers, index = next ? layer - it.layers : layer, y = top + l * laneHeight;
-    const paint = stream < 0 ? colour(0) : colour([0, 2, 4, 5, 3, 1][stream % 6]), w = at(to) - at(from);
-    svg.append(tipped(el('rect', {x: at(from), y, width: Math.max(0.8, w), height: laneHeight - 3, rx: 1.5, fill: next ? 'var(--card)' : paint, stroke: paint, 'stroke-dasharray': next ? '3 2' : null}),
-      `transfer for layer ${index}${next ? ' of the next token' : ''}${stream >= 0 ? ', stream ' + stream : ''}\n${time(from)} to ${time(to)}: ${time(to - from)}`));
-    if (w > textWidth(String(index)) + 4 && laneHeight > 12) {
-      const label = text(at(from) + w / 2, y + laneHeight - 6, String(index), 's', 'middle');
-      if (!next) label.setAttribute('style', 'fill:var(--on)');
-      label.setAttribute('pointer-events', 'none');
-      svg.append(label);
+const layerName = l => `layer ${l + 1}`;
+/// Every how manieth layer has its number written, where each has so much room.
+const numberedEvery = room => [1, 2, 5, 10, 20, 50, 100].find(k => k * room >= textWidth('88') + 4) ?? 100;
+const isNumbered = (l, every) => l === 0 || (l + 1) % every === 0;
+/// A request's mark: the same colour and shape wherever it is in the picture, and its name beside it.
+const requestMark = i => ({paint: colour([0, 4, 5, 2, 3, 1][i % 6]), kind: (i + Math.floor(i / 6)) % 6});
+
+/// The link's rows, grouped by whose the transfers are: those of one request first, then what is nobody's own.
+function linkRows(it) {
+  const owners = distinct([...it.placed.map(p => p[0]), 'weights', 'all']), rows = [];
+  for (const owner of owners) {
+    const lanes = [];
+    for (const [of, layer, from, to] of it.transfers.filter(t => t[0] === owner).sort((a, b) => a[2] - b[2])) {
+      if (to <= from || from >= it.duration) continue;
+      let lane = lanes.find(l => l.end <= from + 1e-12);
+      if (!lane) lanes.push(lane = {owner, list: []});
+      lane.end = to;
+      lane.list.push([layer, Math.max(0, from), Math.min(to, it.duration)]);
     }
-  }));
+    rows.push(...lanes);
+  }
+  return rows;
+}
+function iterationChart(host, s) {
+  const it = s.iteration, width = widthOf(host), left = 104, right = width - 12, most = 24;
+  const all = linkRows(it), lanes = all.slice(0, most), placed = it.placed.slice(0, most);
+  const markOf = owner => owner === 'all' || owner === 'weights' ? {paint: 'var(--mute)', kind: null} : requestMark(it.placed.findIndex(p => p[0] === owner));
+  const nameOf = owner => owner === 'all' ? 'all together' : owner === 'weights' ? 'weights' : 'r' + owner;
+  const laneHeight = lanes.length > 8 ? 13 : 17, top = 20, layerY = top + Math.max(1, lanes.length) * laneHeight + 12, layerH = 30;
+  const gridY = layerY + layerH + 50, cell = Math.min(placed.length > 8 ? 15 : 18, (right - left) / Math.max(1, it.layers));
+  const height = placed.length ? gridY + placed.length * (cell + 2) + 22 : layerY + layerH + 28;
+  const svg = picture(width, height, `Layers of iteration ${it.step} of ${s.name}`, `${it.layers} layers in ${time(it.duration)}, of which ${time(it.stall)} stalled: ` + it.compute.filter(l => l[3] > 0).map(l => `${layerName(l[0])} waits ${time(l[3])} for ${l[4] === 'room' ? 'room' : 'the link'}`).join(', '));
+  const at = linear(0, it.duration, left, right), every = numberedEvery((right - left) / Math.max(1, it.layers));
+  const small = (x, y, content, style) => {
+    const label = text(x, y, content, 's', 'middle');
+    if (style) label.setAttribute('style', style);
+    label.setAttribute('pointer-events', 'none');
+    return label;
+  };
+  const ownerLabel = (owner, y) => {
+    const {paint, kind} = markOf(owner);
+    svg.append(text(left - 22, y + 4, nameOf(owner), 's', 'end'));
+    if (kind !== null) svg.append(marker(kind, left - 12, y, 3.6, paint));
+  };
+  axisX(svg, linearTicks(it.duration, 8), at, tidy(time), top, layerY + layerH);
+  svg.append(text(left, 12, `the link: which layer is on its way, ${lanes.some(l => typeof l.owner === 'number') ? 'a row for each request' : 'for all requests together'}${all.length > most ? `; the first ${most} of ${all.length} rows` : ''}`, 'm s'));
+  svg.append(text(left - 22, layerY + layerH / 2 + 4, 'compute', 'b', 'end'));
+  if (lanes.length === 0) svg.append(text(left + 4, top + 12, 'nothing is transferred', 'm'));
+  lanes.forEach(({owner, list}, l) => {
+    const y = top + l * laneHeight, {paint} = markOf(owner);
+    if (l === 0 || lanes[l - 1].owner !== owner) ownerLabel(owner, y + laneHeight / 2 - 1);
+    for (const [layer, from, to] of list) {
+      const next = layer >= it.layers, index = next ? layer - it.layers : layer, w = at(to) - at(from);
+      svg.append(tipped(el('rect', {x: at(from), y, width: Math.max(0.8, w - 0.6), height: laneHeight - 3, rx: 1.5, fill: next ? 'var(--card)' : paint, stroke: paint, 'stroke-width': next ? 1.2 : 0, 'stroke-dasharray': next ? '3 2' : null}),
+        `${nameOf(owner)}: transfer for ${layerName(index)}${next ? ' of the next token' : ''}\n${time(from)} to ${time(to)}: ${time(to - from)}`));
+      if (isNumbered(index, every) && w * every > textWidth(String(index + 1)) + 4)
+        svg.append(small(at(from) + w / 2, y + laneHeight / 2 + 2.5, String(index + 1), next ? '' : 'fill:var(--on)'));
+    }
+  });
+  const computes = Math.min(...it.compute.map(l => at(l[2]) - at(l[1]))), numbered = numberedEvery(Math.max(computes, 0.6 * (right - left) / Math.max(1, it.layers)));
   for (const [layer, from, to, stall, cause] of it.compute) {
-    const w = at(to) - at(from);
+    const w = at(to) - at(from), kind = cause === 'room' ? 'grid' : 'diagonal', paint = cause === 'room' ? 'var(--c3)' : 'var(--c1)';
     if (stall > 0) {
-      svg.append(tipped(el('rect', {x: at(from - stall), y: layerY, width: Math.max(1, at(from) - at(from - stall)), height: layerH, fill: cause === 'room' ? stallRoom : stallLink, stroke: cause === 'room' ? 'var(--c3)' : 'var(--c1)'}),
-        `layer ${layer} waits ${time(stall)} for ${cause === 'room' ? 'room: the link stood idle meanwhile' : 'the link: it was never idle'}`));
-      svg.append(el('path', {d: `M${at(from)} ${top}V${layerY}`, stroke: cause === 'room' ? 'var(--c3)' : 'var(--c1)', 'stroke-dasharray': '2 2', 'stroke-width': 0.9}));
+      const x = at(from - stall), width = Math.max(1, at(from) - x);
+      svg.append(tipped(width > 3 ? hatched(kind, x, layerY, width, layerH, paint) : el('rect', {x, y: layerY, width, height: layerH, fill: paint}),
+        `${layerName(layer)} waits ${time(stall)} for ${cause === 'room' ? 'room: the link stood idle meanwhile' : 'the link: it was never idle'}`));
+      svg.append(el('path', {d: `M${at(from)} ${top}V${layerY}`, stroke: paint, 'stroke-dasharray': '2 2', 'stroke-width': 0.9}));
     }
     svg.append(tipped(el('rect', {x: at(from), y: layerY, width: Math.max(0.8, w - 0.6), height: layerH, fill: layer % 2 ? 'var(--layer2)' : 'var(--layer)'}),
-      `layer ${layer} computes ${time(from)} to ${time(to)}: ${time(to - from)}`));
-    if (w > textWidth(String(layer)) + 4) {
-      const label = text(at(from) + w / 2, layerY + layerH / 2 + 4, String(layer), 's', 'middle');
-      label.setAttribute('pointer-events', 'none');
-      svg.append(label);
-    }
+      `${layerName(layer)} computes ${time(from)} to ${time(to)}: ${time(to - from)}`));
+    if (w > textWidth(String(layer + 1)) + 4 && isNumbered(layer, numbered)) svg.append(small(at(from) + w / 2, layerY + layerH / 2 + 4, String(layer + 1)));
   }
   if (placed.length) {
-    svg.append(text(left, gridY - 10, `where each request's layers were (layer 0 at the left)${it.placed.length > placed.length ? `; the first ${placed.length} of ${it.placed.length} requests` : ''}`, 'm'));
-    const away = hatch(svg, 'back', 'var(--c0)'), rebuilt = hatch(svg, 'dots', 'var(--c4)');
+    svg.append(text(left, gridY - 10, `where each request's layers were, layer 1 at the left${it.placed.length > placed.length ? `; the first ${placed.length} of ${it.placed.length} requests` : ''}`, 'm s'));
+    const ticks = numberedEvery(cell);
+    for (let l = 0; l < it.layers; ++l)
+      if (isNumbered(l, ticks)) svg.append(small(left + (l + 0.5) * cell, gridY + placed.length * (cell + 2) + 11, String(l + 1), 'fill:var(--mute)'));
     placed.forEach(([id, host, nowhere], r) => {
-      const y = gridY + r * (cell + 3);
-      svg.append(text(left - 8, y + cell / 2 + 4, 'r' + id, 's', 'end'));
+      const y = gridY + r * (cell + 2), {paint} = requestMark(r), h = cell - 1, w = cell - 1.5;
+      let strokes = '', dots = '';
+      ownerLabel(id, y + cell / 2);
       for (let l = 0; l < it.layers; ++l) {
-        const where = host.includes(l) ? 'host' : nowhere.includes(l) ? 'rebuilt' : 'device';
-        svg.append(tipped(el('rect', {x: left + l * cell, y, width: cell - 1.5, height: cell - 1, fill: where === 'host' ? away : where === 'rebuilt' ? rebuilt : 'var(--layer)', stroke: where === 'host' ? 'var(--c0)' : where === 'rebuilt' ? 'var(--c4)' : 'none'}),
-          `r${id}, layer ${l}: ${where === 'host' ? 'on the host, fetched each iteration' : where === 'rebuilt' ? 'in neither memory, recomputed' : 'on the device'}`));
+        const where = host.includes(l) ? 'host' : nowhere.includes(l) ? 'rebuilt' : 'device', x = left + l * cell;
+        svg.append(tipped(el('rect', {x, y, width: w, height: h, fill: where === 'device' ? 'var(--layer)' : 'var(--card)', stroke: where === 'device' ? 'none' : paint}),
+          `r${id}, ${layerName(l)}: ${where === 'host' ? 'on the host, fetched each iteration' : where === 'rebuilt' ? 'in neither memory, recomputed' : 'on the device'}`));
+        if (where === 'host') strokes += `M${x} ${y + h}L${x + w} ${y}`;
+        if (where === 'rebuilt') dots += `M${x + w / 2} ${y + h / 2}h0`;
       }
+      for (const [d, thick] of [[strokes, 2], [dots, 5]])
+        if (d) svg.append(el('path', {d, stroke: paint, 'stroke-width': Math.min(thick, cell / 3), 'stroke-linecap': 'round', fill: 'none', 'pointer-events': 'none'}));
     });
   }
   host.append(figure(`${s.name}: iteration ${it.step}, at ${time(it.start)}; ${it.decodes} decoding, ${it.tokens} tokens; ${time(it.duration)}, of it ${time(it.stall)} (${percent(it.duration > 0 ? it.stall / it.duration : 0)} %) stalled; the plan was bound by: ${it.binding}`, svg));
-  const box = (fill, stroke, extra) => swatch(g => g.append(el('rect', {x: 1, y: 1, width: 20, height: 10, fill: typeof fill === 'function' ? fill(g) : fill, stroke, ...extra})));
+  const box = (fill, stroke, extra) => swatch(g => g.append(el('rect', {x: 1, y: 1, width: 20, height: 10, fill, stroke, ...extra})));
+  const waits = (kind, paint) => swatch(g => g.append(hatched(kind, 1, 1, 20, 10, paint)));
   const used = cause => it.compute.some(l => l[3] > 0 && (l[4] === 'room') === (cause === 'room'));
-  const entries = [[box('var(--layer)', 'none'), 'a layer computes']];
-  if (used('link')) entries.push([box(g => hatch(g, 'diagonal', 'var(--c1)'), 'var(--c1)'), 'waits: the link is too slow']);
-  if (used('room')) entries.push([box(g => hatch(g, 'grid', 'var(--c3)'), 'var(--c3)'), 'waits: the link had no room, or no leave, to start earlier']);
-  if (lanes.length) entries.push([box(colour(0), colour(0)), (it.transfers.some(x => x[0] >= 0) ? 'transfer, one colour a request' : 'transfer for a layer') + (placed.some(p => p[1].length) ? '' : ': layers that come back to stay')]);
-  if (it.transfers.some(x => x[1] >= it.layers)) entries.push([box('var(--card)', colour(0), {'stroke-dasharray': '3 2'}), "for the next token"]);
-  if (placed.some(p => p[1].length)) entries.push([box(g => hatch(g, 'back', 'var(--c0)'), 'var(--c0)'), 'layer on the host']);
-  if (placed.some(p => p[2].length)) entries.push([box(g => hatch(g, 'dots', 'var(--c4)'), 'var(--c4)'), 'layer recomputed']);
+  const entries = [[box('var(--layer)', 'none'), 'a layer computes; in the rows of the requests: a layer on the device']];
+  if (used('link')) entries.push([waits('diagonal', 'var(--c1)'), 'waits: the link is too slow']);
+  if (used('room')) entries.push([waits('grid', 'var(--c3)'), 'waits: the link had no room, or no leave, to start earlier']);
+  const returns = it.transfers.some(t => it.placed.some(p => p[0] === t[0] && !p[1].includes(t[1] % it.layers)));
+  const staying = !placed.some(p => p[1].length) ? ': layers that come back to stay' : returns ? '; where the row below has that layer on the device, it came back to stay' : '';
+  if (lanes.length) entries.push([box(markOf(lanes[0].owner).paint, 'none'), 'transfer for the layer of that number' + (lanes.some(l => markOf(l.owner).kind !== null) ? ', in the colour of its request' : '') + staying]);
+  if (it.transfers.some(x => x[1] >= it.layers)) entries.push([box('var(--card)', 'var(--mute)', {'stroke-dasharray': '3 2'}), 'for the next token']);
+  if (placed.some(p => p[1].length)) entries.push([swatch(g => g.append(el('rect', {x: 5, y: 0.5, width: 12, height: 11, fill: 'var(--card)', stroke: 'var(--fg)'}), el('path', {d: 'M5 11.5L17 0.5', stroke: 'var(--fg)', 'stroke-width': 2}))), 'layer on the host']);
+  if (placed.some(p => p[2].length)) entries.push([swatch(g => g.append(el('rect', {x: 5, y: 0.5, width: 12, height: 11, fill: 'var(--card)', stroke: 'var(--fg)'}), marker(0, 11, 6, 2.5, 'var(--fg)'))), 'layer recomputed']);
   host.append(legendOf(entries));
 }
 
@@ -171,6 +206,7 @@ function controls() {
   at('scales').parentElement.hidden = scales.length < 2;
   at('deposits').parentElement.hidden = deposits.length < 2;
   at('names').replaceChildren(...names.map(n => button(n, slotOf(n) >= 0, () => {
+    chosen.byReader = true;
     if (slotOf(n) >= 0) chosen.names = chosen.names.filter(m => m !== n);
     else chosen.names = [...chosen.names, n].slice(-maxHighlighted);
   }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)));
@@ -179,7 +215,7 @@ function iterationControl() {
   const able = shown().filter(s => s.iteration);
   const longest = [...able].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
   if (!able.some(s => s.name === chosen.iteration)) {
-    const first = able.find(s => slotOf(s.name) === 0 && s.iteration.transfers.length > 0);
+    const first = highlighted().find(s => s.iteration && s.iteration.stall > 0 && s.iteration.transfers.length > 0);
     chosen.iteration = (first || longest || {}).name ?? null;
   }
   at('pick').replaceChildren(...able.map(s => {
@@ -194,6 +230,7 @@ function iterationControl() {
 }
 function draw() {
   pictures = 0;
+  choose();
   controls();
   const fresh = id => { at(id).replaceChildren(); return at(id); };
   const part = `${scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : ''}${time((shown()[0] || {}).slo)} a token${deposits.length > 1 ? (chosen.deposit ? ', with token deposit' : ', without deposit') : ''}`;
@@ -201,7 +238,7 @@ function draw() {
   fresh('attainment-legend').append(attainmentLegend());
   const panels = fresh('attainment');
   const hosts = deposits.map(() => panels.appendChild(document.createElement('div')));
-  deposits.forEach((d, i) => attainmentChart(hosts[i], d));
+  deposits.forEach((d, i) => attainmentCharts(hosts[i], d));
   costChart(fresh('costs'));
   fresh('cdf-legend').append(highlightedLegend(true));
   const cdfs = ['ttft', 'tbt', 'e2e'].map(() => document.createElement('div'));
@@ -237,6 +274,9 @@ document.querySelectorAll('th[data-sort]').forEach(head => {
   head.addEventListener('keydown', event => { if (event.key === 'Enter') sort(); });
 });
 let waiting = 0;
+const redraw = onPaper => () => { paper = onPaper; draw(); };
+addEventListener('beforeprint', redraw(true));
+addEventListener('afterprint', redraw(false));
 addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
 draw();
 )js";
