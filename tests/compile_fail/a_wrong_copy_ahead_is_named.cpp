@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optional hook must not pass for one that is not there when its answer is wrong: nothing would be copied, in
-// silence. sentences: 1 says: this Retention policy's .copy_ahead. must be .LayerBlocks copy_ahead\(const View&,
-// LayerBlocks idle\) const.
+// An optional hook whose answer is wrong must not pass for none: nothing would be copied, in silence.
+// sentences: 1
+// says: this Retention policy's .copy_ahead. must be .LayerBlocks copy_ahead\(const View&, LayerBlocks idle\) const.
 #include "sluice/retention/eager_copy.hpp"
 
 struct InTokens : sluice::EagerCopy {
