@@ -44,7 +44,8 @@ concept StatesFinding = requires {
 /// copied.
 template <class P>
 concept CopiesAhead = requires(const P& policy, const View& view, LayerBlocks idle) {
-  { policy.copy_ahead(view, idle) } -> std::same_as<LayerBlocks>;
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  requires std::same_as<decltype(policy.copy_ahead(view, idle)), LayerBlocks>;
 };
 
 /// Such a hook is right, or not there.
