@@ -24,6 +24,7 @@ sluice::Status run_SloAware(const Request&, Outcome&);
 sluice::Status run_DynamicHeuristic(const Request&, Outcome&);
 sluice::Status run_VllmRecomputeSized(const Request&, Outcome&);
 sluice::Status run_VllmSwapSized(const Request&, Outcome&);
+sluice::Status run_HCache(const Request&, Outcome&);
 sluice::Status run_Ellm(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
 sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
@@ -62,6 +63,7 @@ std::span<const System> systems() {
              .what = "vLLM with its batch sized to the SLO, as eLLM compares with it",
              .run = run_VllmRecomputeSized},
       System{.name = "VllmSwapSized", .what = "the same, swapping", .run = run_VllmSwapSized},
+      System{.name = "HCache", .what = "the same, moving hidden states of some layers", .run = run_HCache},
       System{.name = "Ellm", .what = "the oldest tokens without KV, swapped and recomputed", .run = run_Ellm},
       System{.name = "OrbitFlowUniform", .what = "ablation: the best single distance", .run = run_OrbitFlowUniform},
       System{.name = "OrbitFlowRequestWise",

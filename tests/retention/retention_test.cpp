@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retention: what remains of a request that does not run, as the engine makes it happen.
 #include "sluice/engine/engine.hpp"
+#include "sluice/retention/hidden_states.hpp"
 #include "sluice/retention/keep_until_needed.hpp"
 #include "sluice/retention/keep_until_overwritten.hpp"
 #include "sluice/retention/move_to_host.hpp"
@@ -45,14 +46,17 @@ struct Count {
     Tokens computed{0};
     LayerBlocks to_device{0}, to_host{0};
     std::int64_t parked = 0;
-    std::int64_t nothing = 0, host = 0, device = 0;
+    std::int64_t nothing = 0, host = 0, device = 0, hidden = 0;
     Tokens least{0}; ///< of those who ended: what had to be computed at least
   };
   void submitted(State&, const RequestRow&) const {}
   void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
   void parked(State& state, const RequestRow&, Kept kept, Seconds) const {
     ++state.parked;
-    ++(kept == Kept::nothing ? state.nothing : kept == Kept::host ? state.host : state.device);
+    ++(kept == Kept::nothing  ? state.nothing
+       : kept == Kept::host   ? state.host
+       : kept == Kept::hidden ? state.hidden
+                              : state.device);
   }
   void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State& state, const RequestRow& row, Seconds) const {
@@ -73,7 +77,7 @@ template <class Retains>
 Count::State press(std::uint64_t seed, LayerBlocks host) {
   using E = Engine<Retains, SmallCost, BasicSimulated<SmallCost>, Count>;
   auto made = E::make({.limits = {.batch = 8, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                       .geometry = {4, Bytes{4096}, Bytes{1 << 20}},
+                       .geometry = {4, Bytes{4096}, Bytes{1 << 20}, Bytes{2048}},
                        .device_blocks = LayerBlocks{4 * 18},
                        .host_blocks = host,
                        .cost = SmallCost{},
@@ -106,6 +110,13 @@ TEST_CASE("what is kept is not computed again, what is dropped is; what is not m
     CHECK(moved.computed == moved.least);
     CHECK(moved.to_device == moved.to_host); // all that went out came back
 
+    const Count::State states = press<HiddenStates>(seed, plenty);
+    CHECK(states.hidden == states.parked);
+    CHECK(states.computed == states.least);
+    CHECK(states.to_device == states.to_host);
+    // Hidden states are half of what K and V are here, and at least some layers are kept so.
+    if (states.parked == moved.parked && moved.parked > 0) CHECK(states.to_host < moved.to_host);
+
     const Count::State kept = press<KeepUntilNeeded>(seed, plenty);
     CHECK(kept.device == kept.parked);
     CHECK(kept.computed == kept.least);
@@ -128,4 +139,20 @@ TEST_CASE("what finds no room on the host is dropped, and said to be") {
   }
   CHECK(nothing > 0);
   CHECK(host > 0);
+}
+
+TEST_CASE("HiddenStates: fetching and projecting end together, as nearly as whole layers let them") {
+  Random random(5);
+  for (int round = 0; round < 1000; ++round) {
+    const int layers = 1 + static_cast<int>(random.below(80));
+    const double projected = random.uniform(), states = random.uniform(), kv = random.uniform();
+    const auto seconds = [&](int count) { return std::max(count * projected, count * states + (layers - count) * kv); };
+    const int chosen = hidden_layer_count(layers, projected, states, kv);
+    for (int count = 0; count <= layers; ++count) CHECK(seconds(chosen) <= seconds(count));
+    // Where both kinds are used, the one does not wait for the other by more than a layer of each.
+    if (chosen > 0 && chosen < layers && states < kv)
+      CHECK(std::abs(chosen * projected - (chosen * states + (layers - chosen) * kv)) <= projected + kv);
+  }
+  CHECK(hidden_layer_count(40, 0.0, 1.0, 2.0) == 40); // projecting for nothing: the smaller of the two
+  CHECK(hidden_layer_count(40, 1.0, 2.0, 1.0) == 0);  // larger than K and V: grouped queries
 }

@@ -158,7 +158,8 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
       LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
   moved_to_host_ += fresh;
   if (claim.tokens.count() > 1) written_blocks_ += static_cast<double>(fresh.count()); // one token a step is nothing
-  if (claim.tokens.count() > 0) rebuild(from, target, held);
+  // Who sits this iteration out rebuilds nothing for itself, but what the plan wants kept it has to make.
+  if (claim.tokens.count() > 0 || !(from == target)) rebuild(from, target, held);
   if (claim.tokens.count() == 0 || from.host.empty()) {
     urgent_blocks_ += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
     moved_to_device_ += delta.to_device;
@@ -198,7 +199,10 @@ void BasicEngine<C>::rebuild(const Holding& from, const Holding& target, TokenBl
   if (work.hidden.empty()) return;
   const auto fetched = static_cast<double>(most);
   stream_head({all_tokens, {}, work.layers, work.hidden}, fetched, config_.geometry.hidden_size());
-  moved_to_device_ += config_.geometry.hidden_size().room(most * work.hidden.count());
+  const LayerBlocks states = config_.geometry.hidden_size().room(most * work.hidden.count());
+  moved_to_device_ += states;
+  // Where K and V are to stay, the states stand until then.
+  arriving_ += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
 }
 
 template <class C>
@@ -227,21 +231,31 @@ void BasicEngine<C>::park(Slot slot) {
   const View view = view_at(now());
   Kept kept = who.computed.count() == 0 ? Kept::nothing : config_.retention.on_park(view, who);
   // Layers held nowhere would have lost their newer tokens too: there is nothing whole to move.
-  if (kept == Kept::host && !who.holding.nowhere.empty()) kept = Kept::nothing;
-  if (kept == Kept::host) {
+  const bool moves = kept == Kept::host || kept == Kept::hidden;
+  if (moves && !who.holding.nowhere.empty()) kept = Kept::nothing;
+  if (moves && kept != Kept::nothing) {
     const Footprint before = footprint_of(who.holding, who.blocks);
     Holding moved = who.holding;
     moved.head = all_tokens;
     moved.host = LayerSet::all(config_.geometry.layers);
     moved.copied = Tokens{0};
+    if constexpr (KeepsHidden<retention_type, Predictor>) {
+      if (kept == Kept::hidden) {
+        moved.nowhere = moved.hidden = config_.retention.hidden_layers(view, who, config_.cost.believe(cost_state_));
+        moved.host = moved.host - moved.hidden;
+      }
+    } else {
+      SLUICE_ASSERT(kept != Kept::hidden, "who keeps hidden states says of which layers: hidden_layers");
+    }
     const Footprint after = footprint_of(moved, who.blocks);
     give_up_copies(after.host - before.host - (ledger_.host().free() - host_reserved_));
     if (after.host - before.host > ledger_.host().free() - host_reserved_) {
       kept = Kept::nothing;
     } else {
       ledger_.replace(before, after);
-      const LayerBlocks evicted =
-          movement(who.holding, moved, who.blocks, config_.limits.block_tokens, config_.geometry.layers).to_host;
+      const LayerBlocks evicted = movement(who.holding, moved, who.blocks, config_.limits.block_tokens,
+                                           config_.geometry.layers, config_.geometry.hidden_size())
+                                      .to_host;
       leaving_ += evicted;
       moved_to_host_ += evicted;
       who.holding = moved;

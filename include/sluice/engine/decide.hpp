@@ -66,7 +66,8 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
   for (const Slot slot : proposal_.leaving) {
     const RequestRow& who = row(slot);
     const LayerBlocks room = footprint_of(who.holding, who.blocks).device;
-    if (config_.retention.on_park(view, who) == Kept::host && room > host_left) {
+    const Kept kept = config_.retention.on_park(view, who);
+    if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
       keep_after_all(slot, decision); // its progress would be lost for somebody else's convenience
       continue;
     }

@@ -88,6 +88,8 @@ struct DecisionLog {
       return "its KV moves to the host";
     case Kept::device:
       return "its KV stays until the room is needed";
+    case Kept::hidden:
+      return "its KV moves to the host, of some layers as hidden states";
     }
     return "";
   }

@@ -6,6 +6,7 @@
 #include "sluice/view/view.hpp"
 
 #include <concepts>
+#include <cstdint>
 
 namespace sluice {
 
@@ -14,6 +15,7 @@ enum class Kept : std::uint8_t {
   nothing, ///< dropped: everything is computed again
   host,    ///< moved to the host
   device,  ///< left where it is until somebody needs the room
+  hidden,  ///< moved to the host, of some layers as the hidden states from which K and V are made again (`KeepsHidden`)
 };
 
 /// `P` says what remains when a request is parked.
@@ -38,6 +40,13 @@ concept StatesReturn = requires {
 template <class P>
 concept StatesFinding = requires {
   { P::finds_released } -> std::convertible_to<bool>;
+};
+
+/// `P` says, in answer to `Kept::hidden`, of which layers hidden states are kept; of the others K and V are. It may ask
+/// the planner's cost model. Of retentions that never answer so, nothing of it is asked.
+template <class P, class Cost>
+concept KeepsHidden = requires(const P& policy, const View& view, const RequestRow& row, const Cost& cost) {
+  { policy.hidden_layers(view, row, cost) } -> std::same_as<LayerSet>;
 };
 
 /// `P` copies KV of those who run to the host, before anybody asks for the room. Optional: without it nothing is

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// HiddenStates: of a request that is set aside some layers' hidden states are kept on the host, of the others K and V
+// (HCache).
+#pragma once
+
+#include "sluice/cost/work.hpp"
+#include "sluice/retention/retention.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+/// Of how many of `layers` layers to keep hidden states, so that projecting K and V from them and fetching end
+/// together: the least max(n projected_s, n states_s + (layers - n) kv_s), the fewest of equals.
+[[nodiscard]] constexpr int hidden_layer_count(int layers, double projected_s, double states_s, double kv_s) {
+  int best = 0;
+  double least_s = layers * kv_s;
+  for (int count = 1; count <= layers; ++count) {
+    const double both_s = std::max(count * projected_s, count * states_s + (layers - count) * kv_s);
+    if (both_s >= least_s) continue;
+    best = count;
+    least_s = both_s;
+  }
+  return best;
+}
+
+/// HCache (EuroSys 2025), as eLLM compares with it (section 6.1): K and V of a returning request are in some layers
+/// projected from hidden states while those of the others are fetched, split so that both end together. Layers of
+/// either kind take turns, so that neither waits for the other.
+///
+/// Where hidden states are larger than K and V (grouped queries) and projecting is dear, K and V of every layer are
+/// kept: then it is MoveToHost, returned layer by layer. HCache saves hidden states as they are computed; here they
+/// cross when the request is set aside, as K and V do in MoveToHost.
+struct HiddenStates {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
+
+  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+
+  /// For the request alone, beside one decode.
+  template <class Cost>
+  LayerSet hidden_layers(const View& view, const RequestRow& row, const Cost& cost) const {
+    const Geometry& geometry = view.geometry;
+    Work work;
+    work.decodes = work.samples = 1;
+    work.decode_context = row.computed + Tokens{1};
+    const Seconds plain = cost.step(work).layer;
+    work.rebuilt.projected = row.computed;
+    const Seconds projected = cost.step(work).layer - plain;
+    const LinkCost link = cost.link();
+    const auto crosses = [&](Bytes block) { return (block * row.blocks.count() / link.rate + link.per_layer).count(); };
+    const int count = hidden_layer_count(geometry.layers, projected.count(), crosses(geometry.layer_hidden_bytes),
+                                         crosses(geometry.layer_block_bytes));
+    LayerSet chosen;
+    for (int i = 0; i < count; ++i) chosen.insert(i * geometry.layers / count);
+    return chosen;
+  }
+};
+
+static_assert(explain<HiddenStates>());
+
+} // namespace sluice

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// HCache: what is kept of who is preempted are hidden states.
+#pragma once
+
+#include "sluice/retention/hidden_states.hpp"
+#include "sluice/systems/ellm.hpp"
+
+namespace sluice {
+
+/// HCache (EuroSys 2025) as eLLM built it (section 6.1): in vLLM, with the batch sized by eLLM's optimiser at r = 0.
+///
+///   hidden states of some layers, K and V of the others      HiddenStates
+///   rebuilt and fetched beside one another, layer by layer   the evaluator, as for eLLM's rebuilt layers
+using HCache = With<VllmRecomputeSized, HiddenStates>;
+
+} // namespace sluice
