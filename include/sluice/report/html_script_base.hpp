@@ -33,15 +33,19 @@ function ranked(list) {
   const sorted = [...list].sort((a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1)));
   return sorted.filter(s => !s.same).flatMap(s => [s, ...sorted.filter(d => d.same === s.name)]);
 }
-/// In colour, until the reader chooses: the best of those whose iterations wait for the link, the best of those that
-/// never do (in a crowd of one kind the other would vanish), and the control that they are read by; never the same
-/// figures twice. Whoever is in colour keeps it from view to view.
+/// In colour, until the reader chooses: the best of those that fetch layers while they run, the best of those that do
+/// not (in a crowd of one kind the other would vanish), and the control that they are read by. Never the same figures
+/// twice, and variants, which are called after what they vary, only where there is nothing else. Whoever is in colour
+/// keeps it from view to view.
 function choose() {
   if (chosen.byReader) return;
   const able = ranked(shown()).filter(s => !s.same), control = able.filter(s => s.control).slice(0, 1);
-  const waiting = able.filter(s => !s.control && s.m.stall_share > 0), others = able.filter(s => !s.control && !(s.m.stall_share > 0));
+  const varies = s => able.some(o => o !== s && s.name.startsWith(o.name));
+  const rivals = [...able.filter(s => !varies(s)), ...able.filter(varies)].filter(s => !s.control);
+  const fetches = s => s.iteration !== null && s.iteration.transfers.length > 0;
+  const fetching = rivals.filter(fetches), others = rivals.filter(s => !fetches(s));
   const room = maxHighlighted - control.length, half = Math.max(Math.ceil(room / 2), room - others.length);
-  const picked = [...waiting.slice(0, half), ...others.slice(0, room - Math.min(half, waiting.length))];
+  const picked = [...fetching.slice(0, half), ...others.slice(0, room - Math.min(half, fetching.length))];
   const wanted = [...able.filter(s => picked.includes(s)), ...control].map(s => s.name);
   const fresh = wanted.filter(n => !chosen.names.includes(n));
   const kept = chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean);

@@ -114,6 +114,8 @@ function iterationChart(host, s) {
   const height = placed.length ? gridY + placed.length * (cell + 2) + 22 : layerY + layerH + 28;
   const svg = picture(width, height, `Layers of iteration ${it.step} of ${s.name}`, `${it.layers} layers in ${time(it.duration)}, of which ${time(it.stall)} stalled: ` + it.compute.filter(l => l[3] > 0).map(l => `${layerName(l[0])} waits ${time(l[3])} for ${l[4] === 'room' ? 'room' : 'the link'}`).join(', '));
   const at = linear(0, it.duration, left, right), every = numberedEvery((right - left) / Math.max(1, it.layers));
+  // Over its edges only where the neighbours go without.
+  const hasNumber = (layer, w) => w > textWidth(String(layer + 1)) + 2 || (w > 7 && isNumbered(layer, every) && w * every > textWidth(String(layer + 1)) + 4);
   const small = (x, y, content, style) => {
     const label = text(x, y, content, 's', 'middle');
     if (style) label.setAttribute('style', style);
@@ -136,11 +138,10 @@ function iterationChart(host, s) {
       const next = layer >= it.layers, index = next ? layer - it.layers : layer, w = at(to) - at(from);
       svg.append(tipped(el('rect', {x: at(from), y, width: Math.max(0.8, w - 0.6), height: laneHeight - 3, rx: 1.5, fill: next ? 'var(--card)' : paint, stroke: paint, 'stroke-width': next ? 1.2 : 0, 'stroke-dasharray': next ? '3 2' : null}),
         `${nameOf(owner)}: transfer for ${layerName(index)}${next ? ' of the next token' : ''}\n${time(from)} to ${time(to)}: ${time(to - from)}`));
-      if (isNumbered(index, every) && w * every > textWidth(String(index + 1)) + 4)
+      if (hasNumber(index, w))
         svg.append(small(at(from) + w / 2, y + laneHeight / 2 + 2.5, String(index + 1), next ? '' : 'fill:var(--on)'));
     }
   });
-  const computes = Math.min(...it.compute.map(l => at(l[2]) - at(l[1]))), numbered = numberedEvery(Math.max(computes, 0.6 * (right - left) / Math.max(1, it.layers)));
   for (const [layer, from, to, stall, cause] of it.compute) {
     const w = at(to) - at(from), kind = cause === 'room' ? 'grid' : 'diagonal', paint = cause === 'room' ? 'var(--c3)' : 'var(--c1)';
     if (stall > 0) {
@@ -151,7 +152,7 @@ function iterationChart(host, s) {
     }
     svg.append(tipped(el('rect', {x: at(from), y: layerY, width: Math.max(0.8, w - 0.6), height: layerH, fill: layer % 2 ? 'var(--layer2)' : 'var(--layer)'}),
       `${layerName(layer)} computes ${time(from)} to ${time(to)}: ${time(to - from)}`));
-    if (w > textWidth(String(layer + 1)) + 4 && isNumbered(layer, numbered)) svg.append(small(at(from) + w / 2, layerY + layerH / 2 + 4, String(layer + 1)));
+    if (hasNumber(layer, w)) svg.append(small(at(from) + w / 2, layerY + layerH / 2 + 4, String(layer + 1)));
   }
   if (placed.length) {
     svg.append(text(left, gridY - 10, `where each request's layers were, layer 1 at the left${it.placed.length > placed.length ? `; the first ${placed.length} of ${it.placed.length} requests` : ''}`, 'm s'));
@@ -213,10 +214,11 @@ function controls() {
 }
 function iterationControl() {
   const able = shown().filter(s => s.iteration);
-  const longest = [...able].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
-  if (!able.some(s => s.name === chosen.iteration)) {
-    const first = highlighted().find(s => s.iteration && s.iteration.stall > 0 && s.iteration.transfers.length > 0);
-    chosen.iteration = (first || longest || {}).name ?? null;
+  const longest = list => [...list].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
+  if (!able.some(s => s.name === chosen.iteration)) { // one to learn from: in colour, and with a row for each request
+    const coloured = able.filter(s => slotOf(s.name) >= 0 && s.iteration.transfers.length > 0);
+    const first = longest(coloured.filter(s => s.iteration.transfers.some(t => typeof t[0] === 'number'))) ?? longest(coloured) ?? longest(able);
+    chosen.iteration = first ? first.name : null;
   }
   at('pick').replaceChildren(...able.map(s => {
     const option = document.createElement('option');
