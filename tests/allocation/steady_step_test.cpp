@@ -7,6 +7,7 @@
 #include "sluice/placement/fixed_distance.hpp"
 #include "sluice/replan/every_step.hpp"
 #include "sluice/replan/once.hpp"
+#include "sluice/systems/ellm.hpp"
 #include "sluice/systems/orbitflow.hpp"
 
 #include <doctest/doctest.h>
@@ -162,4 +163,25 @@ TEST_CASE_TEMPLATE("memory grows with those who are alive, not with those who ha
   CHECK(engine.view().rows.size() <= static_cast<std::size_t>(most_alive));
   // std::deque, the queue of those who wait, takes a new block of 128 slots now and then and gives the last one back.
   CHECK(during <= submitted / 64);
+}
+
+TEST_CASE("nor while eLLM chooses batch and share anew in every step, rebuilds some layers and fetches others") {
+  auto engine = make_engine<Ellm>(8, {.device = 32 * 300});
+  bool rebuilds = false;
+  const auto watch = [&] {
+    for (const Slot slot : engine.view().running) rebuilds |= !engine.view().row(slot).holding.nowhere.empty();
+  };
+  submit(engine, 8, Tokens{2000});
+  while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
+  REQUIRE(rebuilds);
+  submit(engine, 8, Tokens{2000});
+  allocations_of(engine, 8);
+  rebuilds = false;
+  std::int64_t during = 0;
+  for (int i = 0; i < 1500; ++i) {
+    during += allocations_of(engine, 1);
+    watch();
+  }
+  CHECK(during == 0);
+  CHECK(rebuilds);
 }

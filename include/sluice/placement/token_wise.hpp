@@ -31,6 +31,9 @@ enum class Uncached : std::uint8_t {
 /// Where those who run cannot all meet the SLO, or would generate more if some of them gave way, the plan is
 /// infeasible, and Relief chooses who does. r is found for real numbers and holds in whole blocks, so the share is
 /// raised until the plan fits as the engine counts.
+///
+/// Meant for EveryStep, as eLLM plans: the workspace is reserved by a plan when it is made, and a plan that is only
+/// applied reserves what its streams need in flight.
 template <class Optimizer = ExactBatchShare, Uncached Share = Uncached::adaptive>
 struct BasicTokenWise {
   using role = roles::Placement;
