@@ -9,16 +9,18 @@
 //   const sluice::Solution& solution = planner.solve(instance);
 #include "sluice/placement/solver/solve_problem.hpp"
 #include "sluice/plan/nlohmann/problem_json.hpp"
+#include "sluice/workload/trace_file.hpp"
 
-#include <CLI/CLI.hpp>
+#include "flags.hpp"
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <istream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -242,41 +244,43 @@ int run(std::istream& in, const std::string& where, bool batch, bool explained, 
     }
     return 0;
   };
-  if (!batch) return answer_text(std::string{std::istreambuf_iterator<char>{in}, {}}, std::nullopt);
+  const Error unreadable{ErrorCode::bad_input, where, "it cannot be read", "a readable file, not a folder"};
   std::string text;
-  for (std::int64_t line = 1; std::getline(in, text); ++line) {
+  if (!batch) {
+    std::getline(in, text, '\0'); // JSON holds no zero byte
+    if (in.bad() || (in.fail() && !in.eof())) return fail(unreadable);
+    return answer_text(text, std::nullopt);
+  }
+  std::int64_t line = 1;
+  for (; std::getline(in, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (const int status = answer_text(text, line); status != 0) return status;
   }
-  return 0;
+  return in.bad() ? fail(unreadable) : 0;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "Solves placement problems: which layers of which request to offload, so that the next iteration is shortest."};
+  Flags flags{"sluice-plan",
+              "Solves placement problems: which layers of which request to offload, so that the next iteration is "
+              "shortest."};
   std::string path;
   std::string timeline;
   bool batch = false;
   bool explained = false;
+  CLI::App& app = flags.app();
   app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
   app.add_flag("--batch", batch, "one problem a line in, one answer a line out");
   app.add_flag("--explain", explained,
                "for a person: what binds, each stall and its cause, the next best plan, the bound");
   app.add_option("--timeline", timeline, "writes the iteration as a trace for ui.perfetto.dev");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "sluice-plan: %s; expected the flags that --help lists\n", error.what());
-    return 2;
-  }
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (batch && !timeline.empty())
     return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
   std::ios::sync_with_stdio(false);
   if (path.empty() || path == "-") return run(std::cin, "stdin", batch, explained, timeline);
-  std::ifstream file(path);
-  if (!file) return fail({ErrorCode::not_found, path, "the file cannot be opened", "a readable JSON file"});
-  return run(file, path, batch, explained, timeline);
+  const Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
+  if (!file) return fail(file.error());
+  return run(**file, path, batch, explained, timeline);
 }

@@ -15,9 +15,9 @@
 #include "sluice/systems/vllm.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
+#include "flags.hpp"
 #include "validate/known_datasets.hpp"
 #include "validate/prompts.hpp"
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -214,7 +215,8 @@ void print_table(const LatencyDistributions& real, const LatencyDistributions& s
   fmt::print("largest difference: {:.2f} %\n", worst);
 }
 
-void print_json(const LatencyDistributions& real, const LatencyDistributions& simulated) {
+/// `prompts`: how much was known of which prompts begin alike, on which the figures depend.
+void print_json(const LatencyDistributions& real, const LatencyDistributions& simulated, std::string_view prompts) {
   std::string text;
   JsonWriter json(text);
   json.begin_object();
@@ -228,6 +230,7 @@ void print_json(const LatencyDistributions& real, const LatencyDistributions& si
     }
     json.end_object();
   }
+  json.key("prompts").value(prompts);
   json.end_object();
   fmt::print("{}\n", text);
 }
@@ -248,7 +251,7 @@ struct Options {
 
 /// The keys of each record's prompt: from the dataset, from what is known of it, or none.
 Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
-                                  const std::vector<VllmRunRecord>& records) {
+                                  const std::vector<VllmRunRecord>& records, std::string_view& source) {
   std::string path = options.prompts;
   if (path.empty() && !server.dataset.empty()) {
     const std::filesystem::path beside = std::filesystem::path(options.run) / server.dataset;
@@ -258,8 +261,10 @@ Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
   if (!path.empty()) {
     const Expected<recorded::PromptTokens> prompts = recorded::read_prompts(path);
     if (!prompts) return prompts.error();
+    source = "given";
     return recorded::keys_of(*prompts, path, records, server.limits.block_tokens);
   }
+  source = "not shared";
   if (!server.prefix_caching) return PromptKeys{};
   const recorded::KnownDataset* known = recorded::find_known(server.dataset_hash, server.dataset, records);
   if (known != nullptr && server.limits.block_tokens >= recorded::shortest_known_beginning) {
@@ -267,12 +272,14 @@ Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
                "sluice-validate: the recording leaves out which prompts begin alike; of its dataset, {}, that is known "
                "(SHA-256 {}...)\n",
                known->names.front(), known->sha256.substr(0, 8));
+    source = "known dataset";
     return recorded::keys_of(*known, records, server.limits.block_tokens);
   }
   fmt::print(stderr,
              "sluice-validate: the run shares equal beginnings of prompts, and the prompts are not known: each is "
              "taken to be like no other (--prompts FILE{})\n",
              server.dataset.empty() ? "" : ", the run's was " + server.dataset);
+  source = "unknown";
   return PromptKeys{};
 }
 
@@ -309,7 +316,8 @@ int validate(const Options& options) {
       read_vllm_run((std::filesystem::path(options.run) / "requests.jsonl").string());
   if (!records) return fail(records.error());
   if (server->kv_blocks == TokenBlocks{0}) server->kv_blocks = enough_kv(*records, server->limits.block_tokens);
-  const Expected<PromptKeys> prompts = find_prompts(options, *server, *records);
+  std::string_view source;
+  const Expected<PromptKeys> prompts = find_prompts(options, *server, *records, source);
   if (!prompts) return fail(prompts.error());
 
   const Expected<LatencyDistributions> simulated =
@@ -317,7 +325,7 @@ int validate(const Options& options) {
                              : replay<VllmOnGpu>(*server, *shape, *profile, *records, {});
   if (!simulated) return fail(simulated.error());
   const LatencyDistributions real = measured(*records);
-  options.json ? print_json(real, *simulated) : print_table(real, *simulated);
+  options.json ? print_json(real, *simulated, source) : print_table(real, *simulated);
   return 0;
 }
 
@@ -325,23 +333,21 @@ int validate(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
+  Flags flags{"sluice-validate",
+              "Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
+  CLI::App& app = flags.app();
   CLI::Option* run = app.add_option("--run", options.run, "folder with requests.jsonl and meta.json");
   CLI::Option* profile =
       app.add_option("--profile", options.profile, "folder with the GPU's kernel times and the model's config");
   app.add_option("--prompts", options.prompts,
                  "the run's dataset, one JSON object a line with input_tok_ids; found by its name in the run's folder");
-  app.add_option("--kv-blocks", options.kv_blocks, "num_gpu_blocks, for a run whose meta.json does not say")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32));
+  flags.whole("--kv-blocks", options.kv_blocks, 2, std::int64_t{1} << 32,
+              "num_gpu_blocks, for a run whose meta.json does not say");
   app.add_flag("--json", options.json, "print JSON instead of a table");
   app.add_option("--list-shared", options.list_shared,
                  "instead: print which prompts of this dataset begin alike (number, earlier number, tokens)")
       ->excludes(run, profile);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (!options.list_shared.empty()) return list_shared(options.list_shared);
   for (const CLI::Option* needed : {run, profile}) {
     if (needed->count() == 0) return fail({ErrorCode::bad_input, needed->get_name(), "is missing", "a folder"});

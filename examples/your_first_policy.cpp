@@ -66,7 +66,7 @@ using MyEngine = Engine<LargestGives, FcfsPrefillFirst, OnBatchChange>;
 /// so that the policies are compared and nothing else.
 template <class E>
 bool row(const char* name, const Server& server, Slo slo) {
-  const Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
+  Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
   const Expected<Metrics> metrics = serve<With<E, DeadlinePool, Immediate>>(server, requests);
   if (!metrics) {
     fmt::print(stderr, "{}\n", metrics.error().line());

@@ -5,6 +5,7 @@
 #include "sluice/cost/read_table_profile.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/engine/serve.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/earliest_deadline_first.hpp"
@@ -40,12 +41,6 @@ Error of_flag(std::string_view flag, Error error) {
   return error;
 }
 
-Expected<std::int64_t> at_least_one(const char* flag, const std::optional<std::int64_t>& given,
-                                    std::int64_t otherwise) {
-  if (given && *given < 1) return flag_error(flag, fmt::format("it is {}", *given), "a whole number of at least 1");
-  return given.value_or(otherwise);
-}
-
 /// What the world is: model, device, and the cost model that stands for both.
 struct World {
   ModelShape shape;
@@ -54,23 +49,44 @@ struct World {
   std::string cost_name;
 };
 
+/// What makes a model's kernels other kernels; the number of layers does not.
+std::string kernel_shape(const ModelShape& m) {
+  std::string text = fmt::format("hidden size {}, {} heads of {}, {} KV heads, MLP {}, vocabulary {}", m.hidden,
+                                 m.heads, m.head_dim, m.kv_heads, m.mlp, m.vocabulary);
+  if (m.experts > 0) text += fmt::format(", {} experts", m.experts);
+  return text;
+}
+
 Expected<World> world_of(const Options& options) {
-  Expected<ModelShape> shape = find_or_read_model(options.model);
+  const bool table = !options.profile.empty() && std::filesystem::is_directory(options.profile);
+  // A folder of kernel times says whose they are.
+  Expected<ModelShape> shape = table && !options.model
+                                   ? read_hf_config(options.profile)
+                                   : find_or_read_model(options.model.value_or(std::string{default_model}));
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return of_flag("--device", device.error());
   if (options.profile.empty())
     return World{*shape, *device, CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
-  if (std::filesystem::is_directory(options.profile)) {
-    Expected<TableProfile> table = read_table_profile(options.profile, device_link(*device));
-    if (!table) return table.error();
-    return World{*shape, *device, CostChoice{std::move(*table)}, "measured kernels: " + options.profile};
+  if (table) {
+    const Expected<ModelShape> measured = read_hf_config(options.profile);
+    if (!measured) return measured.error();
+    if (kernel_shape(*measured) != kernel_shape(*shape))
+      return flag_error("--profile",
+                        fmt::format("{} was measured with another model than {}: {}; {} has {}", options.profile,
+                                    shape->name, kernel_shape(*measured), shape->name, kernel_shape(*shape)),
+                        "kernel times of this model, or no --model");
+    Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
+    if (!times) return times.error();
+    return World{*shape, *device, CostChoice{std::move(*times)},
+                 fmt::format("measured kernels: {}; memory and link of {}", options.profile, device->name)};
   }
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
   Expected<LinearProfile> line = read_orbitflow_profile(options.profile, *shape, prefill);
   if (!line) return line.error();
   return World{*shape, *device, CostChoice{std::move(*line)},
-               fmt::format("linear fits: {}, prefill at {:.0f} TFLOP/s", options.profile, prefill.count() / 1e12)};
+               fmt::format("linear fits: {} (names no model: taken to be of {}), prefill at {:.0f} TFLOP/s",
+                           options.profile, shape->name, prefill.count() / 1e12)};
 }
 
 /// The step of a decode whose KV fills the budget, nothing offloaded: what one SLO is in OrbitFlow's traces, and a
@@ -84,18 +100,15 @@ Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_to
 
 /// Token blocks that the device holds beside the weights.
 Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens) {
-  // 0.9 of the memory for weights and KV together, the rest for activations: vLLM's gpu_memory_utilization.
-  const auto usable = static_cast<std::int64_t>(0.9 * static_cast<double>(world.device.memory.count()));
-  const std::int64_t left = usable - world.shape.weight_bytes().count();
-  const std::int64_t blocks = left / world.shape.token_block_bytes(block_tokens).count();
-  if (blocks < 1) {
+  const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens);
+  if (blocks < TokenBlocks{1}) {
     return flag_error("--model",
                       fmt::format("the {:.1f} GB of weights of {} do not fit 0.9 of the {:.1f} GB of {}",
                                   static_cast<double>(world.shape.weight_bytes().count()) / 1e9, world.shape.name,
                                   static_cast<double>(world.device.memory.count()) / 1e9, world.device.name),
                       "a smaller model, a larger device, or --kv-blocks for a device that holds the weights elsewhere");
   }
-  return TokenBlocks{blocks};
+  return blocks;
 }
 
 /// A rule by its name; empty for `own`.
@@ -129,6 +142,8 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
       if (system.name == name) found = &system;
     if (found == nullptr)
       return flag_error("--systems", fmt::format("there is no system '{}'", excerpt(name)), "all, or any of " + names);
+    if (std::find(chosen.begin(), chosen.end(), found) != chosen.end())
+      return flag_error("--systems", fmt::format("{} is named twice", name), "each system once");
     chosen.push_back(found);
   }
   return chosen;
@@ -145,23 +160,16 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!rule) return rule.error();
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", options.deposit), "both, on or off");
-  for (const double scale : options.slo_scales)
-    if (!(scale > 0) || !std::isfinite(scale))
-      return flag_error("--slo-scale", fmt::format("a scale is {}", scale), "positive numbers, such as 1,1.5,2.5");
-  if (options.slo_tbt && !(*options.slo_tbt > 0))
-    return flag_error("--slo-tbt", fmt::format("it is {} s", *options.slo_tbt), "a positive number of seconds");
-  if (!(options.alpha >= 0) || !std::isfinite(options.alpha))
-    return flag_error("--alpha", fmt::format("it is {}", options.alpha), "a number of at least 0");
-  if (options.max_pause && !(*options.max_pause >= 0))
-    return flag_error("--max-pause", fmt::format("it is {} s", *options.max_pause), "seconds, at least 0");
-  if (options.rotation_blocks && *options.rotation_blocks < 0)
-    return flag_error("--rotation-blocks", fmt::format("it is {}", *options.rotation_blocks), "blocks, at least 0");
-  if (!options.trace.empty() && !options.generate.empty())
+  if (options.generate && options.generate->empty())
+    return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
+  if (options.trace.empty() && !options.format.empty())
+    return flag_error("--format", "no trace is given", "--trace as well");
+  if (!options.trace.empty() && options.generate)
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
   if (!options.trace.empty() && options.format.empty())
     return flag_error("--format", "it is missing", "azure, mooncake, orbitflow or vllm, for --trace");
 
-  const bool demo = options.trace.empty() && options.generate.empty();
+  const bool demo = options.trace.empty() && !options.generate;
   std::optional<TraceFormat> format;
   std::optional<OrbitFlowHeader> header;
   if (!options.trace.empty()) {
@@ -176,25 +184,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   }
 
   Limits limits;
-  const Expected<std::int64_t> batch = at_least_one("--batch", options.batch,
-                                                    header ? header->batch_size
-                                                    : demo ? demo_batch
-                                                           : 256);
-  if (!batch) return batch.error();
-  if (*batch > 1'000'000) return flag_error("--batch", fmt::format("it is {}", *batch), "at most 1000000");
-  limits.batch = static_cast<int>(*batch);
-  const Expected<std::int64_t> batch_tokens = at_least_one("--max-batch-tokens", options.batch_tokens,
-                                                           header ? header->max_model_len.count()
-                                                           : demo ? 32768
-                                                                  : 2048);
-  if (!batch_tokens) return batch_tokens.error();
-  limits.batch_tokens = Tokens{*batch_tokens};
+  limits.batch = static_cast<int>(options.batch.value_or(header ? header->batch_size : demo ? demo_batch : 256));
+  limits.batch_tokens = Tokens{options.batch_tokens.value_or(header ? header->max_model_len.count()
+                                                             : demo ? 32768
+                                                                    : 2048)};
 
   TokenBlocks budget{0};
   if (options.kv_blocks) { // for a device that holds the weights elsewhere: nothing is left to check
-    const Expected<std::int64_t> given = at_least_one("--kv-blocks", options.kv_blocks, 1);
-    if (!given) return given.error();
-    budget = TokenBlocks{*given};
+    budget = TokenBlocks{*options.kv_blocks};
   } else {
     const Expected<TokenBlocks> held = budget_of(*world, limits.block_tokens);
     if (!held) return held.error();
@@ -221,7 +218,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
 
   ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
   const std::string path = options.trace;
-  const std::string generator = demo ? std::string{"demo"} : options.generate;
+  const std::string generator = options.generate.value_or("demo");
   const std::uint64_t seed = options.seed;
   const auto open = [=](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;

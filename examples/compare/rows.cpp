@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,22 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
   file.close();
   if (file) return {};
   return Error{ErrorCode::bad_input, path.string(), "the file cannot be written", "a folder that can be written to"};
+}
+
+std::string trace_name(const System& system, bool deposit, const std::string& scale) {
+  return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
+}
+
+/// What an earlier run left, which a reader would take for this one's. Other files stay.
+void remove_traces(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    for (const System& system : systems())
+      for (const bool deposit : {false, true})
+        if (name.ends_with(".json") && name.starts_with(fmt::format("{}{}-x", system.name, deposit ? "-deposit" : "")))
+          std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 } // namespace
@@ -48,6 +65,7 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
   if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
 
   const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
+  if (!options.out.empty()) remove_traces(traces);
   const auto each = static_cast<double>(c.workload.requests);
   Progress progress(each * static_cast<double>(rows.size()), stderr,
                     options.quiet ? Progress::Style::silent : Progress::Style::detect);
@@ -69,8 +87,7 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
     if (!options.out.empty()) {
-      const std::string name =
-          fmt::format("{}{}-x{:g}.json", row.system->name, row.deposit ? "-deposit" : "", row.scale);
+      const std::string name = trace_name(*row.system, row.deposit, fmt::format("{:g}", row.scale));
       if (Status written = write_file(traces / name, outcome.trace); !written) return written.error();
     }
     report.systems.push_back(std::move(outcome.report));

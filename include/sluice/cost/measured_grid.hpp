@@ -17,7 +17,8 @@ namespace sluice {
 namespace detail {
 
 /// Two neighbours on an ascending axis and the weight of the second. Below the first point: the first. Above the last:
-/// the line through the last two goes on.
+/// the line through the last two goes on, unless it falls: then more work takes as long as the last point, or a far
+/// point of two noisy measurements would take less than no time.
 ///
 /// Linear in the coordinate although the axes are spaced geometrically: attention reads KV in proportion to every
 /// coordinate, and the logarithm would bend that line upwards between two points (measured: +1.4 % of a whole run).
@@ -44,7 +45,9 @@ double blend(const Bracket& between, Value value) {
   if (between.weight == 0.0) return value(between.low);
   if (between.weight == 1.0) return value(between.high);
   const double low = value(between.low);
-  return low + between.weight * (value(between.high) - low);
+  const double high = value(between.high);
+  if (between.weight > 1.0 && high < low) return high;
+  return low + between.weight * (high - low);
 }
 
 } // namespace detail
@@ -63,7 +66,7 @@ class MeasuredLine {
     SLUICE_ASSERT(!points_.empty(), "at least one point");
   }
 
-  /// Interpolated; the first point below the first, the last line continued above the last.
+  /// Interpolated; the first point below the first, the last line continued above the last if it rises.
   [[nodiscard]] double at(double number) const {
     const auto after = std::lower_bound(points_.begin(), points_.end(), number,
                                         [](const Point& point, double value) { return real(point) < value; });
@@ -71,6 +74,7 @@ class MeasuredLine {
     const Point& high = after == points_.end() ? points_.back() : *after;
     if (points_.size() == 1) return high.seconds;
     const Point& low = after == points_.end() ? points_[points_.size() - 2] : *(after - 1);
+    if (after == points_.end() && high.seconds < low.seconds) return high.seconds; // as `bracket` says
     return low.seconds + (high.seconds - low.seconds) * (number - real(low)) / (real(high) - real(low));
   }
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
@@ -100,7 +104,7 @@ class TabulatedLine {
     const auto last = static_cast<std::int64_t>(values_.size()) - 1;
     if (number <= last) return values_[static_cast<std::size_t>(number)];
     const double step = values_[static_cast<std::size_t>(last)] - values_[static_cast<std::size_t>(last - 1)];
-    return values_[static_cast<std::size_t>(last)] + step * static_cast<double>(number - last);
+    return values_[static_cast<std::size_t>(last)] + std::max(0.0, step) * static_cast<double>(number - last);
   }
 
  private:

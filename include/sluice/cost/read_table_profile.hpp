@@ -27,15 +27,14 @@ namespace detail {
 /// The rows of a CSV file whose first line is exactly `header`; every field but the first `names` is a number.
 class ProfileCsv {
  public:
-  static Expected<ProfileCsv> open(const std::string& path, std::string_view header, std::size_t names) {
-    Expected<LineReader> lines = LineReader::open(path);
+  static Expected<ProfileCsv> open(Expected<LineReader> lines, std::string_view header, std::size_t names) {
     if (!lines) return lines.error();
     ProfileCsv csv(std::move(*lines), names,
                    static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')) + 1);
     const Expected<std::optional<std::string_view>> first = csv.lines_.next();
     if (!first) return first.error();
     if (!*first)
-      return Error{ErrorCode::bad_input, path, "the file is empty", "the header '" + std::string{header} + "'"};
+      return Error{ErrorCode::bad_input, csv.file(), "the file is empty", "the header '" + std::string{header} + "'"};
     if (**first != header) {
       return Error{ErrorCode::bad_input, csv.where(), "the header is '" + excerpt(**first) + "'",
                    "'" + std::string{header} + "'"};
@@ -75,6 +74,7 @@ class ProfileCsv {
   /// The last column, microseconds in the file.
   [[nodiscard]] double seconds() const { return numbers_.back() * 1e-6; }
   [[nodiscard]] std::string where() const { return lines_.where(); }
+  [[nodiscard]] const std::string& file() const { return lines_.name(); }
 
  private:
   ProfileCsv(LineReader lines, std::size_t names, std::size_t fields)
@@ -108,9 +108,9 @@ class ProfileCsv {
 using MeasuredLines = std::map<std::string, std::vector<MeasuredLine::Point>, std::less<>>;
 
 /// Named lines, ascending; `per_sequence` says which of the known kernels the file may hold.
-inline Expected<MeasuredLines> read_measured_lines(const std::string& path, std::string_view header,
+inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, std::string_view header,
                                                    bool per_sequence) {
-  Expected<ProfileCsv> csv = ProfileCsv::open(path, header, 1);
+  Expected<ProfileCsv> csv = ProfileCsv::open(std::move(file), header, 1);
   if (!csv) return csv.error();
   const auto belongs = [&](const KernelName& kernel) {
     return (kernel.place == KernelPlace::per_sequence) == per_sequence;
@@ -140,7 +140,7 @@ inline Expected<MeasuredLines> read_measured_lines(const std::string& path, std:
   }
   for (const KernelName& kernel : profiled_kernels) {
     if (belongs(kernel) && kernel.required && lines.find(kernel.name) == lines.end()) {
-      return Error{ErrorCode::bad_input, path, "the kernel " + std::string{kernel.name} + " is missing",
+      return Error{ErrorCode::bad_input, csv->file(), "the kernel " + std::string{kernel.name} + " is missing",
                    "its measured times"};
     }
   }
@@ -163,8 +163,9 @@ inline TabulatedLine tabulate(const MeasuredLines& lines, KernelPlace place) {
 }
 
 /// The points of attention.csv in any order; whatever grid they make.
-inline Expected<AttentionGrid> read_attention_grid(const std::string& path) {
-  Expected<ProfileCsv> csv = ProfileCsv::open(path, "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", 0);
+inline Expected<AttentionGrid> read_attention_grid(Expected<LineReader> file) {
+  Expected<ProfileCsv> csv =
+      ProfileCsv::open(std::move(file), "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", 0);
   if (!csv) return csv.error();
   std::map<std::array<std::int64_t, 4>, double> points; // chunk, decodes, past, context
   for (;;) {
@@ -189,12 +190,12 @@ inline Expected<AttentionGrid> read_attention_grid(const std::string& path) {
     pasts.back().contexts.push_back({key[3], seconds});
   }
   if (chunks.front().tokens != 0 || chunks.size() < 2) {
-    return Error{ErrorCode::bad_input, path, "decodes alone or prompt chunks are missing",
+    return Error{ErrorCode::bad_input, csv->file(), "decodes alone or prompt chunks are missing",
                  "rows with prefill_chunk 0, and rows with more"};
   }
   for (const AttentionGrid::Chunk& chunk : chunks) {
     if (chunk.tokens > 0 && chunk.decodes.front().count != 0) {
-      return Error{ErrorCode::bad_input, path,
+      return Error{ErrorCode::bad_input, csv->file(),
                    "prefill_chunk " + std::to_string(chunk.tokens) + " was not measured alone", "rows with n_decode 0"};
     }
   }
@@ -202,6 +203,27 @@ inline Expected<AttentionGrid> read_attention_grid(const std::string& path) {
 }
 
 } // namespace detail
+
+/// A bundle from its three files: kernels by tokens, output head and sampler by sequences, attention; all in
+/// microseconds of one layer on one device.
+inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens, Expected<LineReader> by_sequences,
+                                                 Expected<LineReader> attention_file, LinkCost link) {
+  const Expected<detail::MeasuredLines> dense =
+      detail::read_measured_lines(std::move(by_tokens), "layer,tokens,time_us", false);
+  if (!dense) return dense.error();
+  const Expected<detail::MeasuredLines> head =
+      detail::read_measured_lines(std::move(by_sequences), "layer,sequences,time_us", true);
+  if (!head) return head.error();
+  Expected<AttentionGrid> attention = detail::read_attention_grid(std::move(attention_file));
+  if (!attention) return attention.error();
+  KernelTimes times;
+  times.before = detail::tabulate(*dense, KernelPlace::before);
+  times.layer = detail::tabulate(*dense, KernelPlace::layer);
+  times.after = detail::tabulate(*dense, KernelPlace::after);
+  times.per_sequence = detail::tabulate(*head, KernelPlace::per_sequence);
+  times.attention = std::move(*attention);
+  return TableProfile(std::move(times), link);
+}
 
 /// The bundle in `folder` (or in its `tp1`): dense.csv (kernel by tokens), per_sequence.csv (output head and sampler
 /// by sequences) and attention.csv, all in microseconds of one layer on one device. The bundle measures no link: `link`
@@ -215,21 +237,9 @@ inline Expected<TableProfile> read_table_profile(const std::string& folder, Link
     return Error{ErrorCode::unsupported, (place / "moe.csv").string(), "the profile is of a mixture of experts",
                  "a dense model's profile"};
   }
-  const Expected<detail::MeasuredLines> dense =
-      detail::read_measured_lines((place / "dense.csv").string(), "layer,tokens,time_us", false);
-  if (!dense) return dense.error();
-  const Expected<detail::MeasuredLines> head =
-      detail::read_measured_lines((place / "per_sequence.csv").string(), "layer,sequences,time_us", true);
-  if (!head) return head.error();
-  Expected<AttentionGrid> attention = detail::read_attention_grid((place / "attention.csv").string());
-  if (!attention) return attention.error();
-  KernelTimes times;
-  times.before = detail::tabulate(*dense, KernelPlace::before);
-  times.layer = detail::tabulate(*dense, KernelPlace::layer);
-  times.after = detail::tabulate(*dense, KernelPlace::after);
-  times.per_sequence = detail::tabulate(*head, KernelPlace::per_sequence);
-  times.attention = std::move(*attention);
-  return TableProfile(std::move(times), link);
+  return read_table_profile(LineReader::open((place / "dense.csv").string()),
+                            LineReader::open((place / "per_sequence.csv").string()),
+                            LineReader::open((place / "attention.csv").string()), link);
 }
 
 } // namespace sluice

@@ -2,6 +2,9 @@
 // serve: from an engine type, a machine and a workload to the metrics, in one call.
 #pragma once
 
+#include "sluice/backend/simulated.hpp"
+#include "sluice/cost/cost_model.hpp"
+#include "sluice/device/device.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/simulate.hpp"
 #include "sluice/model/shape.hpp"
@@ -9,6 +12,9 @@
 #include "sluice/observer/summary.hpp"
 
 #include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
 
 namespace sluice {
 
@@ -21,15 +27,24 @@ struct Server {
   Limits limits{};
 };
 
-/// The configuration of `E` on that machine: planner and world each get a cost model of their own made of model and
-/// device, and the host's memory is all for KV. Everything else is default; change what the result shows.
+/// Token blocks of KV that the device holds beside the weights: `share` of its memory is for both, the rest for
+/// activations (0.9: vLLM's gpu_memory_utilization). Below 1: the weights alone do not fit.
+[[nodiscard]] inline TokenBlocks kv_blocks_beside_weights(const ModelShape& model, const Device& device,
+                                                          Tokens block_tokens, double share = 0.9) {
+  const auto usable = static_cast<std::int64_t>(share * static_cast<double>(device.memory.count()));
+  return TokenBlocks{(usable - model.weight_bytes().count()) / model.token_block_bytes(block_tokens).count()};
+}
+
+/// The configuration of `E` on that machine, with `cost` as the planner's model and, a copy of it, the world's; the
+/// host's memory is all for KV. Everything else is default; change what the result shows.
 template <class E>
-  requires std::constructible_from<typename E::cost_type, const ModelShape&, const Device&> &&
-      std::constructible_from<typename E::backend_type, typename E::cost_type>
-[[nodiscard]] typename E::Config configure(const Server& server) {
+[[nodiscard]] typename E::Config configure(const Server& server, const typename E::cost_type& cost) {
+  static_assert(
+      std::constructible_from<typename E::backend_type, typename E::cost_type>,
+      "sluice: planner and world have other cost models: write `With<E, Cost, BasicSimulated<Cost>>`, or fill in "
+      "`E::Config` yourself");
   const ModelShape& model = server.model;
   const Bytes block = model.layer_block_bytes(server.limits.block_tokens);
-  const typename E::cost_type cost(model, server.device);
   return {.limits = server.limits,
           .geometry = {model.layers, block, model.layer_weight_bytes(),
                        model.layer_hidden_bytes(server.limits.block_tokens)},
@@ -39,16 +54,53 @@ template <class E>
           .backend = typename E::backend_type(cost)};
 }
 
-/// Serves all of `requests` with an engine of type `E` and measures how its users fared (docs/metrics.md). For more
-/// than metrics (a timeline, one's own observers), make the engine and call `simulate`: this is those lines, and no
-/// more.
-template <class E, TraceReader Reader>
-[[nodiscard]] Expected<Metrics> serve(const Server& server, Reader requests) {
-  using Observed = With<E, Summary>;
-  Expected<Observed> engine = Observed::make(configure<Observed>(server));
+/// The same with a cost model that is made of model and device, as `Roofline`.
+template <class E>
+[[nodiscard]] typename E::Config configure(const Server& server) {
+  static_assert(
+      std::constructible_from<typename E::cost_type, const ModelShape&, const Device&>,
+      "sluice: this cost model is not made of a model and a device: pass it, `serve<E>(server, requests, cost)`");
+  return configure<E>(server, typename E::cost_type(server.model, server.device));
+}
+
+namespace detail {
+
+template <class E, class Reader>
+[[nodiscard]] Expected<Metrics> serve_configured(typename E::Config config, Reader& requests) {
+  Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();
   if (Status status = simulate(*engine, requests); !status) return status.error();
   return measure(engine->template observed<Summary>(), engine->now());
+}
+
+template <class E>
+consteval bool watches_nothing() {
+  static_assert(std::is_same_v<typename E::observer_types, typename Engine<>::observer_types>,
+                "sluice: `serve` measures with `Summary` and nothing else; an engine with observers of its own is made "
+                "with `E::make` and run with `simulate`");
+  return true;
+}
+
+} // namespace detail
+
+/// Serves all of `requests` with an engine of type `E` and measures how its users fared (docs/metrics.md). For more
+/// than metrics (a timeline, one's own observers), make the engine and call `simulate`: this is those lines, and no
+/// more. `requests`: a reader, which is read to its end.
+template <class E, class Reader>
+  requires TraceReader<std::remove_cvref_t<Reader>>
+[[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests) {
+  static_assert(detail::watches_nothing<E>());
+  using Observed = With<E, Summary>;
+  return detail::serve_configured<Observed>(configure<Observed>(server), requests);
+}
+
+/// The same with times from `cost`, for the planner and for the world: a measured profile, say.
+template <class E, class Reader, CostModel Cost>
+  requires TraceReader<std::remove_cvref_t<Reader>>
+[[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests, const Cost& cost) {
+  static_assert(detail::watches_nothing<E>());
+  using Observed = With<E, Cost, BasicSimulated<Cost>, Summary>;
+  return detail::serve_configured<Observed>(configure<Observed>(server, cost), requests);
 }
 
 } // namespace sluice

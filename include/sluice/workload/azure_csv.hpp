@@ -53,7 +53,10 @@ constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const std::int64_t month = take_digits(text, 2);
   if (month < 1 || month > 12 || !take_character(text, "-")) return std::nullopt;
   const std::int64_t day = take_digits(text, 2);
-  if (day < 1 || day > 31 || !take_character(text, " T")) return std::nullopt;
+  constexpr std::array<int, 12> days{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  const int last = days[static_cast<std::size_t>(month - 1)] + (month == 2 && leap ? 1 : 0);
+  if (day < 1 || day > last || !take_character(text, " T")) return std::nullopt;
   const std::int64_t hour = take_digits(text, 2);
   if (hour < 0 || hour > 23 || !take_character(text, ":")) return std::nullopt;
   const std::int64_t minute = take_digits(text, 2);

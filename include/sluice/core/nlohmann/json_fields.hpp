@@ -8,13 +8,19 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -107,7 +113,8 @@ class JsonFields {
 
 namespace detail {
 
-/// Parses nothing, and keeps where parsing failed.
+/// Parses nothing; keeps where parsing failed, and the first key that an object has twice (nlohmann's parser takes the
+/// last one without a word).
 struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -116,9 +123,18 @@ struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return true; }
+  bool start_object(std::size_t) override {
+    open.emplace_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!open.back().insert(name).second && twice.empty()) twice = name;
+    return true;
+  }
+  bool end_object() override {
+    open.pop_back();
+    return true;
+  }
   bool start_array(std::size_t) override { return true; }
   bool end_array() override { return true; }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
@@ -127,9 +143,15 @@ struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
   }
 
   std::size_t at = 0;
+  std::string twice;
+  std::vector<std::set<std::string, std::less<>>> open; ///< keys of the objects that have not ended
 };
 
 } // namespace detail
+
+/// Fields that are there twice are looked for in texts up to this size: a second pass, which a trace of long lines
+/// should not pay.
+inline constexpr std::size_t longest_checked_for_twins = std::size_t{1} << 16;
 
 /// Parses `text` as one JSON object. `where` opens the error's line; `first_line`, where given, is the line number of
 /// the text's first line, which the error then continues.
@@ -143,12 +165,31 @@ inline Expected<nlohmann::json> parse_json_object(std::string_view text, const s
     const std::string_view read = text.substr(0, failed.at);
     std::int64_t line = first_line.value_or(1);
     for (const char character : read) line += character == '\n';
-    const bool truncated = failed.at >= text.size();
+    if (failed.at >= text.size())
+      return Error{ErrorCode::bad_input, where + ":" + std::to_string(line), "the JSON ends too early",
+                   "a JSON object"};
+    // What was read last, from the beginning of the word in which it failed: "nan", "1e999", "}".
+    std::size_t begin = failed.at > 0 ? failed.at - 1 : 0;
+    const auto in_word = [&](std::size_t i) {
+      return std::string_view{",:[]{}\"\n\t "}.find(text[i]) == std::string_view::npos;
+    };
+    while (in_word(begin) && begin > 0 && in_word(begin - 1)) --begin;
+    std::size_t end = begin + 1;
+    while (in_word(begin) && end < text.size() && in_word(end)) ++end;
+    const std::size_t line_begin = read.rfind('\n') == std::string_view::npos ? 0 : read.rfind('\n') + 1;
     return Error{ErrorCode::bad_input, where + ":" + std::to_string(line),
-                 truncated ? "the JSON ends too early" : "this is not JSON", "a JSON object"};
+                 "this is not JSON: '" + excerpt(text.substr(begin, end - begin)) + "' in column " +
+                     std::to_string(begin < line_begin ? 1 : begin - line_begin + 1),
+                 "a JSON object, its numbers finite"};
   }
   if (!value.is_object()) {
     return Error{ErrorCode::bad_input, start, std::string{"this is a JSON "} + value.type_name(), "a JSON object"};
+  }
+  if (text.size() < longest_checked_for_twins) {
+    detail::JsonErrorPosition keys;
+    nlohmann::json::sax_parse(text, &keys);
+    if (!keys.twice.empty())
+      return Error{ErrorCode::bad_input, start, "the field '" + excerpt(keys.twice) + "' is there twice", "once"};
   }
   return value;
 }
@@ -156,6 +197,9 @@ inline Expected<nlohmann::json> parse_json_object(std::string_view text, const s
 /// Reads and parses a file that is one JSON object, at most 16 MiB (a configuration or a profile, not a trace).
 inline Expected<nlohmann::json> read_json_object(const std::string& path) {
   constexpr std::size_t longest = std::size_t{16} << 20;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return Error{ErrorCode::bad_input, path, "this is a folder", "a JSON file"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return Error{ErrorCode::not_found, path, "the file cannot be opened", "a readable JSON file"};
   std::string text;

@@ -155,7 +155,8 @@ inline Expected<ModelShape> read_hf_config(const std::string& path) {
     fs::path found = folder / "config.json";
     if (!fs::exists(found, ignored)) found = folder / "model_config.json";
     if (!fs::exists(found, ignored)) {
-      return Error{ErrorCode::not_found, path, "the folder has no config.json", "a Hugging Face model folder"};
+      return Error{ErrorCode::not_found, path, "the folder has no config.json and no model_config.json",
+                   "a Hugging Face model folder, or one of kernel times"};
     }
     file = found.string();
   }

@@ -29,7 +29,13 @@ class ProblemFields {
   void fail(const char* name, const std::string& what, const std::string& expected) {
     keep(Error{ErrorCode::bad_input, fields_.where(), std::string{name} + " " + what, expected});
   }
-  void only(std::initializer_list<std::string_view> known) { keep(fields_.only(known)); }
+  /// No field beside `known`, and none that is null: that would pass for its default.
+  void only(std::initializer_list<std::string_view> known) {
+    keep(fields_.only(known));
+    for (auto field = object_->begin(); field != object_->end(); ++field)
+      if (field->is_null())
+        keep(Error{ErrorCode::bad_input, fields_.where(), field.key() + " is null", "a value, or no such field"});
+  }
 
   template <class Whole>
   void whole(const char* name, Whole& place, std::int64_t least, std::int64_t most, bool required = false) {
