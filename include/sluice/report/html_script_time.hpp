@@ -14,7 +14,8 @@ function timeCards(host) {
     host.append('No iteration was recorded.');
     return;
   }
-  const whole = widthOf(host), columns = paper ? Math.min(rows.length, 3) : Math.max(1, Math.min(rows.length, Math.floor((whole + 28) / 568)));
+  const whole = widthOf(host), columns = paper ? 3 : Math.max(1, Math.min(rows.length, 3, Math.floor((whole + 28) / 420)));
+  host.style.gridTemplateColumns = `repeat(${columns},1fr)`;
   const width = Math.floor((whole - 28 * (columns - 1)) / columns), left = 62, right = width - 10;
   const end = Math.max(...rows.map(s => s.series.end)), from = Math.min(...rows.map(s => s.series.start));
   const most = list => Math.max(0, ...list.filter(v => v !== null));

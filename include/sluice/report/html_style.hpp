@@ -27,6 +27,7 @@ p{margin:0 0 10px;max-width:78ch}
 section{margin-top:38px} section>p{max-width:110ch}
 dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:0;margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
 dl.facts div{padding:8px 12px;box-shadow:0 0 0 .5px var(--line)}
+dl.facts div.w{grid-column:span 2}
 dl.facts dt{font-size:12px;color:var(--mute)}
 dl.facts dd{margin:0;font-weight:600;font-size:14px;overflow-wrap:anywhere}
 code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}
@@ -78,7 +79,7 @@ footer{margin-top:44px;color:var(--mute);font-size:13px;border-top:1px solid var
 body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}
 main{max-width:none;padding:0} section{margin-top:20px} .bar,#tip,.no-print{display:none!important} .only-print{display:block}
 figure,.keep,tr{break-inside:avoid} .legend,section>p{break-after:avoid;break-inside:avoid} figure+.legend{break-after:auto;break-before:avoid}
-.two{grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:8px 20px} .three,#time{grid-template-columns:1fr 1fr 1fr;gap:8px 20px} figure{margin-top:4px} figure>svg{width:100%}
+.two{grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:8px 20px} .three{grid-template-columns:1fr 1fr 1fr;gap:8px 20px} figure{margin-top:4px} figure>svg{width:100%}
 h1{font-size:20px} h2{font-size:15px} h2,h3,figcaption,caption{break-after:avoid} figcaption,.legend{font-size:10px}
 dl.facts{margin-top:8px;grid-template-columns:repeat(auto-fit,minmax(160px,1fr))} dl.facts div{padding:4px 8px} dl.facts dt{font-size:9px} dl.facts dd{font-size:11px} pre{padding:4px 8px;font-size:9px}
 .wide{overflow:visible;border:0;margin-top:4px} table{font-size:8.5px;line-height:1.3} table.long{font-size:8px;line-height:1.2} table.long th,table.long td{padding:0 4px} caption{padding:2px 4px;font-size:9px} caption b{font-size:11px} caption br{display:none} caption b:after{content:"  "} th,td{padding:1px 4px} td.code{min-width:0} tbody th{position:static}
