@@ -9,6 +9,7 @@
 #include "sluice/replan/once.hpp"
 #include "sluice/systems/ellm.hpp"
 #include "sluice/systems/orbitflow.hpp"
+#include "sluice/systems/superinfer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -184,4 +185,30 @@ TEST_CASE("nor while eLLM chooses batch and share anew in every step, rebuilds s
   }
   CHECK(during == 0);
   CHECK(rebuilds);
+}
+
+TEST_CASE("nor while SuperInfer rotates requests through the host, and copies their blocks ahead") {
+  auto engine = make_engine<SuperInfer>(8, {.device = 32 * 300});
+  std::int64_t rotated = 0;
+  bool copied = false;
+  const auto watch = [&] {
+    rotated = 0;
+    for (const Slot slot : engine.view().running) {
+      rotated += engine.view().row(slot).times_parked;
+      copied |= engine.view().row(slot).holding.copied.count() > 0;
+    }
+  };
+  submit(engine, 8, Tokens{2000});
+  while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
+  submit(engine, 8, Tokens{2000});
+  allocations_of(engine, 500); // memory is full, and the lists of two decisions find their size
+  copied = false;
+  std::int64_t during = 0;
+  for (int i = 0; i < 1500; ++i) {
+    during += allocations_of(engine, 1);
+    watch();
+  }
+  CHECK(during == 0);
+  CHECK(copied);
+  CHECK(rotated > 100);
 }
