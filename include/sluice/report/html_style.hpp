@@ -31,7 +31,7 @@ dl.facts div.w{grid-column:span 2}
 dl.facts dt{font-size:12px;color:var(--mute)}
 dl.facts dd{margin:0;font-weight:600;font-size:14px;overflow-wrap:anywhere}
 code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}
-pre{margin:8px 0 0;padding:10px 12px;background:var(--soft);border-radius:8px;overflow-x:auto;font-size:12.5px}
+pre{margin:8px 0 0;padding:10px 12px;background:var(--soft);border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;font-size:12.5px}
 .bar{margin-top:26px;padding:12px 14px;border:1px solid var(--line);border-radius:8px;background:var(--soft)}
 .bar .row{display:flex;flex-wrap:wrap;gap:6px 10px;align-items:center}
 .bar .row+.row{margin-top:10px}
