@@ -26,6 +26,9 @@ sluice::Status run_VllmRecomputeSized(const Request&, Outcome&);
 sluice::Status run_VllmSwapSized(const Request&, Outcome&);
 sluice::Status run_HCache(const Request&, Outcome&);
 sluice::Status run_Ellm(const Request&, Outcome&);
+sluice::Status run_DeepSpeedWeights(const Request&, Outcome&);
+sluice::Status run_SelectN(const Request&, Outcome&);
+sluice::Status run_Mirage(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
 sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
 sluice::Status run_OrbitFlow(const Request&, Outcome&);
@@ -65,6 +68,15 @@ std::span<const System> systems() {
       System{.name = "VllmSwapSized", .what = "the same, swapping", .run = run_VllmSwapSized},
       System{.name = "HCache", .what = "the same, moving hidden states of some layers", .run = run_HCache},
       System{.name = "Ellm", .what = "the oldest tokens without KV, swapped and recomputed", .run = run_Ellm},
+      System{.name = "DeepSpeedWeights",
+             .what = "every layer's weights on the host, fetched a layer ahead",
+             .run = run_DeepSpeedWeights},
+      System{.name = "SelectN",
+             .what = "weights of one layer in every few on the host, as the SLO has time",
+             .run = run_SelectN},
+      System{.name = "Mirage",
+             .what = "weights' memory becomes KV when KV runs out; one tenant",
+             .run = run_Mirage},
       System{.name = "OrbitFlowUniform", .what = "ablation: the best single distance", .run = run_OrbitFlowUniform},
       System{.name = "OrbitFlowRequestWise",
              .what = "ablation: + a distance for each request",

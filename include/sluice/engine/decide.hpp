@@ -149,7 +149,8 @@ template <class C>
 void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
     const auto& predictor = config_.cost.believe(cost_state_);
-    WeightsTask<Predictor> task{view, predictor, LayerBlocks{0}, ledger_.device().capacity() - weights_freed_, {}};
+    WeightsTask<Predictor> task{
+        view, predictor, decision.claims, LayerBlocks{0}, ledger_.device().capacity() - weights_freed_, {}};
     for (const Claim& claim : decision.claims) {
       const RequestRow& who = row(claim.slot);
       const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);

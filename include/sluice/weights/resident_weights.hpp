@@ -4,6 +4,8 @@
 
 #include "sluice/weights/weights.hpp"
 
+#include <vector>
+
 namespace sluice {
 
 struct ResidentWeights {

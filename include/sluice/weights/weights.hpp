@@ -5,9 +5,12 @@
 #include "sluice/core/contract.hpp"
 #include "sluice/cost/cost_model.hpp"
 #include "sluice/plan/plan.hpp"
+#include "sluice/view/proposal.hpp"
 #include "sluice/view/view.hpp"
 
 #include <concepts>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -36,10 +39,11 @@ struct WeightsLevel {
 template <class Cost>
 struct WeightsTask {
   const View& view;
-  const Cost& cost;      ///< the planner's, corrected by what it has learned
-  LayerBlocks demand{0}; ///< what the KV of all claims would take, all of it resident
-  LayerBlocks own{0};    ///< KV memory while all weights are resident
-  Work steady;           ///< one token of each claim: levels follow this, not the prompts among them
+  const Cost& cost;              ///< the planner's, corrected by what it has learned
+  std::span<const Claim> claims; ///< who wants to run
+  LayerBlocks demand{0};         ///< what the KV of all of them would take, all of it resident
+  LayerBlocks own{0};            ///< KV memory while all weights are resident
+  Work steady;                   ///< one token of each claim: levels follow this, not the prompts among them
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
   /// Of one layer, at the steady decode: what must hide a transfer (T_c; the embedding and the head left out).
@@ -59,7 +63,7 @@ concept OffersLevels = requires(const P& policy, typename P::State& state, const
   { policy.offer(task, state, levels) } -> std::same_as<void>;
 };
 
-/// `P` says what it could free at most.
+/// `P` says what it can be counted on to free.
 template <class P>
 concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
   { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
@@ -70,7 +74,8 @@ concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
 ///  2. `offer(task, state, levels)` appends the levels that it would take for the task's demand, the one it prefers
 ///     first. None: the weights stay as they are, all resident.
-///  3. `most_freed(geometry)`: what its highest level frees: with it a request may fit that else would be refused.
+///  3. `most_freed(geometry)`: what it frees for any batch that needs it: with that a request is accepted that else
+///     would be refused at submission, so it is a promise.
 ///
 /// Not checked, and owed: levels depend on the steady decode, not on the current batch, or they flip between prompts
 /// and decodes; a level is never above what the transfer rule can hide within the SLO.

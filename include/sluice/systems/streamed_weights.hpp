@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Systems that keep KV on the device and stream weights: DeepSpeed's, Select-N, MIRAGE; one engine alone.
+#pragma once
+
+#include "sluice/systems/vllm.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/weights/interval_offload.hpp"
+#include "sluice/weights/parameter_remap.hpp"
+#include "sluice/weights/slo_interval.hpp"
+
+namespace sluice {
+
+/// DeepSpeed-Inference as Select-N measures against it (3.2): every layer's weights stream, each while the layer before
+/// it computes. All of their memory but two slots is KV.
+using DeepSpeedWeights = With<VllmRecompute, IntervalOffload, FairShare>;
+
+/// Select-N (4): the smallest interval that meets the tightest SLO of the batch, by the cost model instead of a record,
+/// and without neighbours on its bus. What the paper's prefill instance would do is left out: this one decodes by the
+/// interval of its decodes.
+using SelectN = With<VllmRecompute, SloInterval, FairShare>;
+
+/// MIRAGE (5) with one tenant: memory of the active model's own weights becomes KV when KV runs out, as long as the
+/// computation hides their transfers, and before anybody is preempted.
+using Mirage = With<VllmRecompute, ParameterRemap, FairShare>;
+
+} // namespace sluice

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// IntervalOffload: of every few layers the last one's weights stream from the host (Select-N, DeepSpeed).
+#pragma once
+
+#include "sluice/weights/weights.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// The level of an interval: the last layer of every `interval` layers passes through one slot. Its transfer starts
+/// when the slot is free, which is when the interval's first layer starts (Select-N, 4.2, Fig. 7). An interval of 1 is
+/// every layer, each fetched while the one before it computes, which takes two slots (DeepSpeed-Inference, ZeRO). More
+/// than the model's layers: none.
+[[nodiscard]] inline WeightsLevel interval_level(const Geometry& geometry, int interval) {
+  LayerSet streamed;
+  for (int layer = interval - 1; layer < geometry.layers; layer += interval) streamed.insert(layer);
+  if (streamed.empty()) return {};
+  return WeightsLevel::of(geometry, streamed, interval == 1 ? 2 : 1);
+}
+
+/// One interval for good, whatever the batch.
+struct IntervalOffload {
+  using role = roles::Weights;
+  struct State {};
+
+  int interval = 1; ///< at least 1
+
+  template <class Task>
+  void offer(const Task& task, State& /*state*/, std::vector<WeightsLevel>& levels) const {
+    levels.push_back(interval_level(task.view.geometry, interval));
+  }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    return interval_level(geometry, interval).plan.freed;
+  }
+};
+
+static_assert(Weights<IntervalOffload>);
+
+} // namespace sluice

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// ParameterRemap: when KV runs out, the memory of some layers' weights becomes KV blocks (MIRAGE).
+#pragma once
+
+#include "sluice/weights/streamed_step.hpp"
+#include "sluice/weights/weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// `count` of `layers` layers, evenly spaced on the circle of token after token, in which the first layer follows the
+/// last (MIRAGE, 5.4: the uniform-interval selection).
+[[nodiscard]] constexpr LayerSet circular_layers(int layers, int count) {
+  LayerSet set;
+  for (int i = 0; i < count; ++i) set.insert(i * layers / count);
+  return set;
+}
+
+/// alpha layers' memory is lent to KV, as few as the demand needs; the weights are read only, so that nothing is
+/// written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two (MIRAGE, 5.4):
+///
+///   alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1)   (eq. 4: a transfer waits until the slot's layer is computed)
+///   alpha + 2, if T_T (alpha + 2) <= T_c n                 (eq. 5: two slots hide it behind all layers)
+///
+/// and otherwise whichever the evaluator finds shorter. The text says that two slots pay from alpha = 9 on (n = 40); by
+/// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. The equations are built.
+///
+/// alpha never exceeds what the computation hides by one of the equations, nor `most_layers`. With `revert` it falls
+/// again with the demand (7.6), once a whole layer more would be spare: at the edge it would change at every block.
+struct ParameterRemap {
+  using role = roles::Weights;
+  struct State {
+    int alpha = 0;
+    StreamedStep step;
+  };
+
+  int most_layers = 1'000; ///< cap, so that a model can still start; more than there are: all but two
+  bool revert = true;      ///< dynamic reversion
+  bool only_hidden = true; ///< false: as many as the demand needs, whatever the transfers then cost
+
+  template <class Task>
+  void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
+    const Geometry& geometry = task.view.geometry;
+    const double layer_blocks = static_cast<double>(geometry.layer_weight_bytes.count()) /
+                                static_cast<double>(geometry.layer_block_bytes.count());
+    const auto needed_for = [&](LayerBlocks demand) {
+      const LayerBlocks missing = demand - task.own;
+      if (missing <= LayerBlocks{0} || layer_blocks <= 0) return 0;
+      return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
+    };
+    const int most = std::min({most_layers, geometry.layers - 2, only_hidden ? most_hidden(task) : geometry.layers});
+    int alpha = std::min(needed_for(task.demand), std::max(0, most));
+    if (alpha < state.alpha) {
+      const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
+      alpha = revert ? std::max(alpha, std::min(state.alpha, needed_for(task.demand + spare))) : state.alpha;
+    }
+    state.alpha = std::min(alpha, std::max(0, most));
+    for (int less = state.alpha; less >= 1; --less) levels.push_back(level_of(task, state, less));
+  }
+  /// How much is hidden depends on the batch, so that nothing is promised by it.
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    if (only_hidden) return LayerBlocks{0};
+    const int most = std::clamp(most_layers, 0, std::max(0, geometry.layers - 2));
+    return geometry.blocks_in(most);
+  }
+
+  /// Equation 4 and 5 of MIRAGE, for `alpha` layers of `layers`.
+  [[nodiscard]] static bool one_slot_hides(int layers, int alpha, double transfer_s, double compute_s) {
+    return transfer_s * (alpha + 1) <= compute_s * (layers - alpha - 1);
+  }
+  [[nodiscard]] static bool two_slots_hide(int layers, int alpha, double transfer_s, double compute_s) {
+    return alpha + 2 <= layers && transfer_s * (alpha + 2) <= compute_s * layers;
+  }
+
+  /// The level that lends `alpha` layers' memory.
+  template <class Task>
+  [[nodiscard]] static WeightsLevel level_of(const Task& task, State& state, int alpha) {
+    const Geometry& geometry = task.view.geometry;
+    const WeightsLevel one = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 1), 1);
+    if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
+    const WeightsLevel two = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 2), 2);
+    if (two_slots_hide(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return two;
+    return state.step(task, one.plan) <= state.step(task, two.plan) ? one : two;
+  }
+
+ private:
+  /// The most layers that can be lent while the computation hides the transfers.
+  template <class Task>
+  [[nodiscard]] static int most_hidden(const Task& task) {
+    const double transfer_s = task.layer_transfer_s();
+    const double compute_s = task.layer_compute_s();
+    int most = 0;
+    for (int alpha = 1; alpha + 2 <= task.layers(); ++alpha)
+      if (one_slot_hides(task.layers(), alpha, transfer_s, compute_s) ||
+          two_slots_hide(task.layers(), alpha, transfer_s, compute_s))
+        most = alpha;
+    return most;
+  }
+};
+
+static_assert(Weights<ParameterRemap>);
+
+} // namespace sluice

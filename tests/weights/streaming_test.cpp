@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies that stream weights: MIRAGE's equations and spacing, Select-N's interval, each against the evaluator.
+#include "sluice/core/random.hpp"
+#include "sluice/systems/streamed_weights.hpp"
+
+#include "engine/trials.hpp"
+#include "support/hand_made.hpp"
+#include <doctest/doctest.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// A machine of round numbers: a layer computes for `compute_s` whatever it has to do, and the link moves one layer's
+/// weights in `transfer_s`.
+struct RoundCost {
+  double compute_s = 1;
+  double transfer_s = 1;
+  [[nodiscard]] StepTime step(const Work&) const { return {Seconds{0}, Seconds{compute_s}, Seconds{0}}; }
+  [[nodiscard]] LinkCost link() const {
+    LinkCost link;
+    link.rate = BytesPerSecond{1e6 / transfer_s};
+    return link;
+  }
+};
+constexpr Bytes layer_weights{1'000'000};
+
+struct Machine {
+  RoundCost cost;
+  View view;
+  std::vector<RequestRow> rows = std::vector<RequestRow>(1);
+  std::vector<Claim> claims{Claim{Slot{0}, Tokens{1}, Tokens{0}, true}};
+
+  Machine(int layers, double compute_s, double transfer_s, double slo_s = std::numeric_limits<double>::infinity())
+      : cost{compute_s, transfer_s} {
+    view.geometry = {layers, Bytes{1000}, layer_weights};
+    rows[0].spec.slo.tbt = Seconds{slo_s};
+  }
+  [[nodiscard]] WeightsTask<RoundCost> task(LayerBlocks demand, LayerBlocks own) {
+    view.rows = rows;
+    Work steady;
+    steady.decodes = steady.samples = 1;
+    return {view, cost, claims, demand, own, steady};
+  }
+};
+
+double step_of(Machine& machine, LayerSet streamed, int slots) {
+  StreamedStep step;
+  return step(machine.task(LayerBlocks{0}, LayerBlocks{0}), WeightsLevel::of(machine.view.geometry, streamed, slots).plan)
+      .count();
+}
+
+SLUICE_CONSERVES(DeepSpeedWeights)
+SLUICE_CONSERVES(SelectN)
+SLUICE_CONSERVES(Mirage)
+
+} // namespace
+
+TEST_CASE("evenly spaced on the circle no set of as many layers is faster: all subsets of up to 16 layers") {
+  Random random{77};
+  for (int layers = 2; layers <= 16; ++layers) {
+    const int most = layers <= 12 ? layers : 4; // of longer models the sparse sets: they are thousands as well
+    for (int count = 1; count <= most; ++count)
+      for (int slots = 1; slots <= std::min(2, count); ++slots) {
+        Machine machine{layers, 1, (0.3 + 1.5 * random.uniform()) * layers / count};
+        const double even = step_of(machine, circular_layers(layers, count), slots);
+        double best = even;
+        for (std::uint32_t mask = 0; mask < (1u << layers); ++mask) {
+          if (std::popcount(mask) != count) continue;
+          LayerSet set;
+          for (int layer = 0; layer < layers; ++layer)
+            if ((mask >> layer & 1u) != 0) set.insert(layer);
+          best = std::min(best, step_of(machine, set, slots));
+        }
+        INFO(layers << " layers, " << count << " streamed through " << slots);
+        CHECK(even <= best * (1 + 1e-9));
+      }
+  }
+}
+
+TEST_CASE("MIRAGE's equations say when the transfers are hidden, and where two slots begin to allow more") {
+  Random random{78};
+  for (int trial = 0; trial < 2000; ++trial) {
+    const int layers = 4 + static_cast<int>(random.below(60));
+    const int alpha = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(layers - 2)));
+    const double transfer_s = 8 * random.uniform();
+    Machine machine{layers, 1, transfer_s};
+    const double unhidden_one = step_of(machine, circular_layers(layers, alpha + 1), 1) - layers;
+    const double unhidden_two = step_of(machine, circular_layers(layers, alpha + 2), 2) - layers;
+    INFO(layers << " layers, alpha " << alpha << ", transfer " << transfer_s);
+    // The equations are about the mean gap; uneven gaps of floor(n / m) layers may need a little more.
+    const int gap_one = layers / (alpha + 1) - 1;
+    if (transfer_s <= gap_one) CHECK(unhidden_one <= 1e-9);
+    if (!ParameterRemap::one_slot_hides(layers, alpha, transfer_s, 1)) CHECK(unhidden_one > 1e-9);
+    if (!ParameterRemap::two_slots_hide(layers, alpha, transfer_s, 1)) CHECK(unhidden_two > 1e-9);
+  }
+  // Two slots allow a longer transfer than one as soon as (alpha + 1)(alpha + 2) > n; at n = 40, from 6 on, not 9.
+  for (int layers = 4; layers <= 128; ++layers)
+    for (int alpha = 1; alpha + 2 <= layers; ++alpha) {
+      const double one = static_cast<double>(layers - alpha - 1) / (alpha + 1);
+      const double two = static_cast<double>(layers) / (alpha + 2);
+      CHECK((two > one) == ((alpha + 1) * (alpha + 2) > layers));
+    }
+}
+
+TEST_CASE("parameter remapping lends as little as the demand needs, never more than is hidden, and takes it back") {
+  Machine machine{40, 1, 4};
+  const ParameterRemap remap;
+  ParameterRemap::State state;
+  std::vector<WeightsLevel> levels;
+  const auto lent = [&](std::int64_t demand) {
+    levels.clear();
+    remap.offer(machine.task(LayerBlocks{demand}, LayerBlocks{10'000}), state, levels);
+    return levels.empty() ? 0 : levels.front().plan.level;
+  };
+  CHECK(lent(10'000) == 0);
+  CHECK(lent(10'001) == 1); // a layer is 1,000 blocks
+  CHECK(levels.front().plan.streamed == circular_layers(40, 2));
+  CHECK(levels.front().plan.freed == LayerBlocks{1000});
+  CHECK(lent(13'500) == 4);
+  CHECK(lent(13'000) == 4); // would change at every block of a demand that goes up and down
+  CHECK(lent(11'900) == 3);
+  CHECK(lent(50'000) == 8); // 4 (alpha + 2) <= 40, and 4 (alpha + 1) <= 39 - alpha no more
+  CHECK(levels.front().plan.slots == 2);
+  CHECK(levels.size() == 8);
+  CHECK(lent(0) == 0);
+  const ParameterRemap keeps{.revert = false};
+  CHECK(lent(13'500) == 4);
+  levels.clear();
+  keeps.offer(machine.task(LayerBlocks{0}, LayerBlocks{10'000}), state, levels);
+  CHECK(levels.front().plan.level == 4);
+}
+
+TEST_CASE("Select-N takes the smallest interval that meets the SLO, as a search through all of them does") {
+  Random random{79};
+  int streamed = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const int layers = 2 + static_cast<int>(random.below(80));
+    const double transfer_s = 0.1 + 12 * random.uniform();
+    Machine machine{layers, 1, transfer_s, layers * (0.9 + 1.2 * random.uniform())};
+    SloInterval::State state;
+    std::vector<WeightsLevel> levels;
+    const auto task = machine.task(LayerBlocks{0}, LayerBlocks{0});
+    SloInterval{}.offer(task, state, levels);
+    int expected = 1;
+    while (expected <= layers && state.step(task, interval_level(machine.view.geometry, expected).plan) >
+                                     machine.rows[0].spec.slo.tbt * (1 + 1e-9))
+      ++expected;
+    INFO(layers << " layers, transfer " << transfer_s);
+    if (expected > layers) {
+      CHECK(levels.empty());
+      continue;
+    }
+    ++streamed;
+    REQUIRE(!levels.empty());
+    CHECK(levels.front().plan.streamed == interval_level(machine.view.geometry, expected).plan.streamed);
+    for (const WeightsLevel& level : levels)
+      CHECK(state.step(task, level.plan).count() <= machine.rows[0].spec.slo.tbt.count() * (1 + 1e-9));
+  }
+  CHECK(streamed > 100);
+}
+
+TEST_CASE("Select-N's interval falls to 1 as batch times length grows (its Table 1)") {
+  // Compute in proportion to batch x length, with a floor: what one layer's KV and weights take to read.
+  int last = 1 << 20;
+  for (const double tokens : {64.0, 256.0, 1024.0, 4096.0, 16384.0}) {
+    const double compute_s = 1 + tokens / 512;
+    Machine machine{32, compute_s, 12, 32 * compute_s * 1.2};
+    SloInterval::State state;
+    std::vector<WeightsLevel> levels;
+    SloInterval{}.offer(machine.task(LayerBlocks{0}, LayerBlocks{0}), state, levels);
+    REQUIRE(!levels.empty());
+    const int interval = levels.front().plan.streamed.lowest() + 1;
+    CHECK(interval <= last);
+    last = interval;
+  }
+  CHECK(last == 1);
+}
