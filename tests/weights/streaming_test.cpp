@@ -51,7 +51,8 @@ struct Machine {
 
 double step_of(Machine& machine, LayerSet streamed, int slots) {
   StreamedStep step;
-  return step(machine.task(LayerBlocks{0}, LayerBlocks{0}), WeightsLevel::of(machine.view.geometry, streamed, slots).plan)
+  return step(machine.task(LayerBlocks{0}, LayerBlocks{0}),
+              WeightsLevel::of(machine.view.geometry, streamed, slots).plan)
       .count();
 }
 

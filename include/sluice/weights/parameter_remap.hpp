@@ -23,8 +23,8 @@ namespace sluice {
 /// alpha layers' memory is lent to KV, as few as the demand needs; the weights are read only, so that nothing is
 /// written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two (MIRAGE, 5.4):
 ///
-///   alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1)   (eq. 4: a transfer waits until the slot's layer is computed)
-///   alpha + 2, if T_T (alpha + 2) <= T_c n                 (eq. 5: two slots hide it behind all layers)
+///   alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1)   (eq. 4: a transfer waits until the slot's layer is
+///   computed) alpha + 2, if T_T (alpha + 2) <= T_c n                 (eq. 5: two slots hide it behind all layers)
 ///
 /// and otherwise whichever the evaluator finds shorter. The text says that two slots pay from alpha = 9 on (n = 40); by
 /// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. The equations are built.

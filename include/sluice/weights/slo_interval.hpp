@@ -17,8 +17,8 @@ namespace sluice {
 /// made offline is asked of the cost model here.
 ///
 /// The paper sizes it by counting: at most n layers with n t_transfer <= L t_compute (1 + delta), delta the SLO's slack
-/// over the unoffloaded step (its printed formula omits L), and an interval of L / n. That is the first thing tried; the
-/// evaluator, which sees that the layers of one interval must hide its own transfer, has the last word.
+/// over the unoffloaded step (its printed formula omits L), and an interval of L / n. That is the first thing tried;
+/// the evaluator, which sees that the layers of one interval must hide its own transfer, has the last word.
 ///
 /// Levels: all intervals from there up, the smallest first, for a bus coordinator to choose among. While no SLO is
 /// promised every interval is as good, and the smallest is 1.
@@ -39,7 +39,8 @@ struct SloInterval {
     };
     int good = geometry.layers + 1; // nothing streamed: there is no better
     int bad = 0;
-    if (const int counted = counted_interval(task, slo_s); counted <= geometry.layers) (meets(counted) ? good : bad) = counted;
+    if (const int counted = counted_interval(task, slo_s); counted <= geometry.layers)
+      (meets(counted) ? good : bad) = counted;
     while (good - bad > 1) {
       const int middle = bad + (good - bad) / 2;
       (meets(middle) ? good : bad) = middle;
