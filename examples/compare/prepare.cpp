@@ -199,7 +199,12 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     budget = header ? header->budget : demo ? std::min(demo_budget, *held) : *held;
   }
 
-  Comparison c{.setup = {.limits = limits, .geometry = {}, .cost = world->cost, .open = {}},
+  Comparison c{.setup = {.limits = limits,
+                         .geometry = {},
+                         .cost = world->cost,
+                         .model = world->shape,
+                         .device = world->device,
+                         .open = {}},
                .workload = {},
                .systems = std::move(*systems),
                .rule = *rule};

@@ -27,6 +27,7 @@ sluice::Status run_VllmSwapSized(const Request&, Outcome&);
 sluice::Status run_HCache(const Request&, Outcome&);
 sluice::Status run_Ellm(const Request&, Outcome&);
 sluice::Status run_DeepSpeedWeights(const Request&, Outcome&);
+sluice::Status run_FlexGenWeights(const Request&, Outcome&);
 sluice::Status run_SelectN(const Request&, Outcome&);
 sluice::Status run_Mirage(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
@@ -71,6 +72,9 @@ std::span<const System> systems() {
       System{.name = "DeepSpeedWeights",
              .what = "every layer's weights on the host, fetched a layer ahead",
              .run = run_DeepSpeedWeights},
+      System{.name = "FlexGenWeights",
+             .what = "a part of every layer's weights on the host, sized by peak rates",
+             .run = run_FlexGenWeights},
       System{.name = "SelectN",
              .what = "weights of one layer in every few on the host, as the SLO has time",
              .run = run_SelectN},

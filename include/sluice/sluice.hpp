@@ -98,6 +98,7 @@
 #include "sluice/weights/parameter_remap.hpp"
 #include "sluice/weights/resident_weights.hpp"
 #include "sluice/weights/slo_interval.hpp"
+#include "sluice/weights/streamed_share.hpp"
 #include "sluice/weights/streamed_step.hpp"
 #include "sluice/weights/weights.hpp"
 #include "sluice/admission/admission.hpp"

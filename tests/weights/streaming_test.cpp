@@ -10,6 +10,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -19,6 +22,8 @@ namespace {
 /// A machine of round numbers: a layer computes for `compute_s` whatever it has to do, and the link moves one layer's
 /// weights in `transfer_s`.
 struct RoundCost {
+  using role = roles::Cost;
+  struct State {};
   double compute_s = 1;
   double transfer_s = 1;
   [[nodiscard]] StepTime step(const Work&) const { return {Seconds{0}, Seconds{compute_s}, Seconds{0}}; }
@@ -27,6 +32,8 @@ struct RoundCost {
     link.rate = BytesPerSecond{1e6 / transfer_s};
     return link;
   }
+  [[nodiscard]] const RoundCost& believe(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
 };
 constexpr Bytes layer_weights{1'000'000};
 
@@ -57,6 +64,7 @@ double step_of(Machine& machine, LayerSet streamed, int slots) {
 }
 
 SLUICE_CONSERVES(DeepSpeedWeights)
+SLUICE_CONSERVES(FlexGenWeights)
 SLUICE_CONSERVES(SelectN)
 SLUICE_CONSERVES(Mirage)
 
@@ -164,6 +172,39 @@ TEST_CASE("Select-N takes the smallest interval that meets the SLO, as a search 
       CHECK(state.step(task, level.plan).count() <= machine.rows[0].spec.slo.tbt.count() * (1 + 1e-9));
   }
   CHECK(streamed > 100);
+}
+
+TEST_CASE("the streamed part is the largest that its estimate has time for, and less where the peak flatters or the "
+          "bus is shared") {
+  Random random{80};
+  int smaller = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const int layers = 2 + static_cast<int>(random.below(40));
+    const double transfer_s = 0.5 + 6 * random.uniform();
+    Machine machine{layers, 1, transfer_s, layers * (1 + 0.5 * random.uniform())};
+    const auto task = machine.task(LayerBlocks{0}, LayerBlocks{0});
+    const auto part_of = [&](std::optional<RoundCost> peak, int engines) {
+      BasicStreamedShare<RoundCost> policy;
+      policy.peak = peak;
+      policy.engines_on_bus = engines;
+      BasicStreamedShare<RoundCost>::State state;
+      std::vector<WeightsLevel> levels;
+      policy.offer(task, state, levels);
+      return levels.empty() ? 0.0 : levels.front().plan.share;
+    };
+    const double slo_s = machine.rows[0].spec.slo.tbt.count();
+    const double own = part_of(std::nullopt, 1);
+    StreamedStep step;
+    const auto level = [&](double share) {
+      return WeightsLevel::of(machine.view.geometry, LayerSet::all(layers), 2, share).plan;
+    };
+    INFO(layers << " layers, transfer " << transfer_s);
+    if (own > 0) CHECK(step(task, level(own)).count() <= slo_s * (1 + 1e-9));
+    if (own < 1) CHECK(step(task, level(own + 1.0 / 256)).count() > slo_s);
+    CHECK(part_of(std::nullopt, 2) <= own);
+    smaller += part_of(std::nullopt, 2) < own ? 1 : 0;
+  }
+  CHECK(smaller > 100);
 }
 
 TEST_CASE("Select-N's interval falls to 1 as batch times length grows (its Table 1)") {

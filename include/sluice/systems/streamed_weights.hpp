@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Systems that keep KV on the device and stream weights: DeepSpeed's, Select-N, MIRAGE; one engine alone.
+// Systems that keep KV on the device and stream weights: DeepSpeed's, FlexGen's, Select-N, MIRAGE; one engine alone.
 #pragma once
 
 #include "sluice/systems/vllm.hpp"
@@ -7,12 +7,17 @@
 #include "sluice/weights/interval_offload.hpp"
 #include "sluice/weights/parameter_remap.hpp"
 #include "sluice/weights/slo_interval.hpp"
+#include "sluice/weights/streamed_share.hpp"
 
 namespace sluice {
 
 /// DeepSpeed-Inference as Select-N measures against it (3.2): every layer's weights stream, each while the layer before
 /// it computes. All of their memory but two slots is KV.
 using DeepSpeedWeights = With<VllmRecompute, IntervalOffload, FairShare>;
+
+/// FlexGen on weights, as Select-N measures against it (3.2): a part of every layer, as large as peak rates say that
+/// the SLO has time for.
+using FlexGenWeights = With<VllmRecompute, StreamedShare, FairShare>;
 
 /// Select-N (4): the smallest interval that meets the tightest SLO of the batch, by the cost model instead of a record,
 /// and without neighbours on its bus. What the paper's prefill instance would do is left out: this one decodes by the

@@ -38,6 +38,8 @@ struct WeightsLevel {
 /// What a level is chosen by.
 template <class Cost>
 struct WeightsTask {
+  using cost_type = Cost;
+
   const View& view;
   const Cost& cost;              ///< the planner's, corrected by what it has learned
   std::span<const Claim> claims; ///< who wants to run
