@@ -12,13 +12,13 @@
 
 namespace sluice {
 
-/// FlexGen keeps a part of every layer on the host and fetches it while the layer before computes. Select-N compares with
-/// it so (3.2, 3.3): the largest part with which a decode is estimated to meet the SLO, estimated before anything has run.
-/// Two things make that part smaller than it need be: the computation is taken to run at the device's peak, so that it
-/// seems to hide less than it does; and the bus is taken to be shared by all of its engines all the time.
+/// FlexGen keeps a part of every layer on the host and fetches it while the layer before computes. Select-N compares
+/// with it so (3.2, 3.3): the largest part with which a decode is estimated to meet the SLO, estimated before anything
+/// has run. Two things make that part smaller than it need be: the computation is taken to run at the device's peak, so
+/// that it seems to hide less than it does; and the bus is taken to be shared by all of its engines all the time.
 ///
-/// The estimate is made for the batch at hand, at every decision, which FlexGen does not: the part is as large as it can
-/// be by these rates.
+/// The estimate is made for the batch at hand, at every decision, which FlexGen does not: the part is as large as it
+/// can be by these rates.
 template <CostModel Peak>
 struct BasicStreamedShare {
   using role = roles::Weights;
