@@ -68,14 +68,21 @@ struct SlsqpBatchShare {
     const P& problem;
     double least;
     double most;
-    double scale = 1.0; ///< of the objective
+    double scale = 1.0;            ///< of the objective
+    nlopt_opt_s* solver = nullptr; ///< the one that runs
 
     [[nodiscard]] double batch(double x) const { return least + std::clamp(x, 0.0, 1.0) * (most - least); }
     [[nodiscard]] double share(double x) const { return std::clamp(x, 0.0, 1.0) * problem.most_share; }
 
-    /// `value(x)` with its gradient by differences that stay within the bounds.
+    /// `value(x)` with its gradient by differences that stay within the bounds. SLSQP asks for the value at NaN where
+    /// its own subproblem is singular (constraints with next to parallel gradients): the search ends there.
     template <class Value>
     double with_gradient(const double* x, double* gradient, Value&& value) const {
+      if (!std::isfinite(x[0]) || !std::isfinite(x[1])) {
+        nlopt_force_stop(solver);
+        if (gradient != nullptr) std::fill_n(gradient, 2, 0.0);
+        return HUGE_VAL;
+      }
       const double here = value(x[0], x[1]);
       if (gradient == nullptr) return here;
       const std::array<double, 2> step{1.0 / (most - least), 1e-3};
@@ -120,21 +127,22 @@ struct SlsqpBatchShare {
       std::array<double, 2> x{(requests - least) / (most - least),
                               problem.most_share > 0 ? start_share / problem.most_share : 0.0};
       scale = requests / std::max(1e-12, problem.seconds(requests, start_share));
-      const std::unique_ptr<nlopt_opt_s, decltype(&nlopt_destroy)> solver(nlopt_create(NLOPT_LD_SLSQP, 2),
-                                                                          nlopt_destroy);
-      if (solver == nullptr) return requests;
-      nlopt_set_lower_bounds1(solver.get(), 0.0);
-      nlopt_set_upper_bounds1(solver.get(), 1.0);
-      nlopt_set_min_objective(solver.get(), objective, this);
-      nlopt_add_inequality_constraint(solver.get(), late, this, 1e-6);
-      nlopt_add_inequality_constraint(solver.get(), crowded, this, 1e-6);
-      nlopt_add_inequality_constraint(solver.get(), host_crowded, this, 1e-6);
-      nlopt_set_ftol_rel(solver.get(), 1e-5);
-      nlopt_set_xtol_rel(solver.get(), 1e-5);
-      nlopt_set_maxeval(solver.get(), most_evaluations);
+      const std::unique_ptr<nlopt_opt_s, decltype(&nlopt_destroy)> owned(nlopt_create(NLOPT_LD_SLSQP, 2),
+                                                                         nlopt_destroy);
+      if (owned == nullptr) return requests;
+      solver = owned.get();
+      nlopt_set_lower_bounds1(solver, 0.0);
+      nlopt_set_upper_bounds1(solver, 1.0);
+      nlopt_set_min_objective(solver, objective, this);
+      nlopt_add_inequality_constraint(solver, late, this, 1e-6);
+      nlopt_add_inequality_constraint(solver, crowded, this, 1e-6);
+      nlopt_add_inequality_constraint(solver, host_crowded, this, 1e-6);
+      nlopt_set_ftol_rel(solver, 1e-5);
+      nlopt_set_xtol_rel(solver, 1e-5);
+      nlopt_set_maxeval(solver, most_evaluations);
       double value = 0;
-      (void)nlopt_optimize(solver.get(), x.data(), &value);
-      return batch(x[0]);
+      (void)nlopt_optimize(solver, x.data(), &value);
+      return std::isfinite(x[0]) ? batch(x[0]) : requests;
     }
   };
 };
