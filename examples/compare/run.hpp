@@ -6,6 +6,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/device/device.hpp"
+#include "sluice/model/shape.hpp"
 #include "sluice/view/view.hpp"
 #include "sluice/workload/request.hpp"
 
