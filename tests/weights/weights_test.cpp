@@ -47,6 +47,55 @@ struct WithoutState : LendWhenShort {
 static_assert(Weights<LendWhenShort> && Weights<ResidentWeights>);
 static_assert(!Weights<OffersNothing> && !Weights<WithoutState> && !Weights<FreesNobodyKnows>);
 
+/// Holds what crosses the link against the plans: streamed weights in every iteration, and those that return once.
+struct WeightsAudit {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    LayerSet streamed;
+    int returns = 0;
+    std::int64_t wrong_bytes = 0;
+    std::int64_t too_short = 0;
+  };
+  static constexpr Bytes layer{1 << 18};
+  static constexpr BytesPerSecond rate{3e6};
+
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+    const LayerSet now = record.plan->weights.streamed;
+    const LayerSet back = state.streamed - now;
+    state.wrong_bytes += record.weights == layer * (now.count() + back.count()) ? 0 : 1;
+    state.too_short += record.duration < layer * back.count() / rate ? 1 : 0;
+    state.returns += back.empty() ? 0 : 1;
+    state.streamed = now;
+  }
+  void submitted(State&, const RequestRow&) const {}
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void resumed(State&, const RequestRow&, Seconds) const {}
+  void ended(State&, const RequestRow&, Seconds) const {}
+  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+};
+
+/// Promises half of its memory to whoever needs no more, and refuses odd prompts.
+struct PromisesHalf : LendWhenShort {
+  template <class Request>
+  Expected<LayerBlocks> promise(const Request& request) const {
+    if (request.spec.prompt.count() % 2 == 1)
+      return Error{ErrorCode::infeasible, "", "its prompt is odd", "an even one"};
+    return LayerBlocks{most_freed(request.geometry).count() / 2};
+  }
+};
+struct PromisesTokens : LendWhenShort {
+  template <class Request>
+  Tokens promise(const Request&) const {
+    return Tokens{0};
+  }
+};
+static_assert(PromisesRoom<PromisesHalf> && Weights<PromisesHalf>);
+static_assert(!PromisesRoom<LendWhenShort> && !Weights<PromisesTokens>);
+
 using LendRecompute = Engine<LendWhenShort>;
 using LendSwap = Engine<LendWhenShort, MoveToHost>;
 using LendKeep = Engine<LendWhenShort, PauseResume>;
@@ -90,4 +139,49 @@ TEST_CASE("what the weights lend is KV memory, and the streamed layers' transfer
   const auto [enough_end, enough_most] = run(make.template operator()<Lends>(40));
   CHECK(enough_most == LayerBlocks{4 * 40});
   CHECK(enough_end <= owned_end);
+}
+
+TEST_CASE("weights that return cross the link once more, and the iteration waits for them") {
+  Random random{9};
+  int returns = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Trial trial = random_trial(random);
+    SmallCost world;
+    world.rate = WeightsAudit::rate;
+    if (round % 2 == 1) world.lanes = Lanes::each_way;
+    using E = Engine<LendWhenShort, SmallCost, BasicSimulated<SmallCost>, WeightsAudit>;
+    auto engine = *E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                            .geometry = {trial.layers, Bytes{4096}, WeightsAudit::layer},
+                            .device_blocks = trial.device,
+                            .host_blocks = LayerBlocks{0},
+                            .cost = SmallCost{},
+                            .backend = BasicSimulated<SmallCost>{world}});
+    for (const RequestSpec& request : trial.requests) (void)engine.submit(request);
+    while (engine.step() == Stepped::ran) check_ledger(engine);
+    const WeightsAudit::State& seen = engine.observed<WeightsAudit>();
+    CHECK(seen.wrong_bytes == 0);
+    CHECK(seen.too_short == 0);
+    returns += seen.returns;
+  }
+  CHECK(returns > 20);
+}
+
+TEST_CASE("a request is refused at submission with the reason of the weights, or for what they do not promise it") {
+  const auto submit = [](auto policy, std::int64_t prompt) {
+    using E = Engine<decltype(policy), SmallCost, BasicSimulated<SmallCost>>;
+    auto engine = *E::make({.limits = {},
+                            .geometry = {4, Bytes{4096}, Bytes{1 << 16}},
+                            .device_blocks = LayerBlocks{4 * 20},
+                            .host_blocks = LayerBlocks{0},
+                            .cost = SmallCost{},
+                            .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+    const Expected<RequestId> id = engine.submit({Seconds{0}, Tokens{prompt}, Tokens{1}, {}});
+    return id ? std::string{} : id.error().line();
+  };
+  CHECK(submit(PromisesHalf{}, 20 * 16).empty());
+  CHECK(submit(PromisesHalf{}, 20 * 16 - 1) == "request 0: its prompt is odd; expected an even one");
+  CHECK(submit(PromisesHalf{}, 23 * 16).empty()); // 14 blocks of the 28 that it could free
+  CHECK(submit(PromisesHalf{}, 24 * 16) ==
+        "request 0: its KV takes 96 layer blocks of device memory; expected at most 94");
+  CHECK(submit(LendWhenShort{}, 27 * 16).empty());
 }

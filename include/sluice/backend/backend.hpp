@@ -24,7 +24,7 @@ struct Iteration {
   const View& view;
   const Work& work;
   std::span<const Claim> batch;
-  std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request
+  std::span<const LayerStream> streams; ///< KV on the host that the batch needs, per request; last, returning weights
   WeightStream weights;                 ///< streamed; none by default
   double room_blocks = 0;               ///< device room for blocks in flight
   double urgent_blocks = 0;             ///< to the device before any prefetch
@@ -32,12 +32,13 @@ struct Iteration {
   double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
   double behind_blocks = 0;             ///< to the host, as the link has time (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
+  double returned_blocks = 0;           ///< of `streams`: weights that come back to the device for good
 
   /// Of the blocks that cross the link, the share that is not weights.
   [[nodiscard]] double kv_share() const {
-    if (weights.empty()) return 1;
-    const double streamed = weights.blocks * weights.layers.count();
-    double kv = urgent_blocks + urgent_out_blocks + behind_blocks + written_blocks;
+    if (weights.empty() && returned_blocks <= 0) return 1;
+    const double streamed = weights.blocks * weights.layers.count() + returned_blocks;
+    double kv = urgent_blocks + urgent_out_blocks + behind_blocks + written_blocks - returned_blocks;
     for (const LayerStream& stream : streams) kv += stream.blocks * stream.layers.count();
     return kv + streamed > 0 ? kv / (kv + streamed) : 1;
   }

@@ -62,6 +62,12 @@ namespace sluice::detail {
                  phrase("at most ", there_are.count(), ""));
 }
 
+/// A policy's refusal, with whose it is.
+[[nodiscard, gnu::cold, gnu::noinline]] inline Error refusal_of(RequestId id, Error error) {
+  error.where = phrase("request ", index(id), "");
+  return error;
+}
+
 [[nodiscard]] inline Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits) {
   if (spec.prompt.count() < 1 || spec.output.count() < 1)
     return refusal(ErrorCode::bad_input, id, "it has no prompt or no output", "at least one token of each");

@@ -5,6 +5,7 @@
 #include "sluice/engine/engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice {
 
@@ -16,6 +17,8 @@ void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
   urgent_blocks_ = first_blocks_ = written_blocks_ = 0;
   const bool fetched = !streams_.empty();
+  const bool came_back = returned_blocks_ > 0;
+  returned_blocks_ = 0;
   const WeightsPlan weights = plan_.weights;
   streams_.clear();
   stream_slots_.clear();
@@ -97,8 +100,26 @@ void BasicEngine<C>::commit(Decision& decision) {
       if constexpr (Observers::replays) stream_slots_.resize(streams_.size(), claim.slot);
     }
   }
+  if constexpr (offers_weights)
+    if (decision.new_plan) return_weights(weights, plan_.weights);
   const bool other_batch = plan_changed_ || !decision.victims.empty() || !decision.leaving.empty();
-  if (other_batch && (fetched || !streams_.empty() || !(weights == plan_.weights))) forget_prefetches();
+  if (came_back || (other_batch && (fetched || !streams_.empty() || !(weights == plan_.weights)))) forget_prefetches();
+}
+
+/// Weights that were streamed until now and stay from now on come over the link once more, each layer before it
+/// computes. Nothing goes the other way: the host has all of them.
+template <class C>
+void BasicEngine<C>::return_weights(const WeightsPlan& before, const WeightsPlan& after) {
+  const auto fetch = [this](LayerSet layers, double share) {
+    if (layers.empty() || share <= 0) return;
+    const WeightStream whole = config_.geometry.stream_of({.streamed = layers, .share = share});
+    streams_.push_back({layers, whole.blocks});
+    const double blocks = whole.blocks * layers.count();
+    returned_blocks_ += blocks;
+    arriving_ += LayerBlocks{static_cast<std::int64_t>(std::ceil(blocks))}; // into memory that is theirs again
+  };
+  fetch(before.streamed - after.streamed, before.share);
+  fetch(before.streamed & after.streamed, before.share - after.share);
 }
 
 /// The holding that the plan just adopted gives to the claim at position `i`.

@@ -164,6 +164,19 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   }
 }
 
+/// Whether the weights, asked for those who are left alone, take another level: nobody gives way for one who would only
+/// join.
+template <class C>
+bool BasicEngine<C>::offers_otherwise(const View& view, const Decision& decision) {
+  if constexpr (offers_weights) {
+    const WeightsPlan before = granted();
+    offer_weights(view, decision);
+    return !(granted() == before);
+  } else {
+    return false;
+  }
+}
+
 /// The level that decisions reckon with: the first offered that is not above what a coordinator granted; none: all
 /// weights are resident.
 template <class C>
@@ -232,10 +245,12 @@ void BasicEngine<C>::place(const View& view, Decision& decision) {
       claims.front().must = true;
       musts = 1;
       enforce_slo = false;
+      offer_weights(view, decision);
     } else if (musts == 1 && enforce_slo) {
       // One request is left. Its SLO cannot be met by setting somebody else aside.
       claims.resize(1);
       enforce_slo = false;
+      offer_weights(view, decision); // what the others asked of the weights was not for it
     } else if (musts == 1 && !parked_.empty() && !decision.empties_parked) {
       decision.empties_parked = true; // it runs, and what others keep on the host is computed again: nobody is lost
     } else if (musts == 1) {
@@ -243,7 +258,9 @@ void BasicEngine<C>::place(const View& view, Decision& decision) {
       claims.clear();
       break;
     } else {
+      const bool with_mays = claims.size() > musts;
       claims.resize(musts); // all mays are dropped, or someone would join in a step in which another gives way
+      if (with_mays && offers_otherwise(view, decision)) continue;
       drop_victim(view, decision, musts);
     }
   }

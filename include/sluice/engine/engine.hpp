@@ -142,6 +142,7 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
   void keep_after_all(Slot slot, Decision& decision);
   void offer_weights(const View& view, const Decision& decision);
+  [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision);
   [[nodiscard]] WeightsPlan granted() const;
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
     return row.plan_serial == plan_serial_ ? row.holding : plan_.unseen;
@@ -152,6 +153,7 @@ class BasicEngine : private detail::EngineState {
 
   // commit (engine/commit.hpp): moves, phases, plan delta, ledger -----------------------------------------------------
   void commit(Decision& decision);
+  void return_weights(const WeightsPlan& before, const WeightsPlan& after);
   void park(Slot slot);
   void join(Slot slot);
   [[gnu::cold]] void refuse(Slot slot, std::string_view reason);

@@ -50,8 +50,17 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     each.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += each.blocks; });
   room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(
       transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
-  const LayerBlocks lendable = config_.weights.most_freed(config_.geometry) - weights_freed_;
-  if (const Status status = detail::check_room(id, room, ledger_, lendable); !status.ok()) return refused(status);
+  LayerBlocks lendable = config_.weights.most_freed(config_.geometry);
+  if constexpr (PromisesRoom<weights_type>) {
+    const auto& predictor = config_.cost.believe(cost_state_);
+    const Expected<LayerBlocks> promised =
+        config_.weights.promise(Submission<Predictor>{spec, now(), config_.limits, config_.geometry, predictor,
+                                                      room.device, ledger_.device().capacity() - weights_freed_});
+    if (!promised) return refused(detail::refusal_of(id, promised.error()));
+    lendable = *promised;
+  }
+  if (const Status status = detail::check_room(id, room, ledger_, lendable - weights_freed_); !status.ok())
+    return refused(status);
 
   Slot slot;
   if (free_slots_.empty()) {
@@ -267,8 +276,9 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     for (const LayerStream& stream : streams_) in_blocks += stream.blocks * stream.layers.count();
     behind += static_cast<double>(copy_ahead(view, urgent_out + behind + written_blocks_, in_blocks).count());
   }
-  const Iteration iteration{view,           work_,         decision_.claims, streams_, weights,        room,
-                            urgent_blocks_, first_blocks_, urgent_out,       behind,   written_blocks_};
+  const Iteration iteration{view,       work_,  decision_.claims, streams_,
+                            weights,    room,   urgent_blocks_,   first_blocks_,
+                            urgent_out, behind, written_blocks_,  returned_blocks_};
   const Seconds start = now();
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;
@@ -296,9 +306,8 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     record.host_used = ledger_.host().used();
     record.to_device = moved_to_device_;
     record.to_host = moved_to_host_;
-    if (!weights.empty())
-      record.weights = Bytes{static_cast<std::int64_t>(
-          weights.blocks * static_cast<double>(config_.geometry.layer_block_bytes.count()) * weights.layers.count())};
+    record.weights = Bytes{static_cast<std::int64_t>((weights.blocks * weights.layers.count() + returned_blocks_) *
+                                                     static_cast<double>(config_.geometry.layer_block_bytes.count()))};
     record.repeated = repeated;
     record.plan = &plan_;
     observe([&](const auto& observer, auto& state) {

@@ -68,6 +68,7 @@ class EngineState {
   LayerBlocks leaving_{0};         ///< evicted by this decision: still on the device until they have crossed
   double written_blocks_ = 0;      ///< written out by prompts as they are computed
   LayerBlocks arriving_{0};        ///< fetched for good: their room is already counted as used
+  double returned_blocks_ = 0;     ///< of weights that come back to the device for good
   LayerBlocks moved_to_device_{0}, moved_to_host_{0};
   LayerArray compute_{};
   bool plan_changed_ = false;

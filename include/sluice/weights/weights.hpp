@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/core/expected.hpp"
 #include "sluice/cost/cost_model.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/view/proposal.hpp"
@@ -58,6 +59,19 @@ struct WeightsTask {
 };
 using WeightsTaskArchetype = WeightsTask<CostArchetype>;
 
+/// A request as it is submitted, alone with the machine.
+template <class Cost>
+struct Submission {
+  const RequestSpec& spec;
+  Seconds now{0}; ///< it may have waited since its arrival
+  const Limits& limits;
+  const Geometry& geometry;
+  const Cost& cost;    ///< the planner's, corrected by what it has learned
+  LayerBlocks room{0}; ///< device memory for KV at its longest, as little as the placement could choose
+  LayerBlocks own{0};  ///< KV memory while all weights are resident
+};
+using SubmissionArchetype = Submission<CostArchetype>;
+
 /// `P` offers levels.
 template <class P>
 concept OffersLevels = requires(const P& policy, typename P::State& state, const WeightsTaskArchetype& task,
@@ -71,6 +85,20 @@ concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
   { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
 };
 
+/// `P` says what it frees for a request within its SLO, or why the SLO cannot be kept. Optional: without it a request
+/// is refused for want of memory alone.
+template <class P>
+concept PromisesRoom = requires(const P& policy, const SubmissionArchetype& request) {
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  requires std::same_as<decltype(policy.promise(request)), Expected<LayerBlocks>>;
+};
+
+/// Such a hook is right, or not there.
+template <class P>
+concept PromisesRoomOrNot = PromisesRoom<P> || !requires(const P& policy, const SubmissionArchetype& request) {
+  policy.promise(request);
+};
+
 /// How much device memory the weights give up for KV, which layers stream, through how many slots.
 ///
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
@@ -78,11 +106,15 @@ concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
 ///     first. None: the weights stay as they are, all resident.
 ///  3. `most_freed(geometry)`: what it frees for any batch that needs it: with that a request is accepted that else
 ///     would be refused at submission, so it is a promise.
+///  4. `promise(request)`, if it is there, says the same of one request, in the light of its SLO: the blocks, or an
+///     error with `what` (the SLO asked, the best there is) and `expected`, with which it is refused at submission.
+///     What is promised must be among the levels whenever that request is the only claim.
 ///
 /// Not checked, and owed: levels depend on the steady decode, not on the current batch, or they flip between prompts
 /// and decodes; a level is never above what the transfer rule can hide within the SLO.
 template <class P>
-concept Weights = PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P> && StatesMostFreed<P>;
+concept Weights =
+    PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P> && StatesMostFreed<P> && PromisesRoomOrNot<P>;
 
 template <>
 struct Contract<roles::Weights> {
@@ -99,6 +131,8 @@ struct Contract<roles::Weights> {
     }
     static_assert(StatesMostFreed<P>, "sluice: this Weights policy needs `LayerBlocks most_freed(const Geometry&) "
                                       "const`, 0 if it never frees any");
+    static_assert(PromisesRoomOrNot<P>, "sluice: this Weights policy's `promise` must be `template <class Request> "
+                                        "Expected<LayerBlocks> promise(const Request&) const`");
     return true;
   }
 };
