@@ -28,13 +28,23 @@ struct ReferenceTransfer {
 /// The lane to the host, in the reference: what it moves from the start, and what came of it.
 struct ReferenceOutward {
   double blocks = 0;
-  double ends_s = 0;   ///< when the last of them had left, if they did
-  bool paused = false; ///< the lane to the device stood still meanwhile, with blocks of the first iteration to come
+  double ends_s = 0;    ///< when the last of them had left, if they did
+  bool paused = false;  ///< the lane to the device stood still meanwhile, with blocks of the first iteration to come
+  bool resumed = false; ///< it moved something again after it had stood still, at any time
+};
+
+/// The computation's own use of the link, in the reference: each stretch of computing (a layer, what comes before and
+/// after) is cut into `pieces`, and the last `Pipeline::on_link` of each piece is an all-reduce over the link. While
+/// transfers are active as well, each of the two has half of it. Of pieces without end (0) no event is left: while
+/// transfers are active a piece takes 1 + on_link as long, and so much slower do both proceed.
+struct ReferenceReduces {
+  int pieces = 0;
 };
 
 /// The end of each of `tokens` iterations run back to back from cold, in seconds. `outward`: beside them.
 inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule rule, int tokens,
-                                         ReferenceOutward* outward = nullptr) {
+                                         ReferenceOutward* outward = nullptr,
+                                         const ReferenceReduces* reduces = nullptr) {
   const int layers = pipeline.layers();
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<ReferenceTransfer> transfers;
@@ -81,29 +91,48 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
   double now = 0;
   int step = 0; // the layer computing, or to compute next
   bool computing = false;
-  double busy_until = pipeline.before_s; // embedding, a layer, or the output head
-  bool after = false;                    // in the output head of `step`'s token
-  int computed = -1;                     // the last step computed
+  // Embedding, a layer, or the output head: what is left of it at full speed, in stretches of computing alone and of
+  // all-reduces; `reducing` says which the last is.
+  std::vector<double> busy;
+  const auto begin = [&](double compute_s) {
+    busy.clear();
+    if (compute_s <= 0) return;
+    if (reduces == nullptr || pipeline.on_link <= 0 || reduces->pieces == 0) {
+      busy.push_back(compute_s);
+      return;
+    }
+    const double piece_s = compute_s / reduces->pieces;
+    for (int i = 0; i < reduces->pieces; ++i) { // from behind
+      busy.push_back(piece_s * pipeline.on_link);
+      busy.push_back(piece_s * (1 - pipeline.on_link));
+    }
+  };
+  begin(pipeline.before_s);
+  bool after = false; // in the output head of `step`'s token
+  int computed = -1;  // the last step computed
   int started = -1;
+  bool rested = false;                                                   // the lane to the device, at some time
   double urgent_s = pipeline.urgent_blocks / pipeline.link.blocks_per_s; // left of it, at the full rate
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (int guard = 0; guard < 10'000'000; ++guard) {
     // Compute: what can happen now, happens.
-    if (now >= busy_until - 1e-13) {
+    while (!busy.empty() && busy.back() <= 1e-13) busy.pop_back();
+    const bool reducing = busy.size() % 2 == 1 && reduces != nullptr && pipeline.on_link > 0 && reduces->pieces > 0;
+    if (busy.empty()) {
       if (computing) {
         computed = step;
         computing = false;
         ++step;
         if (step % layers == 0) {
           after = true;
-          busy_until = now + pipeline.after_s;
+          begin(pipeline.after_s);
           continue;
         }
       } else if (after) {
         after = false;
         ends.push_back(now);
         if (static_cast<int>(ends.size()) == tokens) return ends;
-        busy_until = now + pipeline.before_s;
+        begin(pipeline.before_s);
         continue;
       }
       const bool swapped_in =
@@ -114,7 +143,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
       if (!computing && ready) {
         computing = true;
         started = step;
-        busy_until = now + pipeline.compute_s[at(step % layers)];
+        begin(pipeline.compute_s[at(step % layers)]);
         continue;
       }
     }
@@ -171,10 +200,21 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
     }
     // Until the next event.
     double next = infinity;
-    if (now < busy_until - 1e-13) next = busy_until - now;
     const bool inward = urgent_s > 1e-13 || !active.empty();
     const bool out = outward != nullptr && outward->blocks > 1e-10;
-    const double speed = inward && out ? 1 - pipeline.link.mix_loss : 1;
+    if (outward != nullptr) {
+      rested = rested || !inward;
+      outward->resumed = outward->resumed || (rested && inward);
+    }
+    double half = 1;
+    if (reduces != nullptr && !busy.empty() && (inward || out)) {
+      if (reduces->pieces == 0)
+        half = 1 / (1 + pipeline.on_link);
+      else if (reducing)
+        half = 0.5;
+    }
+    if (!busy.empty()) next = busy.back() / half;
+    const double speed = half * (inward && out ? 1 - pipeline.link.mix_loss : 1);
     if (out) {
       next = std::min(next, outward->blocks / pipeline.link.out_blocks_per_s / speed);
       if (!inward && std::any_of(transfers.begin(), transfers.end(),
@@ -200,6 +240,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         t->blocks = std::max(0.0, t->blocks - next * share / t->seconds_per_block);
     }
     now += next;
+    if (!busy.empty()) busy.back() -= next * half;
     if (urgent_s > 1e-13) urgent_s -= next * speed;
     if (out) {
       outward->blocks = std::max(0.0, outward->blocks - next * speed * pipeline.link.out_blocks_per_s);

@@ -67,6 +67,7 @@ template <class Cost>
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
   pipeline.after_s = time.after.count();
+  pipeline.on_link = time.on_link;
   pipeline.link = block_link(cost.link(), iteration.view.geometry, iteration.kv_share());
   pipeline.streams = iteration.streams;
   pipeline.weights = iteration.weights;

@@ -21,7 +21,7 @@ class Corrected {
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const StepTime time = base_.step(work);
-    return {time.before * compute_, time.layer * compute_, time.after * compute_};
+    return {time.before * compute_, time.layer * compute_, time.after * compute_, time.on_link};
   }
   [[nodiscard]] LinkCost link() const {
     LinkCost link = base_.link();

@@ -51,18 +51,21 @@ inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerR
   }
 }
 
-/// Fills in the time of each layer, what it rebuilds included, and returns what comes before, after, and the time of a
-/// layer that rebuilds nothing. The model is asked once for each kind of layer: layers that rebuild alike are few
-/// kinds, in a pattern that repeats.
+/// Fills in the time of each layer, what it rebuilds included, and returns what comes before, after, the time of a
+/// layer that rebuilds nothing, and the share of it all that is on the link. The model is asked once for each kind of
+/// layer: layers that rebuild alike are few kinds, in a pattern that repeats.
 template <class Cost>
 StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compute_s) {
-  const StepTime plain = cost.step(work);
+  StepTime plain = cost.step(work);
   std::fill(compute_s.begin(), compute_s.end(), plain.layer.count());
   if (work.rebuilds.empty()) return plain;
   std::array<LayerRebuild, max_layers> sums;
+  std::array<double, max_layers> on_link_s; // of the layers that rebuild
   const std::size_t layers = compute_s.size();
   rebuild_sums(work.rebuilds, {sums.data(), layers});
   constexpr std::size_t pattern = 8; // the longest that is looked back for
+  double more_s = 0;                 // than if nothing were rebuilt
+  double more_on_link_s = 0;
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (sums[layer].nothing()) continue;
     const std::size_t back = layer - std::min(layer, pattern);
@@ -70,11 +73,20 @@ StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compu
     while (same < layer && !(sums[same] == sums[layer])) ++same;
     if (same < layer) {
       compute_s[layer] = compute_s[same];
-      continue;
+      on_link_s[layer] = on_link_s[same];
+    } else {
+      Work one = work;
+      one.rebuilt = sums[layer];
+      const StepTime time = cost.step(one);
+      compute_s[layer] = time.layer.count();
+      on_link_s[layer] = time.on_link * time.layer.count();
     }
-    Work one = work;
-    one.rebuilt = sums[layer];
-    compute_s[layer] = cost.step(one).layer.count();
+    more_s += compute_s[layer] - plain.layer.count();
+    more_on_link_s += on_link_s[layer] - plain.on_link * plain.layer.count();
+  }
+  if (plain.on_link > 0 || more_on_link_s > 0) {
+    const double plain_s = plain.total(static_cast<int>(layers)).count();
+    plain.on_link = (plain.on_link * plain_s + more_on_link_s) / (plain_s + more_s);
   }
   return plain;
 }

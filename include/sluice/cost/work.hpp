@@ -61,6 +61,9 @@ struct StepTime {
   Seconds before{0};
   Seconds layer{0};
   Seconds after{0};
+  /// Of this time, the share in which the computation itself uses the link to the host, both ways, and divides it with
+  /// what is moved meanwhile: a tensor-parallel group's all-reduces where they cross PCIe. In [0, 1), spread evenly.
+  double on_link = 0;
 
   [[nodiscard]] Seconds total(int layers) const { return before + layer * static_cast<double>(layers) + after; }
 };

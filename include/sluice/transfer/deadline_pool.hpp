@@ -234,7 +234,7 @@ struct DeadlinePool {
       const double ahead_s = look_ahead(state, total_kv, position_s, time);
       const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
       state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-      return {clock.seconds(time), stall_s};
+      return {clock.seconds(time), stall_s, busy_s};
     }
 
    private:
@@ -257,7 +257,7 @@ struct DeadlinePool {
       time = clock.after(time, pipeline.after_s);
       const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
       state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
-      return {clock.seconds(time), waited_s};
+      return {clock.seconds(time), waited_s, urgent_s};
     }
 
     /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.

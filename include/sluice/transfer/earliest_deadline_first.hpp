@@ -140,7 +140,7 @@ struct EarliestDeadlineFirst {
     for (std::size_t l = 0; l < layers; ++l)
       state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-    return {clock.seconds(time), stall_s};
+    return {clock.seconds(time), stall_s, busy_s};
   }
 };
 

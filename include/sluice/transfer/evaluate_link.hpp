@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// evaluate_link: one iteration with both ways of the link, under any rule.
+// evaluate_link: one iteration with both ways of the link, under any rule, and with what the computation needs of it.
 #pragma once
 
 #include "sluice/transfer/pipeline.hpp"
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 namespace sluice {
 
@@ -57,23 +58,19 @@ inline double most_prefetched_s(const Pipeline& pipeline) {
   return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
 }
 
-} // namespace detail
-
-/// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
-/// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.
-///
-/// On one lane evictions use what the prefetches leave of it. With a lane each way they begin with the iteration,
-/// beside the prefetches, and slow them by the mix loss as long as they last; what must be out by the end of the
-/// iteration goes first. On either, writing out adds time only where it takes longer than everything else.
+/// The iteration if the computation left the link alone. `link_s`: time in which anything crosses it.
 template <class Rule, class Sink>
-StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
   const BlockLink& link = pipeline.link;
+  const double behind = state.behind_blocks + pipeline.behind_blocks;
   if (!link.each_way()) {
     const StepCost cost = Rule::evaluate(pipeline, state, sink);
-    const double late_s = std::max(0.0, pipeline.written_blocks / link.blocks_per_s - cost.step_s);
-    return {cost.step_s + late_s, cost.stall_s + late_s};
+    const double written_s = pipeline.written_blocks / link.blocks_per_s;
+    const double late_s = std::max(0.0, written_s - cost.step_s);
+    const double evicted_s = (behind - state.behind_blocks) / link.blocks_per_s;
+    return {cost.step_s + late_s, cost.stall_s + late_s,
+            std::min(cost.step_s + late_s, cost.link_s + evicted_s + written_s)};
   }
-  const double behind = state.behind_blocks + pipeline.behind_blocks;
   const double due_s = (pipeline.urgent_out_blocks + pipeline.written_blocks) / link.out_blocks_per_s;
   OutwardLane out{due_s + behind / link.out_blocks_per_s, 0, link.mix_loss};
   Pipeline inward = pipeline;
@@ -92,13 +89,74 @@ StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, Si
         std::max(pipeline.urgent_blocks, inward.clock.link_time(first.done_at(out_first_s)) * link.blocks_per_s);
   }
   StepCost cost = Rule::evaluate(inward, state, sink);
+  // What comes in, as one run from the start, and what goes out beside it.
+  const double out_active_s = OutwardLane{out.out_s, std::min(out.mixed_s, cost.link_s), out.loss}.done_at(out.out_s);
+  cost.link_s = std::max(inward.clock.seconds(cost.link_s), out_active_s);
   if (const double late_s = out.done_at(due_s) - cost.step_s; late_s > 0) {
     cost.step_s += late_s;
     cost.stall_s += late_s;
   }
   const double left_s = out.out_s - out.done_by(cost.step_s);
   state.behind_blocks = std::clamp(left_s * link.out_blocks_per_s, 0.0, behind);
+  cost.link_s = std::min(cost.step_s, cost.link_s);
   return cost;
+}
+
+/// Tells a sink the same in longer seconds.
+template <class Sink>
+struct Stretched {
+  static constexpr bool enabled = std::remove_reference_t<Sink>::enabled;
+  Sink& sink;
+  double factor;
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    sink.layer(layer, start_s * factor, end_s * factor, stall_s * factor, cause);
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    sink.transfer(stream, layer, start_s * factor, end_s * factor);
+  }
+};
+
+} // namespace detail
+
+/// What an iteration loses where the computation needs the link as well (`Pipeline::on_link`, a share s): whenever both
+/// want it each has half. Where transfers are active, a second of compute time then takes 1 + s, and the link meanwhile
+/// moves one second's blocks. So on the link's clock nothing happens otherwise than if the computation left the link
+/// alone, whatever the rule: the rules reckon as ever, and the seconds added are s times those in which computing and
+/// transfers overlap. While a layer waits a transfer is active, so that these are the link's active time less the
+/// stalls. It counts as stall: the computation waits for transfers, in the middle of a layer.
+///
+/// Exact for s spread evenly over the iteration; an all-reduce at the end of each half of a layer, and as long as the
+/// rest of it, differs where a transfer is shorter than half a layer. (Rejected: an all-reduce that has the link to
+/// itself. It would cost nothing where the link has slack; a bus gives its turns to whoever asks.)
+[[nodiscard]] constexpr StepCost contended(const StepCost& alone, double on_link) {
+  const double lost_s = on_link * std::max(0.0, alone.link_s - alone.stall_s);
+  return {alone.step_s + lost_s, alone.stall_s + lost_s, alone.link_s};
+}
+
+/// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
+/// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.
+///
+/// On one lane evictions use what the prefetches leave of it. With a lane each way they begin with the iteration,
+/// beside the prefetches, and slow them by the mix loss as long as they last; what must be out by the end of the
+/// iteration goes first. On either, writing out adds time only where it takes longer than everything else.
+///
+/// Where the computation needs the link too, the sink is told an iteration that is slower all along: when it was slower
+/// is known in sum only.
+template <class Rule, class Sink>
+StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+  if constexpr (std::remove_reference_t<Sink>::enabled) {
+    if (pipeline.on_link > 0) {
+      NoTimeline nothing;
+      typename Rule::State before = state;
+      const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, before, nothing);
+      const StepCost cost = contended(alone, pipeline.on_link);
+      detail::Stretched<std::remove_reference_t<Sink>> stretched{sink, cost.step_s / alone.step_s};
+      detail::evaluate_lanes<Rule>(pipeline, state, stretched);
+      return cost;
+    }
+  }
+  const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, state, sink);
+  return pipeline.on_link > 0 ? contended(alone, pipeline.on_link) : alone;
 }
 
 template <class Rule>

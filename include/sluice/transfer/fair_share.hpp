@@ -129,7 +129,7 @@ struct FairShare {
       }
       leave_weights();
       state_.behind_blocks = detail::behind_left(behind, time - busy_s_, pipeline_.link);
-      return {clock_.seconds(time), stall_s};
+      return {clock_.seconds(time), stall_s, busy_s_};
     }
 
    private:

@@ -120,7 +120,7 @@ struct NextLayer {
       state.ahead_link_s += std::clamp(time - std::max(begin + free_s, slot_free_s(slots.count())), 0.0, gated);
     busy_s += state.ahead_link_s;
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
-    return {pipeline.clock.seconds(time), stall_s};
+    return {pipeline.clock.seconds(time), stall_s, busy_s};
   }
 };
 

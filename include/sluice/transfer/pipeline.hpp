@@ -43,6 +43,7 @@ struct Pipeline {
   std::span<const double> compute_s; ///< compute time of each layer, seconds; its size is the number of layers, L
   double before_s = 0;               ///< computed before the first layer (embedding); the link runs meanwhile
   double after_s = 0;                ///< computed after the last one (norm, output head, sampling)
+  double on_link = 0;                ///< share of all that time that needs the link as well, in [0, 1); evaluate_link
   BlockLink link;
   std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
   WeightStream weights;                 ///< streamed beside them; none by default
@@ -67,6 +68,7 @@ struct Pipeline {
 struct StepCost {
   double step_s = 0;
   double stall_s = 0;
+  double link_s = 0; ///< link time of what a rule moved to the device, and of what had to cross before that
 };
 
 /// Why a layer waited.
