@@ -144,12 +144,18 @@ struct VirtualReplan {
 struct WeightsInterface {
   virtual ~WeightsInterface() = default;
   virtual void offer(const View& view, LayerBlocks demand, std::vector<WeightsLevel>& levels) = 0;
+  virtual LayerBlocks most_freed(const Geometry& geometry) const = 0;
 };
 template <class P>
 struct WeightsObject final : WeightsInterface {
+  struct Task { // what crosses the interface of one that is not a template
+    const View& view;
+    LayerBlocks demand;
+  };
   void offer(const View& view, LayerBlocks demand, std::vector<WeightsLevel>& levels) override {
-    policy.offer(view, state, demand, levels);
+    policy.offer(Task{view, demand}, state, levels);
   }
+  LayerBlocks most_freed(const Geometry& geometry) const override { return policy.most_freed(geometry); }
   P policy;
   typename P::State state;
 };
@@ -157,9 +163,11 @@ struct VirtualWeights {
   using role = roles::Weights;
   struct State {};
   std::shared_ptr<WeightsInterface> object = make_object<WeightsInterface, WeightsObject<ResidentWeights>>();
-  void offer(const View& view, State&, LayerBlocks demand, std::vector<WeightsLevel>& levels) const {
-    object->offer(view, demand, levels);
+  template <class Task>
+  void offer(const Task& task, State&, std::vector<WeightsLevel>& levels) const {
+    object->offer(task.view, task.demand, levels);
   }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const { return object->most_freed(geometry); }
 };
 
 struct ReliefInterface {

@@ -41,7 +41,8 @@ struct ReferenceReduces {
   int pieces = 0;
 };
 
-/// The end of each of `tokens` iterations run back to back from cold, in seconds. `outward`: beside them.
+/// The end of each of `tokens` iterations run back to back from cold, in seconds. `outward`: beside them. The spells of
+/// the pipeline's clock count from the start of the first.
 inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule rule, int tokens,
                                          ReferenceOutward* outward = nullptr,
                                          const ReferenceReduces* reduces = nullptr) {
@@ -214,7 +215,15 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         half = 0.5;
     }
     if (!busy.empty()) next = busy.back() / half;
-    const double speed = half * (inward && out ? 1 - pipeline.link.mix_loss : 1);
+    double speed = half * (inward && out ? 1 - pipeline.link.mix_loss : 1);
+    for (const LinkSpell& spell : pipeline.clock.spells) {
+      if (spell.from_s > now + 1e-13) next = std::min(next, spell.from_s - now);
+    }
+    for (auto spell = pipeline.clock.spells.rbegin(); spell != pipeline.clock.spells.rend(); ++spell)
+      if (spell->from_s <= now + 1e-13) {
+        speed *= spell->share;
+        break;
+      }
     if (out) {
       next = std::min(next, outward->blocks / pipeline.link.out_blocks_per_s / speed);
       if (!inward && std::any_of(transfers.begin(), transfers.end(),

@@ -19,6 +19,12 @@
 
 namespace sluice {
 
+/// What others take of an iteration's machine while it runs. By default nothing.
+struct Surroundings {
+  std::span<const LinkSpell> bus{}; ///< what the lane to the device has of a bus that other engines use too
+  double slowdown = 1;              ///< of the computation, by others on the same device
+};
+
 /// One iteration, as the engine hands it to its backend: who computes what, and what must be where before which layer.
 struct Iteration {
   const View& view;
@@ -33,6 +39,7 @@ struct Iteration {
   double behind_blocks = 0;             ///< to the host, as the link has time (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
   double returned_blocks = 0;           ///< of `streams`: weights that come back to the device for good
+  Surroundings around{};
 
   /// Of the blocks that cross the link, the share that is not weights.
   [[nodiscard]] double kv_share() const {
@@ -62,7 +69,12 @@ struct IterationCost {
 template <class Cost>
 [[nodiscard]] Pipeline pipeline_of(const Iteration& iteration, const Cost& cost, LayerArray& compute) {
   const int layers = iteration.view.geometry.layers;
-  const StepTime time = layer_times(cost, iteration.work, {compute.data(), static_cast<std::size_t>(layers)});
+  StepTime time = layer_times(cost, iteration.work, {compute.data(), static_cast<std::size_t>(layers)});
+  if (iteration.around.slowdown != 1) {
+    for (int l = 0; l < layers; ++l) compute[static_cast<std::size_t>(l)] *= iteration.around.slowdown;
+    time.before = time.before * iteration.around.slowdown;
+    time.after = time.after * iteration.around.slowdown;
+  }
   Pipeline pipeline;
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
@@ -77,6 +89,7 @@ template <class Cost>
   pipeline.urgent_out_blocks = iteration.urgent_out_blocks;
   pipeline.behind_blocks = iteration.behind_blocks;
   pipeline.written_blocks = iteration.written_blocks;
+  pipeline.clock.spells = iteration.around.bus;
   return pipeline;
 }
 
@@ -85,7 +98,7 @@ template <class Transfer, class Cost>
 [[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
                                      typename Transfer::State& state) {
   if (iteration.computes_only() && state.behind_blocks <= 0)
-    return {compute_time(cost, iteration.work, iteration.view.geometry.layers), Seconds{0}};
+    return {compute_time(cost, iteration.work, iteration.view.geometry.layers) * iteration.around.slowdown, Seconds{0}};
   const Pipeline pipeline = pipeline_of(iteration, cost, compute);
   const StepCost step = evaluate_link<Transfer>(pipeline, state);
   return {Seconds{step.step_s}, Seconds{step.stall_s}};

@@ -34,6 +34,13 @@ class BasicSimulated {
     return cost;
   }
 
+  /// What `run` would take; changes `state` and nothing else. A node asks, whose engines share a bus.
+  template <class Transfer, class Sink>
+  IterationCost foresee(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    const StepCost cost = evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
+    return {Seconds{cost.step_s}, Seconds{cost.stall_s}};
+  }
+
   template <class Transfer, class Sink>
   void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
     evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);

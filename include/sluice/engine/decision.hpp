@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: what the policies made of one proposal, before anything is moved; and Stepped, what came of it.
+// Decision: what the policies made of one proposal, before anything is moved; and what a step came to.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -15,6 +15,13 @@ namespace sluice {
 enum class Stepped : std::uint8_t {
   ran,  ///< an iteration ran, and the clock advanced
   idle, ///< nobody could run: nothing is submitted, or nothing is left
+};
+
+/// What a call of `begin` did.
+enum class Begun : std::uint8_t {
+  under_way, ///< an iteration is ready to run
+  again,     ///< somebody was refused: there may be others
+  idle,      ///< nobody can run
 };
 
 /// Who runs the next iteration and who gives way for it. Decided on a snapshot, committed later: by then requests may

@@ -92,8 +92,15 @@ class BasicEngine : private detail::EngineState {
   /// `prompt_keys` names the full blocks of its prompt, for engines that find released blocks; without, the prompt is
   /// like no other.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
-  /// Runs one iteration, if anybody can run.
+  /// Runs one iteration, if anybody can run: `begin` and `finish`.
   Stepped step();
+  /// Decides and commits: the iteration is under way, and must be finished before anything else is asked of the engine.
+  Begun begin();
+  /// What the iteration under way takes from now on in such surroundings; `sink` is told its timeline. Changes nothing.
+  template <class Sink>
+  [[nodiscard]] Seconds foresee(const Surroundings& around, Sink&& sink);
+  /// Runs the iteration under way and accounts its tokens.
+  void finish(const Surroundings& around = {});
   /// Nothing to do until `when`.
   void idle_until(Seconds when) { backend_.idle_until(when); }
   [[nodiscard]] Seconds now() const { return backend_.now(); }
@@ -177,8 +184,10 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] bool still_fits(Decision& decision);
   [[nodiscard]] bool repeat_last();
   void remember_quiet();
-  [[nodiscard]] bool quiet_step();
-  void run(const View& view, Seconds planning, bool repeated);
+  [[nodiscard]] bool begin_quietly();
+  void prepare(Seconds planning, bool repeated);
+  [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
+  void run(const Surroundings& around);
   [[nodiscard]] LayerBlocks copy_ahead(const View& view, double out_blocks, double in_blocks);
   void learn(const Iteration& iteration, const IterationCost& cost, bool repeated);
   void account(Seconds now);
@@ -218,6 +227,7 @@ class BasicEngine : private detail::EngineState {
   [[no_unique_address]] detail::Finder<finds> finder_;
   TransferState transfer_state_;
   TransferState predicted_state_;
+  TransferState foreseen_state_;
 };
 
 namespace detail {

@@ -86,18 +86,40 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 
 template <class C>
 Stepped BasicEngine<C>::step() {
+  const Begun begun = begin();
+  if (begun == Begun::under_way) finish();
+  return begun == Begun::idle ? Stepped::idle : Stepped::ran;
+}
+
+template <class C>
+Begun BasicEngine<C>::begin() {
   if constexpr (may_be_quiet)
-    if (quiet_ && quiet_step()) return Stepped::ran;
+    if (quiet_ && begin_quietly()) return Begun::under_way;
   quiet_ = false;
   bool repeated = false;
   const Seconds planning = take_decision(repeated);
-  if (!decision_.valid) return Stepped::idle;
+  if (!decision_.valid) return Begun::idle;
   commit(decision_);
-  if (decision_.claims.empty()) return alive_ > 0 ? Stepped::ran : Stepped::idle; // somebody was refused: decide again
+  if (decision_.claims.empty()) return alive_ > 0 ? Begun::again : Begun::idle; // somebody was refused: decide again
   gather_work();
-  run(view_at(now()), planning, repeated);
-  if constexpr (may_be_quiet) remember_quiet();
-  return Stepped::ran;
+  prepare(planning, repeated);
+  return Begun::under_way;
+}
+
+template <class C>
+template <class Sink>
+Seconds BasicEngine<C>::foresee(const Surroundings& around, Sink&& sink) {
+  foreseen_state_ = transfer_state_;
+  const View view = view_at(now());
+  return backend_.template foresee<transfer_type>(iteration_in(view, around), foreseen_state_, sink).duration;
+}
+
+template <class C>
+void BasicEngine<C>::finish(const Surroundings& around) {
+  [[maybe_unused]] const bool was_quiet = quiet_;
+  run(around);
+  if constexpr (may_be_quiet)
+    if (!was_quiet) remember_quiet();
 }
 
 /// Will the next step be this one once more, one token on? If everybody in the batch decoded, all of it resident,
@@ -117,10 +139,10 @@ void BasicEngine<C>::remember_quiet() {
   }
 }
 
-/// That step, without asking again: one pass for the blocks, one for the tokens. False, with nothing done, where a plan
-/// is due or a block is missing.
+/// The beginning of that step, without asking again: one pass for the blocks (and at its end one for the tokens).
+/// False, with nothing done, where a plan is due or a block is missing.
 template <class C>
-bool BasicEngine<C>::quiet_step() {
+bool BasicEngine<C>::begin_quietly() {
   const View view = view_at(now());
   if (config_.replan.due(view, replan_state_, decision_.candidates)) return false;
   if (full_blocks_ > 0) {
@@ -142,7 +164,7 @@ bool BasicEngine<C>::quiet_step() {
   }
   work_.decode_context += Tokens{work_.decodes};
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
-  run(view, Seconds{0}, false);
+  prepare(Seconds{0}, false);
   return true;
 }
 
@@ -249,10 +271,10 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
   return all.device + decision.in_flight <= device && all.host <= ledger_.host().capacity();
 }
 
+/// What the iteration moves, and the room it has.
 template <class C>
-void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
+void BasicEngine<C>::prepare(Seconds planning, bool repeated) {
   const int layers = config_.geometry.layers;
-  const WeightStream weights = config_.geometry.stream_of(plan_.weights);
 
   // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
   // evictions go first.
@@ -274,16 +296,31 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
   if constexpr (copies_ahead) {
     double in_blocks = urgent_blocks_;
     for (const LayerStream& stream : streams_) in_blocks += stream.blocks * stream.layers.count();
-    behind += static_cast<double>(copy_ahead(view, urgent_out + behind + written_blocks_, in_blocks).count());
+    const LayerBlocks copied = copy_ahead(view_at(now()), urgent_out + behind + written_blocks_, in_blocks);
+    behind += static_cast<double>(copied.count());
   }
-  const Iteration iteration{view,       work_,  decision_.claims, streams_,
-                            weights,    room,   urgent_blocks_,   first_blocks_,
-                            urgent_out, behind, written_blocks_,  returned_blocks_};
+  launched_ = {config_.geometry.stream_of(plan_.weights), room, urgent_out, behind, planning, repeated};
+}
+
+/// The iteration made ready, as a backend is told of it. `view`: of its start.
+template <class C>
+Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& around) const {
+  return {view,           work_,         decision_.claims,     streams_,         launched_.weights, launched_.room,
+          urgent_blocks_, first_blocks_, launched_.urgent_out, launched_.behind, written_blocks_,   returned_blocks_,
+          around};
+}
+
+/// The iteration made ready, run to its end.
+template <class C>
+void BasicEngine<C>::run(const Surroundings& around) {
   const Seconds start = now();
+  const View view = view_at(start);
+  const Iteration iteration = iteration_in(view, around);
+  const Seconds planning = launched_.planning;
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;
   const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_state_);
-  if constexpr (watches_time) learn(iteration, cost, repeated);
+  if constexpr (watches_time) learn(iteration, cost, launched_.repeated);
 
   if constexpr (!Observers::none) {
     IterationRecord record;
@@ -302,13 +339,14 @@ void BasicEngine<C>::run(const View& view, Seconds planning, bool repeated) {
     record.parked = static_cast<std::int64_t>(parked_.size());
     record.device_used = ledger_.device().used();
     record.device_capacity = ledger_.device().capacity();
-    record.in_flight = LayerBlocks{static_cast<std::int64_t>(std::max(0.0, room))};
+    record.in_flight = LayerBlocks{static_cast<std::int64_t>(std::max(0.0, launched_.room))};
     record.host_used = ledger_.host().used();
     record.to_device = moved_to_device_;
     record.to_host = moved_to_host_;
+    const WeightStream& weights = launched_.weights;
     record.weights = Bytes{static_cast<std::int64_t>((weights.blocks * weights.layers.count() + returned_blocks_) *
                                                      static_cast<double>(config_.geometry.layer_block_bytes.count()))};
-    record.repeated = repeated;
+    record.repeated = launched_.repeated;
     record.plan = &plan_;
     observe([&](const auto& observer, auto& state) {
       observer.iterated(state, record, [&](auto&& sink) {

@@ -19,6 +19,16 @@
 
 namespace sluice::detail {
 
+/// The iteration that `begin` made ready: what `finish` runs, beside the lists of `EngineState`.
+struct Launched {
+  WeightStream weights;
+  double room = 0; ///< blocks in flight
+  double urgent_out = 0;
+  double behind = 0;
+  Seconds planning{0}; ///< that it waited for
+  bool repeated = false;
+};
+
 /// Requests, memory, plans and the iteration under way. A base and not a part of every engine type, so that eight of
 /// them in one program construct, move and destroy it by the same code. `BasicEngine` says what is done with it.
 class EngineState {
@@ -71,6 +81,7 @@ class EngineState {
   double returned_blocks_ = 0;     ///< of weights that come back to the device for good
   LayerBlocks moved_to_device_{0}, moved_to_host_{0};
   LayerArray compute_{};
+  Launched launched_;
   bool plan_changed_ = false;
   bool quiet_ = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
   std::int64_t full_blocks_ = 0; ///< while quiet: requests of the batch whose next token opens a block

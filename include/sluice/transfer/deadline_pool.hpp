@@ -216,6 +216,7 @@ struct DeadlinePool {
             if (loads[l] <= 0) begins_s = std::max(0.0, base_s + position_s - work(l));
           }
           const double arrival = base_s + position_s;
+          detail::tell_link(sink, clock, begins_s, arrival);
           if (arrival > start) {
             start = arrival;
             cause = waited ? StallCause::room : StallCause::link;
@@ -233,6 +234,7 @@ struct DeadlinePool {
       time = clock.after(time, pipeline.after_s);
       const double ahead_s = look_ahead(state, total_kv, position_s, time);
       const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
+      detail::tell_link(sink, clock, 0, std::min(time, behind > 0 ? busy_s + behind * seconds_per_block : urgent_s));
       state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
       return {clock.seconds(time), stall_s, busy_s};
     }
@@ -256,6 +258,7 @@ struct DeadlinePool {
       }
       time = clock.after(time, pipeline.after_s);
       const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
+      detail::tell_link(sink, clock, 0, std::min(time, urgent_s + behind * seconds_per_block));
       state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
       return {clock.seconds(time), waited_s, urgent_s};
     }
@@ -272,6 +275,9 @@ struct DeadlinePool {
         const auto move = [&](double blocks) {
           const double spent_s = now - (base_s + position_s);
           if (spent_s <= 0) return false;
+          detail::tell_link(sink, clock, base_s + position_s,
+                            std::min(now, base_s + position_s + (begun ? 0 : pipeline.link.per_layer_s) +
+                                              blocks * seconds_per_block));
           if (!begun) {
             if (spent_s <= pipeline.link.per_layer_s && pipeline.link.per_layer_s > 0) {
               state.latency_paid_s = spent_s;

@@ -77,6 +77,7 @@ struct EarliestDeadlineFirst {
           if (begun[nearest] < 0) begun[nearest] = link_s;
         const double part = std::min(pending[nearest], until - link_s);
         busy_s += part;
+        detail::tell_link(sink, clock, link_s, link_s + part);
         if (part == pending[nearest]) {
           pending[nearest] = 0;
           link_s += part;
@@ -101,6 +102,7 @@ struct EarliestDeadlineFirst {
           if (begun[l] < 0) begun[l] = link_s;
         start = link_s + pending[l];
         busy_s += pending[l];
+        detail::tell_link(sink, clock, link_s, start);
         pending[l] = 0;
         link_s = start;
         cause = idled ? StallCause::room : StallCause::link;
@@ -139,6 +141,9 @@ struct EarliestDeadlineFirst {
           streams.work_s(streams.requests(), slots.layer(i));
     for (std::size_t l = 0; l < layers; ++l)
       state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
+    const double urgent_s = detail::urgent(pipeline) / pipeline.link.blocks_per_s;
+    detail::tell_link(sink, clock, 0,
+                      std::min(time, behind > 0 ? busy_s + behind / pipeline.link.blocks_per_s : urgent_s));
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
     return {clock.seconds(time), stall_s, busy_s};
   }

@@ -83,7 +83,10 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
     const double out_first_s = pipeline.urgent_out_blocks / link.out_blocks_per_s;
     out.mixed_s = out_first_s <= in_first_s ? std::min(out.out_s, in_first_s + prefetched_s)
                                             : in_first_s + std::min(out.out_s - out_first_s, prefetched_s);
-    if (link.mix_loss > 0) inward.clock = {out.done_at(out.out_s), link.mix_loss};
+    if (link.mix_loss > 0) {
+      inward.clock.slow_until_s = out.done_at(out.out_s);
+      inward.clock.loss = link.mix_loss;
+    }
     const OutwardLane first{out_first_s, std::min(in_first_s, out_first_s), link.mix_loss};
     inward.urgent_blocks =
         std::max(pipeline.urgent_blocks, inward.clock.link_time(first.done_at(out_first_s)) * link.blocks_per_s);
@@ -114,6 +117,7 @@ struct Stretched {
   void transfer(int stream, int layer, double start_s, double end_s) {
     sink.transfer(stream, layer, start_s * factor, end_s * factor);
   }
+  void link(double begin_s, double end_s) requires WatchesLink<Sink> { sink.link(begin_s * factor, end_s * factor); }
 };
 
 } // namespace detail

@@ -128,6 +128,9 @@ struct FairShare {
             std::max(0.0, streams_.work_s(s, first) - (flow.target >= 0 ? flow.finish_share - share_ : 0));
       }
       leave_weights();
+      const double urgent_s = detail::urgent(pipeline_) / pipeline_.link.blocks_per_s;
+      detail::tell_link(sink_, clock_, 0,
+                        std::min(time, behind > 0 ? busy_s_ + behind / pipeline_.link.blocks_per_s : urgent_s));
       state_.behind_blocks = detail::behind_left(behind, time - busy_s_, pipeline_.link);
       return {clock_.seconds(time), stall_s, busy_s_};
     }
@@ -232,12 +235,17 @@ struct FairShare {
         launch_weights(0);
       }
     }
+    /// The link works for `spent_s`.
+    void work(double spent_s) {
+      detail::tell_link(sink_, clock_, now_, now_ + spent_s);
+      busy_s_ += spent_s;
+      now_ += spent_s;
+    }
     /// Lets the flow that ends first end; the time of that.
     double finish_next() {
       const std::size_t launch = nearest_finish();
       const double spent_s = (head_share(launch) - share_) * active_;
-      busy_s_ += spent_s;
-      now_ += spent_s;
+      work(spent_s);
       finish(launch);
       return now_;
     }
@@ -251,12 +259,11 @@ struct FairShare {
         const std::size_t launch = nearest_finish();
         const double spent_s = (head_share(launch) - share_) * active_;
         if (now_ + spent_s <= until) {
-          busy_s_ += spent_s;
-          now_ += spent_s;
+          work(spent_s);
           finish(launch);
         } else {
-          busy_s_ += until - now_;
           share_ += (until - now_) / active_;
+          work(until - now_);
           now_ = until;
         }
       }

@@ -1,29 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkClock: compute time on the clock of a link that is slower while the other lane is active.
+// LinkClock: compute time on the clock of a link that is slower while the other lane, or another engine, is active.
 #pragma once
+
+#include <cstddef>
+#include <limits>
+#include <span>
 
 namespace sluice {
 
+/// From `from_s` on, seconds from the start of the iteration, the lane to the device moves `share` of its rate: others
+/// on the same bus have the rest. In (0, 1].
+struct LinkSpell {
+  double from_s = 0;
+  double share = 1;
+
+  friend constexpr bool operator==(const LinkSpell&, const LinkSpell&) = default;
+};
+
 /// The rules reckon in the link's own time, in which it always moves one second's blocks a second. While the lane the
-/// other way is active, from the start of the iteration until `slow_until_s`, the link loses the share `loss`: its
-/// clock runs slow, and a layer that computes meanwhile takes less of it. So a rule moves blocks as ever, and adds
-/// compute time through `after`. Without a loss both clocks are one, to the last bit.
+/// other way is active, from the start of the iteration until `slow_until_s`, the link loses the share `loss`; and in
+/// each of `spells` it has a share of the bus. Then its clock runs slow, and a layer that computes meanwhile takes less
+/// of it. So a rule moves blocks as ever, and adds compute time through `after`. Without loss and spells both clocks
+/// are one, to the last bit.
 struct LinkClock {
   double slow_until_s = 0;
   double loss = 0;
+  std::span<const LinkSpell> spells{}; ///< by `from_s`; before the first the lane has all of its rate
 
   /// Link time to seconds from the start of the iteration.
   [[nodiscard]] constexpr double seconds(double link_s) const {
+    if (!spells.empty()) return walk<true>(link_s);
     if (slow_until_s <= 0) return link_s;
     return link_s < (1 - loss) * slow_until_s ? link_s / (1 - loss) : link_s + loss * slow_until_s;
   }
   [[nodiscard]] constexpr double link_time(double seconds) const {
+    if (!spells.empty()) return walk<false>(seconds);
     if (slow_until_s <= 0) return seconds;
     return seconds < slow_until_s ? seconds * (1 - loss) : seconds - loss * slow_until_s;
   }
   /// The link time `compute_s` seconds after `link_s`.
   [[nodiscard]] constexpr double after(double link_s, double compute_s) const {
-    return slow_until_s <= 0 ? link_s + compute_s : link_time(seconds(link_s) + compute_s);
+    if (spells.empty() && slow_until_s <= 0) return link_s + compute_s;
+    return link_time(seconds(link_s) + compute_s);
+  }
+
+ private:
+  /// One clock to the other, from the start on: `ToSeconds` says which. Rates change with each spell and at
+  /// `slow_until_s`. What lies before the start is at the rate of the start.
+  template <bool ToSeconds>
+  [[nodiscard]] constexpr double walk(double wanted) const {
+    double at_s = 0;
+    double link_s = 0;
+    double share = 1;
+    for (std::size_t next = 0;;) {
+      for (; next < spells.size() && spells[next].from_s <= at_s; ++next) share = spells[next].share;
+      const bool slow = at_s < slow_until_s;
+      const double rate = slow ? share * (1 - loss) : share;
+      double until_s = next < spells.size() ? spells[next].from_s : std::numeric_limits<double>::infinity();
+      if (slow && slow_until_s < until_s) until_s = slow_until_s;
+      if constexpr (ToSeconds) {
+        if (link_s + (until_s - at_s) * rate >= wanted) return at_s + (wanted - link_s) / rate;
+      } else {
+        if (until_s >= wanted) return link_s + (wanted - at_s) * rate;
+      }
+      link_s += (until_s - at_s) * rate;
+      at_s = until_s;
+    }
   }
 };
 

@@ -95,6 +95,7 @@ struct NextLayer {
         link_s = begin + rest_s - gated;
         if (gated > 0) link_s = std::max(link_s, slot_free_s(streamed)) + gated;
         busy_s += rest_s;
+        detail::tell_link(sink, pipeline.clock, begin, link_s);
         if (link_s > start) {
           start = link_s;
           // The first layer could not have begun earlier; a later one waited for the leave to start.
@@ -118,7 +119,14 @@ struct NextLayer {
     state.ahead_link_s = std::clamp(time - begin, 0.0, free_s);
     if (gated > 0)
       state.ahead_link_s += std::clamp(time - std::max(begin + free_s, slot_free_s(slots.count())), 0.0, gated);
+    if (state.ahead_link_s > 0) {
+      const double ends_s = gated > 0 ? std::max(begin + free_s, slot_free_s(slots.count())) + gated : begin + free_s;
+      detail::tell_link(sink, pipeline.clock, begin, std::min(time, ends_s));
+    }
     busy_s += state.ahead_link_s;
+    detail::tell_link(sink, pipeline.clock, 0,
+                      std::min(time, behind > 0 ? busy_s + behind * seconds_per_block
+                                                : detail::urgent(pipeline) * seconds_per_block));
     state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
     return {pipeline.clock.seconds(time), stall_s, busy_s};
   }

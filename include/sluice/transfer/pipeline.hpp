@@ -56,7 +56,9 @@ struct Pipeline {
   /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
   double behind_blocks = 0;
   double written_blocks = 0; ///< moved to the host by the end of the iteration, which computes them
-  LinkClock clock;           ///< of `evaluate_link`, for the rules
+  /// For the rules: the shares of the bus that the lane to the device has meanwhile, as the caller says, and what the
+  /// other lane costs it, as `evaluate_link` finds.
+  LinkClock clock;
 
   [[nodiscard]] int layers() const { return static_cast<int>(compute_s.size()); }
   [[nodiscard]] double compute_total_s() const {
@@ -99,10 +101,26 @@ struct NoTimeline {
   void transfer(int /*stream*/, int /*layer*/, double /*start_s*/, double /*end_s*/) {}
 };
 
+/// `Sink` also wants to know when the lane to the device works: `link(begin_s, end_s)`, spells that may overlap, the
+/// prefetches for the next token and what moves behind them included. Where a transfer waits for room in between, or
+/// moves behind the others, a spell is as long as it can be.
+template <class Sink>
+concept WatchesLink = requires(Sink& sink) {
+  sink.link(0.0, 0.0);
+};
+
 /// One number per layer, on the stack.
 using LayerArray = std::array<double, max_layers>;
 
 namespace detail {
+
+/// Tells a sink that watches the link that it works, from one link time to another.
+template <class Sink>
+constexpr void tell_link([[maybe_unused]] Sink& sink, [[maybe_unused]] const LinkClock& clock,
+                         [[maybe_unused]] double begin_s, [[maybe_unused]] double end_s) {
+  if constexpr (WatchesLink<Sink>)
+    if (end_s > begin_s) sink.link(clock.seconds(begin_s), clock.seconds(end_s));
+}
 
 /// Blocks of KV to move per layer, all requests together: the only thing that `NextLayer` and `DeadlinePool` need.
 inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
