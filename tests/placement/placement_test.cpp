@@ -144,7 +144,7 @@ Answer ask(const P& policy, const Scene& scene, std::size_t count, bool all_must
     typename P::template State<Transfer> state;
     Answer answer;
     // What an earlier plan left there must not matter.
-    answer.plan.requests.assign(3, RequestPlan{Slot{77}, Holding{}, false});
+    answer.plan.requests.assign(3, RequestPlan{Slot{77}, Holding{}});
     answer.plan.covers_unseen = true;
     answer.verdict = policy.solve(task, state, answer.plan);
     if (!answer.verdict.feasible) return answer;
@@ -378,7 +378,7 @@ TEST_CASE_TEMPLATE("PlanTrial agrees with a count of its own, whatever each requ
       for (int layer = 0; layer < scene.made.geometry.layers; ++layer)
         if (random.below(2) == 0) set.insert(layer);
       sets.push_back(set);
-      plan.requests.push_back({claim.slot, Holding{.host = set}, false});
+      plan.requests.push_back({claim.slot, Holding{.host = set}});
     }
     const bool fits = with_task<T>(scene, sets.size(), true, [&](const auto& task) {
       PlanTrial<T> trial;

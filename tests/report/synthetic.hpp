@@ -125,7 +125,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
         streams.push_back({host, size});
         owners.push_back(Slot{static_cast<std::uint32_t>(running[i])});
       }
-      RequestPlan part{Slot{static_cast<std::uint32_t>(running[i])}, {}, false};
+      RequestPlan part{Slot{static_cast<std::uint32_t>(running[i])}, {}};
       part.holding.host = host;
       row.holding.host = host;
       batch.push_back({part.slot, Tokens{1}, Tokens{0}, true});

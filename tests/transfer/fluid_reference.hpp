@@ -28,6 +28,7 @@ struct ReferenceTransfer {
 /// The lane to the host, in the reference: what it moves from the start, and what came of it.
 struct ReferenceOutward {
   double blocks = 0;
+  bool shares = false;  ///< there is one lane: what leaves and what arrives divide it evenly
   double ends_s = 0;    ///< when the last of them had left, if they did
   bool paused = false;  ///< the lane to the device stood still meanwhile, with blocks of the first iteration to come
   bool resumed = false; ///< it moved something again after it had stood still, at any time
@@ -114,6 +115,8 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
   int started = -1;
   bool rested = false;                                                   // the lane to the device, at some time
   double urgent_s = pipeline.urgent_blocks / pipeline.link.blocks_per_s; // left of it, at the full rate
+  const double out_blocks_per_s =
+      outward != nullptr && outward->shares ? pipeline.link.blocks_per_s : pipeline.link.out_blocks_per_s;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (int guard = 0; guard < 10'000'000; ++guard) {
     // Compute: what can happen now, happens.
@@ -215,7 +218,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         half = 0.5;
     }
     if (!busy.empty()) next = busy.back() / half;
-    double speed = half * (inward && out ? 1 - pipeline.link.mix_loss : 1);
+    double speed = half * (inward && out ? (1 - pipeline.link.mix_loss) / (outward->shares ? 2 : 1) : 1);
     for (const LinkSpell& spell : pipeline.clock.spells) {
       if (spell.from_s > now + 1e-13) next = std::min(next, spell.from_s - now);
     }
@@ -225,7 +228,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
         break;
       }
     if (out) {
-      next = std::min(next, outward->blocks / pipeline.link.out_blocks_per_s / speed);
+      next = std::min(next, outward->blocks / out_blocks_per_s / speed);
       if (!inward && std::any_of(transfers.begin(), transfers.end(),
                                  [&](const ReferenceTransfer& t) { return t.step < layers && !t.done(); }))
         outward->paused = true;
@@ -252,7 +255,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
     if (!busy.empty()) busy.back() -= next * half;
     if (urgent_s > 1e-13) urgent_s -= next * speed;
     if (out) {
-      outward->blocks = std::max(0.0, outward->blocks - next * speed * pipeline.link.out_blocks_per_s);
+      outward->blocks = std::max(0.0, outward->blocks - next * speed * out_blocks_per_s);
       if (outward->blocks <= 1e-10) outward->ends_s = now;
     }
   }

@@ -46,6 +46,7 @@ struct Iteration {
     if (weights.empty() && returned_blocks <= 0) return 1;
     const double streamed = weights.blocks * weights.layers.count() + returned_blocks;
     double kv = urgent_blocks + urgent_out_blocks + behind_blocks + written_blocks - returned_blocks;
+    kv += detail::written_back_blocks(streams);
     for (const LayerStream& stream : streams) kv += stream.blocks * stream.layers.count();
     return kv + streamed > 0 ? kv / (kv + streamed) : 1;
   }

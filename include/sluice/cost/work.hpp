@@ -74,8 +74,8 @@ struct LinkCost {
   BytesPerSecond rate{0}; ///< to the device, with nothing going the other way
   Seconds per_layer{0};
   /// With a lane each way, what goes to the host has its own, of `out_rate`, and while both are active each loses
-  /// `mix_loss` of its rate. On a shared lane evictions go when it is idle, at `rate`, and what prompts write out as
-  /// they compute it is taken to fit in between (OrbitFlow's overlap): `out_rate` and `mix_loss` are not read.
+  /// `mix_loss` of its rate. On a shared lane evictions go when it is idle, at `rate`; what is written out as it is
+  /// computed divides it with what comes in, less `mix_loss`. `out_rate` is not read.
   Lanes lanes = Lanes::shared;
   BytesPerSecond out_rate{0};
   double mix_loss = 0;

@@ -178,7 +178,8 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
   moved_to_host_ += fresh;
-  if (claim.tokens.count() > 1) written_blocks_ += static_cast<double>(fresh.count()); // one token a step is nothing
+  // One token a step is nothing, unless all goes back.
+  if (claim.tokens.count() > 1 || target.written_back) written_blocks_ += static_cast<double>(fresh.count());
   // Who sits this iteration out rebuilds nothing for itself, but what the plan wants kept it has to make.
   if (claim.tokens.count() > 0 || !(from == target)) rebuild(from, target, held);
   if (claim.tokens.count() == 0 || from.host.empty()) {
@@ -197,7 +198,9 @@ void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   if (just_in_time.empty()) return;
   const TokenBlocks streamed = from.head_blocks(held, block_tokens);
   moved_to_device_ += LayerBlocks{streamed.count() * just_in_time.count()};
-  streams_.push_back({just_in_time, static_cast<double>(streamed.count())});
+  const LayerSet back = target.written_back ? just_in_time & target.host : LayerSet{};
+  moved_to_host_ += LayerBlocks{streamed.count() * back.count()};
+  streams_.push_back({just_in_time, static_cast<double>(streamed.count()), back});
 }
 
 /// Whatever K and V are nowhere, or were until now, this iteration makes: those that stay so for itself, those that the

@@ -314,8 +314,8 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
       pipeline.streams = streams_;
       if (placed + 1 >= task.musts) { // the musts stand or fall together
         detail::layer_loads(pipeline, loads);
-        in_flight = LayerBlocks{static_cast<std::int64_t>(
-            std::ceil(transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_)))};
+        in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(
+            detail::in_flight_blocks<transfer_type>({loads.data(), static_cast<std::size_t>(layers)}, streams_)))};
         needed += in_flight;
       }
     }

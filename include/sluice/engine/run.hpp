@@ -44,12 +44,12 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   Footprint room = footprint_of(least, blocks);
   LayerArray loads{};
   const auto away = static_cast<double>(blocks.count());
-  const std::array<LayerStream, 2> stream{LayerStream{least.host, away},
+  const std::array<LayerStream, 2> stream{LayerStream{least.host, away, least.written_back ? least.host : LayerSet{}},
                                           LayerStream{least.hidden, config_.geometry.hidden_size().blocks(away)}};
   for (const LayerStream& each : stream)
     each.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += each.blocks; });
-  room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(
-      transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
+  room.device += LayerBlocks{static_cast<std::int64_t>(std::ceil(detail::in_flight_blocks<transfer_type>(
+      {loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
   LayerBlocks lendable = config_.weights.most_freed(config_.geometry);
   if constexpr (PromisesRoom<weights_type>) {
     const auto& predictor = config_.cost.believe(cost_state_);
@@ -287,7 +287,8 @@ void BasicEngine<C>::prepare(Seconds planning, bool repeated) {
     pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
     pipeline.streams = streams_;
     detail::layer_loads(pipeline, loads);
-    const double held = transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(layers)}, streams_);
+    const double held =
+        detail::in_flight_blocks<transfer_type>({loads.data(), static_cast<std::size_t>(layers)}, streams_);
     urgent_out = std::clamp(held - room, 0.0, behind);
     behind -= urgent_out;
     room = std::max(room + urgent_out, held);
@@ -296,8 +297,8 @@ void BasicEngine<C>::prepare(Seconds planning, bool repeated) {
   if constexpr (copies_ahead) {
     double in_blocks = urgent_blocks_;
     for (const LayerStream& stream : streams_) in_blocks += stream.blocks * stream.layers.count();
-    const LayerBlocks copied = copy_ahead(view_at(now()), urgent_out + behind + written_blocks_, in_blocks);
-    behind += static_cast<double>(copied.count());
+    const double out_blocks = urgent_out + behind + written_blocks_ + detail::written_back_blocks(streams_);
+    behind += static_cast<double>(copy_ahead(view_at(now()), out_blocks, in_blocks).count());
   }
   launched_ = {config_.geometry.stream_of(plan_.weights), room, urgent_out, behind, planning, repeated};
 }

@@ -40,7 +40,8 @@ class EngineState {
   void gather_work();
   /// Of `holding`, `blocks` of each layer are fetched in every iteration: K and V, or what they are rebuilt from.
   void stream_head(const Holding& holding, double blocks, HiddenSize hidden) {
-    if (!holding.host.empty()) streams_.push_back({holding.host, blocks});
+    if (!holding.host.empty())
+      streams_.push_back({holding.host, blocks, holding.written_back ? holding.host : LayerSet{}});
     if (!holding.hidden.empty()) streams_.push_back({holding.hidden, hidden.blocks(blocks)});
   }
 

@@ -27,6 +27,9 @@ struct Holding {
   /// Of the layers that are resident, the oldest tokens that the host has as well, in clean copies: whole blocks. KV is
   /// only ever appended to, so that a full block stays clean, and what leaves the device need not cross the link again.
   Tokens copied{0};
+  /// Of `host`: all of each layer goes back after every iteration, not only what is new, so that it crosses both ways
+  /// (Pie). Its head is all tokens.
+  bool written_back = false;
 
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }

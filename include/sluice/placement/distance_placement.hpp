@@ -68,7 +68,7 @@ struct BasicDistancePlacement {
     }
     plan.requests.clear();
     plan.covers_unseen = false;
-    for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i), false});
+    for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
     plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
     plan.predicted_step = Seconds{solution.step_s};
     plan.lower_bound = Seconds{solution.lower_bound_s};

@@ -78,7 +78,7 @@ struct BasicFewestLayers {
  private:
   template <class Task>
   static void name_all(const Task& task, std::size_t count, Plan& plan) {
-    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen, false});
+    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen});
   }
 
   /// The fewest layers for which the *resident* blocks alone fit: a lower end for the search.

@@ -30,14 +30,16 @@ class PlanTrial {
       room = room + task.footprint_of(holding, blocks);
       if (holding.host.empty() && holding.hidden.empty()) continue;
       const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
-      for (const LayerStream& stream : {LayerStream{holding.host, away},
-                                        LayerStream{holding.hidden, task.view.geometry.hidden_size().blocks(away)}}) {
+      for (const LayerStream& stream :
+           {LayerStream{holding.host, away, holding.written_back ? holding.host : LayerSet{}},
+            LayerStream{holding.hidden, task.view.geometry.hidden_size().blocks(away)}}) {
         if (stream.layers.empty()) continue;
         stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
         streams_.push_back(stream);
       }
     }
-    const double held = Transfer::held_blocks({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
+    const double held =
+        detail::in_flight_blocks<Transfer>({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
     plan.in_flight = std::max(workspace, LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
     const bool device = room.device + plan.in_flight <= task.device_budget;
     const bool host = room.host <= task.host_budget;

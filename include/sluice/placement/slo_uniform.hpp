@@ -61,7 +61,7 @@ struct SloUniform {
     if (!found) return false;
     set_uniform(plan, chosen, in_flight);
     plan.covers_unseen = false;
-    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen, false});
+    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen});
     plan.predicted_step = plan.lower_bound = Seconds{best_s};
     plan.binding = best_s <= slo_s ? Binding::slo : Binding::link;
     return true;

@@ -67,7 +67,7 @@ struct BasicUniformDistance {
     if (least_s == std::numeric_limits<double>::infinity()) return false;
     plan.covers_unseen = false;
     for (const Claim& claim : task.claims.first(count))
-      plan.requests.push_back({claim.slot, Holding{all_tokens, chosen, {}}, false});
+      plan.requests.push_back({claim.slot, Holding{all_tokens, chosen, {}}});
     return true;
   }
 };

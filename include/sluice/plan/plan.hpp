@@ -49,8 +49,6 @@ enum class Binding : std::uint8_t {
 struct RequestPlan {
   Slot slot{};
   Holding holding;
-  /// Written back whole each iteration, as well as fetched (Pie): the transfer goes both ways.
-  bool written_back = false;
 
   friend constexpr bool operator==(const RequestPlan&, const RequestPlan&) = default;
 };

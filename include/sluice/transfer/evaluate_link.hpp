@@ -33,9 +33,10 @@ struct OutwardLane {
 
 namespace detail {
 
-/// Link time of all that may be prefetched in an iteration before its last layer starts: its own blocks, of each stream
-/// the next token's first layer, and of streamed weights as many of the next token as there are slots.
-inline double most_prefetched_s(const Pipeline& pipeline) {
+/// Link time of all that may be prefetched in an iteration: its own blocks, of each stream the next token's first layer
+/// or as many of its blocks as the rule has room for, and of streamed weights as many as there are slots.
+template <class Rule>
+double most_prefetched_s(const Pipeline& pipeline) {
   LayerArray loads;
   layer_loads(pipeline, loads);
   double blocks = 0;
@@ -45,10 +46,20 @@ inline double most_prefetched_s(const Pipeline& pipeline) {
     transfers += loads[static_cast<std::size_t>(l)] > 0 || pipeline.weights.layers.contains(l);
   }
   LayerSet first;
-  for (const LayerStream& stream : pipeline.streams) {
-    if (stream.layers.empty()) continue;
-    blocks += stream.blocks;
-    first.insert(stream.layers.lowest());
+  if constexpr (Rule::needs_room) {
+    double ahead = 0;
+    for (int l = 0; l < pipeline.layers() && ahead < pipeline.room_blocks; ++l) {
+      if (loads[static_cast<std::size_t>(l)] <= 0) continue;
+      ahead += loads[static_cast<std::size_t>(l)];
+      first.insert(l);
+    }
+    blocks += std::min(ahead, pipeline.room_blocks);
+  } else {
+    for (const LayerStream& stream : pipeline.streams) {
+      if (stream.layers.empty()) continue;
+      blocks += stream.blocks;
+      first.insert(stream.layers.lowest());
+    }
   }
   if (const WeightStream& weights = pipeline.weights; !weights.empty()) {
     const SlotOrder slots{weights};
@@ -58,26 +69,59 @@ inline double most_prefetched_s(const Pipeline& pipeline) {
   return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
 }
 
+/// All that must have been written by the end of the iteration.
+inline double due_out_blocks(const Pipeline& pipeline) {
+  return pipeline.written_blocks + written_back_blocks(pipeline.streams);
+}
+
+/// One lane for both ways: what is written and what is fetched divide it evenly, less the mix loss, as long as both
+/// last. To either that is a lane of its own which loses more than half of its rate meanwhile. Evictions go behind
+/// both.
+template <class Rule, class Sink>
+StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+  const BlockLink& link = pipeline.link;
+  OutwardLane out{due_out_blocks(pipeline) / link.blocks_per_s, 0, (1 + link.mix_loss) / 2};
+  const double behind = state.behind_blocks + pipeline.behind_blocks;
+  if (out.out_s <= 0) {
+    StepCost cost = Rule::evaluate(pipeline, state, sink);
+    cost.link_s = std::min(cost.step_s, cost.link_s + (behind - state.behind_blocks) / link.blocks_per_s);
+    return cost;
+  }
+  Pipeline inward = pipeline;
+  inward.room_blocks -= leaving_blocks(pipeline.streams);
+  out.mixed_s = std::min(out.out_s, urgent(pipeline) / link.blocks_per_s + most_prefetched_s<Rule>(inward));
+  inward.clock.slow_until_s = out.done_at(out.out_s);
+  inward.clock.loss = out.loss;
+  // While what is written has the lane alone, the clock gives the rest of its rate a second time: evictions do not.
+  inward.behind_blocks += (1 - out.loss) * (out.out_s - out.mixed_s) * link.blocks_per_s;
+  StepCost cost = Rule::evaluate(inward, state, sink);
+  state.behind_blocks = std::min(state.behind_blocks, behind);
+  // What comes in, as one run from the start, what goes out beside it, and what is evicted behind both.
+  const double out_active_s = OutwardLane{out.out_s, std::min(out.mixed_s, cost.link_s), out.loss}.done_at(out.out_s);
+  cost.link_s =
+      std::max(inward.clock.seconds(cost.link_s), out_active_s) + (behind - state.behind_blocks) / link.blocks_per_s;
+  if (const double late_s = out.out_s - out.done_by(cost.step_s); late_s > 0) {
+    cost.step_s += late_s;
+    cost.stall_s += late_s;
+  }
+  cost.link_s = std::min(cost.step_s, cost.link_s);
+  return cost;
+}
+
 /// The iteration if the computation left the link alone. `link_s`: time in which anything crosses it.
 template <class Rule, class Sink>
 StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
   const BlockLink& link = pipeline.link;
+  if (!link.each_way()) return evaluate_one_lane<Rule>(pipeline, state, sink);
   const double behind = state.behind_blocks + pipeline.behind_blocks;
-  if (!link.each_way()) {
-    const StepCost cost = Rule::evaluate(pipeline, state, sink);
-    const double written_s = pipeline.written_blocks / link.blocks_per_s;
-    const double late_s = std::max(0.0, written_s - cost.step_s);
-    const double evicted_s = (behind - state.behind_blocks) / link.blocks_per_s;
-    return {cost.step_s + late_s, cost.stall_s + late_s,
-            std::min(cost.step_s + late_s, cost.link_s + evicted_s + written_s)};
-  }
-  const double due_s = (pipeline.urgent_out_blocks + pipeline.written_blocks) / link.out_blocks_per_s;
+  const double due_s = (pipeline.urgent_out_blocks + due_out_blocks(pipeline)) / link.out_blocks_per_s;
   OutwardLane out{due_s + behind / link.out_blocks_per_s, 0, link.mix_loss};
   Pipeline inward = pipeline;
   inward.urgent_out_blocks = inward.behind_blocks = 0;
+  inward.room_blocks -= leaving_blocks(pipeline.streams);
   state.behind_blocks = 0;
   if (out.out_s > 0) {
-    const double prefetched_s = detail::most_prefetched_s(pipeline);
+    const double prefetched_s = most_prefetched_s<Rule>(inward);
     // What makes room goes out beside what comes in before the prefetches; these wait for both.
     const double in_first_s = pipeline.urgent_blocks / link.blocks_per_s;
     const double out_first_s = pipeline.urgent_out_blocks / link.out_blocks_per_s;
@@ -140,9 +184,12 @@ struct Stretched {
 /// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
 /// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.
 ///
-/// On one lane evictions use what the prefetches leave of it. With a lane each way they begin with the iteration,
-/// beside the prefetches, and slow them by the mix loss as long as they last; what must be out by the end of the
-/// iteration goes first. On either, writing out adds time only where it takes longer than everything else.
+/// On one lane what is written shares it with the prefetches, and evictions use what both leave of it. With a lane each
+/// way both begin with the iteration, beside the prefetches, and slow them by the mix loss as long as they last; what
+/// must be out by the end of the iteration goes first, and the iteration waits for it. Nothing is written before it is
+/// computed, but in the long run what the last iteration computed last is written beside the next: a link's work in an
+/// iteration is the same. (Rejected: each layer's write at the layer's end, which no rule that sees only what comes in
+/// could follow.)
 ///
 /// Where the computation needs the link too, the sink is told an iteration that is slower all along: when it was slower
 /// is known in sum only.

@@ -22,8 +22,9 @@ namespace sluice {
 /// Blocks are a double here and in the whole evaluator: it is a fluid model, parts of a block are in flight, and whole
 /// numbers below 2^53 stay exact.
 struct LayerStream {
-  LayerSet layers;   ///< layers counted from 0
-  double blocks = 0; ///< layer blocks in each of them, >= 0
+  LayerSet layers;         ///< layers counted from 0
+  double blocks = 0;       ///< layer blocks in each of them, >= 0
+  LayerSet written_back{}; ///< of these layers, those whose blocks go back to the host once computed (Pie)
 };
 
 /// The link between host and device, in the evaluator's unit.
@@ -33,7 +34,8 @@ struct BlockLink {
   /// B/L). The transfers of one layer share it equally, so that the same plan costs the link the same under every rule.
   double per_layer_s = 0;
   double out_blocks_per_s = 0; ///< of the lane to the host; 0: there is one lane for both ways
-  double mix_loss = 0;         ///< with two lanes, the share that each loses while both are active, in [0, 1)
+  /// What is lost while both ways are active, in [0, 1): of each lane's rate, or of the one lane's.
+  double mix_loss = 0;
 
   [[nodiscard]] constexpr bool each_way() const { return out_blocks_per_s > 0; }
 };
@@ -55,7 +57,7 @@ struct Pipeline {
   /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
   /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
   double behind_blocks = 0;
-  double written_blocks = 0; ///< moved to the host by the end of the iteration, which computes them
+  double written_blocks = 0; ///< moved to the host by the end of the iteration, beside what streams write back
   /// For the rules: the shares of the bus that the lane to the device has meanwhile, as the caller says, and what the
   /// other lane costs it, as `evaluate_link` finds.
   LinkClock clock;
@@ -136,6 +138,27 @@ inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
       blocks += pipeline.streams[i].blocks;
     moved.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += blocks; });
   }
+}
+
+/// What streams write back in an iteration, in blocks.
+inline double written_back_blocks(std::span<const LayerStream> streams) {
+  double blocks = 0;
+  for (const LayerStream& stream : streams) blocks += stream.blocks * stream.written_back.count();
+  return blocks;
+}
+
+/// Room of what is on its way out: it cannot be overwritten until it is there. One layer of every request that writes
+/// back; where the link lags behind by more, it is the link that the iteration waits for and not the room.
+inline double leaving_blocks(std::span<const LayerStream> streams) {
+  double blocks = 0;
+  for (const LayerStream& stream : streams) blocks += stream.written_back.empty() ? 0 : stream.blocks;
+  return blocks;
+}
+
+/// Blocks in flight at once, both ways, beside the resident ones.
+template <class Rule>
+double in_flight_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
+  return Rule::held_blocks(loads, streams) + leaving_blocks(streams);
 }
 
 /// What the link does before any prefetch, in blocks.

@@ -17,10 +17,8 @@ namespace sluice {
     return segment_s > 0 ? 1 / (block / rate.count() + segment_s) : rate.count() / block;
   };
   BlockLink blocks{.blocks_per_s = blocks_per_s(link.rate), .per_layer_s = link.per_layer.count()};
-  if (link.lanes == Lanes::each_way) {
-    blocks.out_blocks_per_s = blocks_per_s(link.out_rate);
-    blocks.mix_loss = link.mix_loss;
-  }
+  blocks.mix_loss = link.mix_loss;
+  if (link.lanes == Lanes::each_way) blocks.out_blocks_per_s = blocks_per_s(link.out_rate);
   return blocks;
 }
 
