@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies that stream weights: MIRAGE's equations and spacing, Select-N's interval, each against the evaluator.
+// The policies that stream weights: MIRAGE's equations and spacing, FlexGen's part, each against the evaluator.
 #include "sluice/core/random.hpp"
 #include "sluice/systems/streamed_weights.hpp"
 
 #include "engine/trials.hpp"
 #include "support/hand_made.hpp"
+#include "weights/round_machine.hpp"
 #include <doctest/doctest.h>
 
 #include <array>
@@ -19,43 +20,6 @@ using namespace sluice::testing;
 
 namespace {
 
-/// A machine of round numbers: a layer computes for `compute_s` whatever it has to do, and the link moves one layer's
-/// weights in `transfer_s`.
-struct RoundCost {
-  using role = roles::Cost;
-  struct State {};
-  double compute_s = 1;
-  double transfer_s = 1;
-  [[nodiscard]] StepTime step(const Work&) const { return {Seconds{0}, Seconds{compute_s}, Seconds{0}}; }
-  [[nodiscard]] LinkCost link() const {
-    LinkCost link;
-    link.rate = BytesPerSecond{1e6 / transfer_s};
-    return link;
-  }
-  [[nodiscard]] const RoundCost& believe(const State&) const { return *this; }
-  void observe(State&, const Observation&) const {}
-};
-constexpr Bytes layer_weights{1'000'000};
-
-struct Machine {
-  RoundCost cost;
-  View view;
-  std::vector<RequestRow> rows = std::vector<RequestRow>(1);
-  std::vector<Claim> claims{Claim{Slot{0}, Tokens{1}, Tokens{0}, true}};
-
-  Machine(int layers, double compute_s, double transfer_s, double slo_s = std::numeric_limits<double>::infinity())
-      : cost{compute_s, transfer_s} {
-    view.geometry = {layers, Bytes{1000}, layer_weights};
-    rows[0].spec.slo.tbt = Seconds{slo_s};
-  }
-  [[nodiscard]] WeightsTask<RoundCost> task(LayerBlocks demand, LayerBlocks own) {
-    view.rows = rows;
-    Work steady;
-    steady.decodes = steady.samples = 1;
-    return {view, cost, claims, demand, own, steady};
-  }
-};
-
 double step_of(Machine& machine, LayerSet streamed, int slots) {
   StreamedStep step;
   return step(machine.task(LayerBlocks{0}, LayerBlocks{0}),
@@ -65,7 +29,6 @@ double step_of(Machine& machine, LayerSet streamed, int slots) {
 
 SLUICE_CONSERVES(DeepSpeedWeights)
 SLUICE_CONSERVES(FlexGenWeights)
-SLUICE_CONSERVES(SelectN)
 SLUICE_CONSERVES(Mirage)
 
 } // namespace
@@ -145,35 +108,6 @@ TEST_CASE("parameter remapping lends as little as the demand needs, never more t
   CHECK(levels.front().plan.level == 4);
 }
 
-TEST_CASE("Select-N takes the smallest interval that meets the SLO, as a search through all of them does") {
-  Random random{79};
-  int streamed = 0;
-  for (int trial = 0; trial < 500; ++trial) {
-    const int layers = 2 + static_cast<int>(random.below(80));
-    const double transfer_s = 0.1 + 12 * random.uniform();
-    Machine machine{layers, 1, transfer_s, layers * (0.9 + 1.2 * random.uniform())};
-    SloInterval::State state;
-    std::vector<WeightsLevel> levels;
-    const auto task = machine.task(LayerBlocks{0}, LayerBlocks{0});
-    SloInterval{}.offer(task, state, levels);
-    int expected = 1;
-    while (expected <= layers && state.step(task, interval_level(machine.view.geometry, expected).plan) >
-                                     machine.rows[0].spec.slo.tbt * (1 + 1e-9))
-      ++expected;
-    INFO(layers << " layers, transfer " << transfer_s);
-    if (expected > layers) {
-      CHECK(levels.empty());
-      continue;
-    }
-    ++streamed;
-    REQUIRE(!levels.empty());
-    CHECK(levels.front().plan.streamed == interval_level(machine.view.geometry, expected).plan.streamed);
-    for (const WeightsLevel& level : levels)
-      CHECK(state.step(task, level.plan).count() <= machine.rows[0].spec.slo.tbt.count() * (1 + 1e-9));
-  }
-  CHECK(streamed > 100);
-}
-
 TEST_CASE("the streamed part is the largest that its estimate has time for, and less where the peak flatters or the "
           "bus is shared") {
   Random random{80};
@@ -205,21 +139,4 @@ TEST_CASE("the streamed part is the largest that its estimate has time for, and 
     smaller += part_of(std::nullopt, 2) < own ? 1 : 0;
   }
   CHECK(smaller > 100);
-}
-
-TEST_CASE("Select-N's interval falls to 1 as batch times length grows (its Table 1)") {
-  // Compute in proportion to batch x length, with a floor: what one layer's KV and weights take to read.
-  int last = 1 << 20;
-  for (const double tokens : {64.0, 256.0, 1024.0, 4096.0, 16384.0}) {
-    const double compute_s = 1 + tokens / 512;
-    Machine machine{32, compute_s, 12, 32 * compute_s * 1.2};
-    SloInterval::State state;
-    std::vector<WeightsLevel> levels;
-    SloInterval{}.offer(machine.task(LayerBlocks{0}, LayerBlocks{0}), state, levels);
-    REQUIRE(!levels.empty());
-    const int interval = levels.front().plan.streamed.lowest() + 1;
-    CHECK(interval <= last);
-    last = interval;
-  }
-  CHECK(last == 1);
 }

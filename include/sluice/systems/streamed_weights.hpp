@@ -19,10 +19,11 @@ using DeepSpeedWeights = With<VllmRecompute, IntervalOffload, FairShare>;
 /// the SLO has time for.
 using FlexGenWeights = With<VllmRecompute, StreamedShare, FairShare>;
 
-/// Select-N (4): the smallest interval that meets the tightest SLO of the batch, by the cost model instead of a record,
-/// and without neighbours on its bus. What the paper's prefill instance would do is left out: this one decodes by the
-/// interval of its decodes.
-using SelectN = With<VllmRecompute, SloInterval, FairShare>;
+/// Select-N (4) without neighbours on its bus: the smallest interval that meets the tightest SLO of the batch, looked
+/// up in a performance record (`sluice-profile --record`), or without one in what the planner's cost model would have
+/// recorded. An SLO that cannot be met is refused at submission. This engine serves prompts and decodes by the interval
+/// of its decodes; the paper's two instances are two engines, one with `weights.phase = InferencePhase::prefill`.
+using SelectN = With<VllmRecompute, RecordedSloInterval, FairShare>;
 
 /// MIRAGE (5) with one tenant: memory of the active model's own weights becomes KV when KV runs out, as long as the
 /// computation hides their transfers, and before anybody is preempted.

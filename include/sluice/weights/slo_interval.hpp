@@ -1,69 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloInterval: the smallest interval whose streamed layers the SLO has time for (Select-N).
+// SloInterval: the smallest interval that meets the SLO, by the evaluator or by a performance record (Select-N).
 #pragma once
 
-#include "sluice/weights/interval_offload.hpp"
-#include "sluice/weights/streamed_step.hpp"
+#include "sluice/weights/interval_source.hpp"
+#include "sluice/weights/slo_refusal.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
 namespace sluice {
 
-/// Select-N's interval for the batch at hand (4.2, 4.3): the smallest, which has most weights on the host, with which a
-/// decode still takes no longer than the tightest SLO of the batch. What the paper looks up in a performance record
-/// made offline is asked of the cost model here.
+/// Select-N's interval (4.2, 4.3): the smallest, which has most weights on the host, with which an iteration still
+/// takes no longer than the tightest SLO of its batch. `Source` says which that is: the paper's record, or the
+/// evaluator.
 ///
-/// The paper sizes it by counting: at most n layers with n t_transfer <= L t_compute (1 + delta), delta the SLO's slack
-/// over the unoffloaded step (its printed formula omits L), and an interval of L / n. That is the first thing tried;
-/// the evaluator, which sees that the layers of one interval must hide its own transfer, has the last word.
+/// *Two phases, two instances.* The paper deploys a model twice, once for prompts and once for decodes, each on a
+/// device of its own with weights and an interval of its own (5.1): no weights move between the two. So an engine is
+/// one of them, and `phase` says which: `decode` sizes by the token SLO and the steady decode, `prefill` by the SLO of
+/// the first token less what its request has waited, over the iterations that its prompt still takes. An engine that
+/// serves both, as those of this project do by default, holds what decodes need: prompts compute longer and so are
+/// hidden by the same interval or a smaller one. Rejected: an interval of its own for each prompt between decodes. What
+/// returns to the device for a decode crosses the link as a streamed layer would, once more for each prompt that sent
+/// it away, and memory that is free for one iteration holds no KV.
 ///
-/// Levels: all intervals from there up, the smallest first, for a bus coordinator to choose among. While no SLO is
-/// promised every interval is as good, and the smallest is 1.
-struct SloInterval {
+/// *Levels*: all intervals from there up that free memory, the smallest first, for a bus coordinator to choose among;
+/// of those that stream as many layers the longest, which spaces them most evenly.
+///
+/// *Changes*: nearly all streamed layers of one interval are others than those of the next, and come back over the link
+/// in the iteration that changes it, which can take longer than the SLO for that once. So a longer interval that is in
+/// force stays while KV has no use for more memory; and a record, whose answers change with the next power of two
+/// alone, changes it less often than the evaluator.
+///
+/// *Submission*: an SLO that this machine cannot meet even for that request alone is refused, with the best there is.
+/// What its KV needs beyond the memory beside the weights, it is promised, if weights can stream for it within its SLO.
+template <class Source>
+struct BasicSloInterval {
   using role = roles::Weights;
   struct State {
-    StreamedStep step;
+    typename Source::State source;
+    std::vector<ChunkWork> chunks;
+    int interval = 0; ///< in force; above the layers: nothing streams; 0: not asked yet
   };
+
+  Source source{};
+  InferencePhase phase = InferencePhase::decode;
+  bool refuses = true; ///< false: an SLO that cannot be met is served as well as it can be
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
     const Geometry& geometry = task.view.geometry;
-    double slo_s = std::numeric_limits<double>::infinity();
-    for (const Claim& claim : task.claims) slo_s = std::min(slo_s, task.view.row(claim.slot).spec.slo.tbt.count());
-    // A longer interval streams less and is never slower: by bisection, between one that meets the SLO and one not.
-    const auto meets = [&](int interval) {
-      return state.step(task, interval_level(geometry, interval).plan).count() <= slo_s * (1 + 1e-9);
-    };
-    int good = geometry.layers + 1; // nothing streamed: there is no better
-    int bad = 0;
-    if (const int counted = counted_interval(task, slo_s); counted <= geometry.layers)
-      (meets(counted) ? good : bad) = counted;
-    while (good - bad > 1) {
-      const int middle = bad + (good - bad) / 2;
-      (meets(middle) ? good : bad) = middle;
+    const int none = geometry.layers + 1;
+    int good = phase == InferencePhase::decode ? for_decodes(task, state) : for_prompts(task, state);
+    good = good == 0 ? none : most_even(geometry.layers, good);
+    if (state.interval > good && task.demand <= task.own + interval_level(geometry, state.interval).plan.freed)
+      good = state.interval;
+    state.interval = good;
+    for (int interval = good; interval <= geometry.layers; interval = most_even(geometry.layers, interval + 1)) {
+      const WeightsLevel level = interval_level(geometry, interval);
+      if (level.plan.level < 1) break; // a layer in a slot of its own size
+      levels.push_back(level);
     }
-    for (int interval = good; interval <= geometry.layers; ++interval)
-      if (interval == good || geometry.layers / interval < geometry.layers / (interval - 1))
-        levels.push_back(interval_level(geometry, interval));
   }
-  /// What the SLO has time for depends on the batch: nothing is promised.
+  /// What the SLO has time for depends on the request: see `promise`.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
 
-  /// The interval by the paper's count; above the number of layers where none may be streamed.
+  template <class Request>
+  [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
+    const Geometry& geometry = request.geometry;
+    WeightsPlan plan;
+    int interval = geometry.layers + 1;
+    if (request.room > request.own) {
+      interval = longest_that_frees(geometry, request.room - request.own);
+      if (interval == 0) return interval_level(geometry, 1).plan.freed; // too little at any SLO: memory refuses it
+      plan = interval_level(geometry, interval).plan;
+    }
+    if (!refuses) return plan.freed;
+    const Slo& slo = request.spec.slo;
+    const Seconds left = slo.ttft - (request.now - request.spec.arrival);
+    if (slo.ttft < Seconds{std::numeric_limits<double>::infinity()})
+      if (const Seconds first = first_token(request, plan); first > left * (1 + 1e-9))
+        return detail::first_token_refusal(slo.ttft, left, first, plan.streamed.count());
+    if (phase == InferencePhase::prefill || request.spec.output <= Tokens{1}) return plan.freed;
+    Work work;
+    work.decodes = work.samples = 1;
+    work.decode_context = request.spec.prompt + request.spec.output;
+    const IntervalQuestion<std::remove_cvref_t<decltype(request.cost)>> last{
+        request.cost, geometry, InferencePhase::decode, work, 1, work.decode_context};
+    Seconds best = request.cost.step(work).total(geometry.layers);
+    if (!plan.streamed.empty()) {
+      typename Source::State state;
+      best = source.best(last, state, interval);
+    }
+    if (best > slo.tbt * (1 + 1e-9)) return detail::token_refusal(slo.tbt, best, plan.streamed.count());
+    return plan.freed;
+  }
+
+ private:
+  /// The longest interval that streams as many layers.
+  static int most_even(int layers, int interval) { return interval > layers ? interval : layers / (layers / interval); }
   template <class Task>
-  [[nodiscard]] static int counted_interval(const Task& task, double slo_s) {
-    const double unoffloaded_s = task.cost.step(task.steady).total(task.layers()).count();
-    if (slo_s < unoffloaded_s) return task.layers() + 1;
-    const double slack = slo_s / unoffloaded_s - 1;
-    const double most = std::floor(task.layers() * task.layer_compute_s() * (1 + slack) / task.layer_transfer_s());
-    if (most < 1) return task.layers() + 1;
-    return std::max(1, static_cast<int>(std::ceil(task.layers() / std::min<double>(most, task.layers()))));
+  int for_decodes(const Task& task, State& state) const {
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
+    const std::int64_t batch = std::max<std::int64_t>(1, task.steady.decodes);
+    const Tokens length{(task.steady.decode_context.count() + batch - 1) / batch};
+    return source.smallest(question(task, task.steady, batch, length), state.source, slo);
+  }
+  template <class Task>
+  int for_prompts(const Task& task, State& state) const {
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    Work work;
+    Tokens longest{1};
+    state.chunks.clear();
+    for (const Claim& claim : task.claims) {
+      const RequestRow& who = task.view.row(claim.slot);
+      if (claim.tokens <= Tokens{0}) continue;
+      state.chunks.push_back({claim.tokens, who.computed});
+      longest = std::max(longest, who.computed + claim.tokens);
+      work.samples += claim.tokens >= who.pending() ? 1 : 0;
+      if (who.generated > Tokens{0}) continue; // its first token is out
+      const Seconds left = who.spec.slo.ttft - (task.view.now - who.spec.arrival);
+      const std::int64_t iterations = (who.pending().count() + claim.tokens.count() - 1) / claim.tokens.count();
+      slo = std::min(slo, std::max(Seconds{0}, left) / static_cast<double>(iterations));
+    }
+    work.chunks = state.chunks;
+    const auto batch = static_cast<std::int64_t>(state.chunks.size());
+    return source.smallest(question(task, work, batch, longest), state.source, slo);
+  }
+  template <class Task>
+  IntervalQuestion<typename Task::cost_type> question(const Task& task, const Work& work, std::int64_t batch,
+                                                      Tokens length) const {
+    return {task.cost, task.view.geometry, phase, work, batch, length};
+  }
+
+  /// The longest interval that frees `needed`; 0: none does.
+  static int longest_that_frees(const Geometry& geometry, LayerBlocks needed) {
+    for (int interval = geometry.layers; interval >= 1; --interval)
+      if (interval_level(geometry, interval).plan.freed >= needed) return interval;
+    return 0;
+  }
+  /// A prompt alone, in chunks of the token budget, to its first token.
+  template <class Request>
+  static Seconds first_token(const Request& request, const WeightsPlan& plan) {
+    StreamedStep step;
+    Seconds sum{0};
+    for (Tokens done{0}; done < request.spec.prompt;) {
+      const ChunkWork chunk{std::min(request.limits.batch_tokens, request.spec.prompt - done), done};
+      done += chunk.fresh;
+      Work work;
+      work.chunks = {&chunk, 1};
+      work.samples = done == request.spec.prompt ? 1 : 0;
+      sum += step.of(request.cost, request.geometry, work, plan);
+    }
+    return sum;
   }
 };
 
-static_assert(Weights<SloInterval>);
+/// By the evaluator, for exactly the batch at hand.
+using SloInterval = BasicSloInterval<EvaluatedInterval>;
+/// By a performance record, as the paper has it.
+using RecordedSloInterval = BasicSloInterval<RecordedInterval>;
+
+static_assert(Weights<SloInterval> && PromisesRoom<SloInterval>);
+static_assert(Weights<RecordedSloInterval> && PromisesRoom<RecordedSloInterval>);
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// streamed_step: how long a decode takes while weights stream, by the evaluator.
+// streamed_step: how long an iteration takes while weights stream, by the evaluator.
 #pragma once
 
 #include "sluice/transfer/fair_share.hpp"
@@ -11,25 +11,31 @@
 
 namespace sluice {
 
-/// A steady decode in which only these weights cross the link: the rules agree on it (all but `NextLayer`), so that one
-/// of them is asked. The first iteration starts cold and is left out.
+/// The same work token after token, in which only these weights cross the link: the rules agree on it (all but
+/// `NextLayer`), so that one of them is asked. The first iteration starts cold and is left out.
 class StreamedStep {
  public:
+  /// A steady decode of the task's claims.
   template <class Task>
   [[nodiscard]] Seconds operator()(const Task& task, const WeightsPlan& weights) {
-    const StepTime time = task.cost.step(task.steady);
-    const LinkCost link = task.cost.link();
-    std::fill_n(compute_.begin(), task.layers(), time.layer.count());
+    return of(task.cost, task.view.geometry, task.steady, weights);
+  }
+  /// Any work.
+  template <Predictor Cost>
+  [[nodiscard]] Seconds of(const Cost& cost, const Geometry& geometry, const Work& work, const WeightsPlan& weights) {
+    const StepTime time = cost.step(work);
+    if (weights.streamed.empty()) return time.total(geometry.layers);
+    std::fill_n(compute_.begin(), geometry.layers, time.layer.count());
     Pipeline pipeline;
-    pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(task.layers())};
+    pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(geometry.layers)};
     pipeline.before_s = time.before.count();
     pipeline.after_s = time.after.count();
-    pipeline.link = block_link(link, task.view.geometry);
-    pipeline.weights = task.view.geometry.stream_of(weights);
+    pipeline.link = block_link(cost.link(), geometry, 0);
+    pipeline.weights = geometry.stream_of(weights);
     state_.clear();
-    StepCost cost;
-    for (int token = 0; token < settled; ++token) cost = FairShare::evaluate(pipeline, state_);
-    return Seconds{cost.step_s};
+    StepCost step;
+    for (int token = 0; token < settled; ++token) step = FairShare::evaluate(pipeline, state_);
+    return Seconds{step.step_s};
   }
 
  private:
