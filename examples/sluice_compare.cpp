@@ -103,6 +103,9 @@ int main(int argc, char** argv) {
                "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
   flags.whole("--rotation-blocks", options.rotation_blocks, 0, many,
               "token blocks that one decision of SuperInfer may move beyond the free memory (default: 2400)");
+  app.add_option(
+      "--record", options.record,
+      "the performance record that SelectN looks up, made by sluice-profile (default: by its own cost model)");
   app.add_option("--out", options.out, "folder for report.html, report.json and the traces");
   flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)");
   app.add_flag("--list", options.list, "name the systems, and stop");

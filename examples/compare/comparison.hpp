@@ -18,7 +18,7 @@ inline constexpr std::string_view default_model = "llama3-8b";
 
 struct Options {
   std::optional<std::string> generate, model;
-  std::string trace, format, profile, systems = "all", transfer = "own", deposit = "both", out;
+  std::string trace, format, profile, record, systems = "all", transfer = "own", deposit = "both", out;
   std::string device = "a5000";
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks;
   std::optional<double> slo_tbt;

@@ -11,6 +11,7 @@
 #include "sluice/transfer/earliest_deadline_first.hpp"
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
+#include "sluice/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
 #include "compare/comparison.hpp"
@@ -149,6 +150,21 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
   return chosen;
 }
 
+/// Select-N's record, if it is one of this model. (On which device it was made is its maker's business: a test device
+/// has another name than the server's.)
+Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& shape) {
+  Expected<IntervalRecord> record = read_interval_record(path);
+  if (!record) return record.error();
+  const IntervalRecord::Heading& heading = record->heading();
+  if (heading.layers != shape.layers || heading.layer_weight_bytes != shape.layer_weight_bytes())
+    return flag_error("--record",
+                      fmt::format("{} is of {} layers of {} bytes, {} has {} of {}", path, heading.layers,
+                                  heading.layer_weight_bytes.count(), shape.name, shape.layers,
+                                  shape.layer_weight_bytes().count()),
+                      "a record of this model: sluice-profile --record --model " + shape.name);
+  return record;
+}
+
 } // namespace
 
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
@@ -216,6 +232,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.setup.device_blocks = across_layers(budget, shape.layers);
   c.setup.alpha = options.alpha;
   if (options.max_pause) c.setup.max_wait = Seconds{*options.max_pause};
+  if (!options.record.empty()) {
+    Expected<IntervalRecord> record = read_record(options.record, shape);
+    if (!record) return record.error();
+    c.workload.notes.emplace_back("Performance record",
+                                  fmt::format("{}: {} on {}, {}", options.record, record->heading().model,
+                                              record->heading().device, record->heading().times));
+    c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
+  }
   if (options.rotation_blocks) c.setup.rotation = TokenBlocks{*options.rotation_blocks};
   c.setup.host_blocks = LayerBlocks{world->device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   const Seconds full_step = full_budget_step(*world, budget, limits.block_tokens);

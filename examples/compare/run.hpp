@@ -16,9 +16,14 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+
+namespace sluice {
+class IntervalRecord;
+}
 
 namespace compared {
 
@@ -37,9 +42,10 @@ struct Setup {
   double alpha = 1;                              ///< misses a step that OrbitFlow's plans may take
   std::optional<sluice::TokenBlocks> rotation{}; ///< that SuperInfer may move beyond what is free; else its own
   sluice::Seconds max_wait{
-      std::numeric_limits<double>::infinity()}; ///< the longest that OrbitFlow keeps anybody paused
-  CostChoice cost;                              ///< planner's and world's
-  sluice::ModelShape model;                     ///< for FlexGen's estimate by peak rates
+      std::numeric_limits<double>::infinity()};           ///< the longest that OrbitFlow keeps anybody paused
+  CostChoice cost;                                        ///< planner's and world's
+  std::shared_ptr<const sluice::IntervalRecord> record{}; ///< that Select-N looks up; else one of its own
+  sluice::ModelShape model;                               ///< for FlexGen's estimate by peak rates
   sluice::Device device;
   std::function<sluice::Expected<Requests>(sluice::Slo)> open; ///< the workload, from its start
 };

@@ -66,6 +66,7 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
     peak.compute_fraction = peak.bandwidth_fraction = 1; // of the data sheet
     config.weights.peak.emplace(setup.model, peak);
   }
+  if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
   if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = setup.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   sluice::Expected<E> engine = E::make(std::move(config));
