@@ -44,9 +44,10 @@ std::array<std::string, 10> choices(bool deposit) {
           choice<roles::Layout, typename E::layout_type>()};
 }
 
-template <class Engine>
+/// `Watch`: what is recorded of the run, with a `collect` of its own.
+template <class Engine, class Watch = Recorder>
 sluice::Status run_engine(const Request& request, Outcome& outcome) {
-  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Recorder>;
+  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Watch>;
   const Setup& setup = request.setup;
   typename E::Config config{.limits = setup.limits,
                             .geometry = setup.geometry,
@@ -80,7 +81,7 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
   if (sluice::Status status = simulate(*engine, *requests, tell); !status) return status;
 
   const Composed names{.transfer = E::transfer_type::name, .choices = choices<E>(request.deposit)};
-  collect(request, names, engine->template observed<Recorder>(), engine->now(), outcome);
+  collect(request, names, engine->template observed<Watch>(), engine->now(), outcome);
   return {};
 }
 

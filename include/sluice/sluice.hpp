@@ -156,6 +156,7 @@
 #include "sluice/engine/defaults.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/finder.hpp"
+#include "sluice/engine/product.hpp"
 #include "sluice/engine/rejected.hpp"
 #include "sluice/engine/run.hpp"
 #include "sluice/engine/serve.hpp"

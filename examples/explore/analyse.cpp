@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// From figures to a ranking, a front, and what each choice of a model is worth.
+#include "explore/exploration.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace explored {
+
+using namespace sluice;
+
+namespace {
+
+/// An attainment that does not exist ranks behind all that do.
+double attainment(const Row& row) { return std::isnan(row.metrics.tbt_attainment) ? -1 : row.metrics.tbt_attainment; }
+double or_last(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
+
+/// Figures that users see: two engines with the same of them did the same, whatever the planner took to get there.
+auto figures(const Row& row) {
+  const Metrics& m = row.metrics;
+  return std::tuple{attainment(row),        or_last(m.mean_e2e_s), or_last(m.longest_gap_s),
+                    or_last(m.mean_ttft_s), or_last(m.p99_tbt_s),  m.tokens_delivered,
+                    m.tokens_on_time,       m.deadlines_missed,    m.refused,
+                    m.times_parked};
+}
+
+/// By attainment, then by mean E2E; the published first where all is equal, then by number; the control last.
+bool ranks_before(const Row& a, const Row& b) {
+  const auto key = [](const Row& row) {
+    return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_s),
+                      or_last(row.metrics.longest_gap_s)};
+  };
+  if (key(a) != key(b)) return key(a) < key(b);
+  if (figures(a) != figures(b)) return figures(a) < figures(b);
+  return std::tuple{!a.published, a.number} < std::tuple{!b.published, b.number};
+}
+
+/// Tokens a second against tokens in time. A control is not on it.
+void mark_front(std::vector<Row>& rows) {
+  const auto dominates = [](const Metrics& a, const Metrics& b) {
+    return a.throughput_tokens_per_s >= b.throughput_tokens_per_s && a.tbt_attainment >= b.tbt_attainment &&
+           (a.throughput_tokens_per_s > b.throughput_tokens_per_s || a.tbt_attainment > b.tbt_attainment);
+  };
+  for (Row& row : rows)
+    row.pareto = !row.control && !std::isnan(row.metrics.tbt_attainment) &&
+                 std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
+                   return !other.control && dominates(other.metrics, row.metrics);
+                 });
+}
+
+/// The attainment of every combination, by number: NaN of those whose parts conflict.
+std::vector<double> attainments(const Exploration& found) {
+  const double absent = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> of_engine(found.space.combinations.size(), absent);
+  for (const Row& row : found.rows)
+    if (!row.published) of_engine[row.number] = row.metrics.tbt_attainment;
+  std::vector<double> all;
+  for (const Combination& combination : found.space.combinations)
+    all.push_back(combination.works ? of_engine[combination.original] : absent);
+  return all;
+}
+
+RoleMarginals marginals_of(const Space& space, std::size_t role, const std::vector<double>& attained) {
+  const std::size_t models = space.roles[role].models.size(), stride = space.stride_of(role);
+  RoleMarginals result{.role = role, .spread = 0, .models = std::vector<Marginal>(models)};
+  std::vector<double> sums(models, 0);
+  std::size_t contexts = 0;
+  for (std::size_t first = 0; first < attained.size(); ++first) {
+    if (space.model_of(first, role) != 0) continue;
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    std::size_t there = 0;
+    for (std::size_t m = 0; m < models; ++m) {
+      const double value = attained[first + m * stride];
+      if (std::isnan(value)) continue;
+      Marginal& marginal = result.models[m];
+      ++there;
+      ++marginal.combinations;
+      sums[m] += value;
+      if (!(marginal.best >= value)) marginal.best = value;
+      least = std::min(least, value);
+      most = std::max(most, value);
+      if (m == 0 || std::isnan(attained[first])) continue;
+      ++marginal.pairs;
+      marginal.gain += value - attained[first];
+      if (value > attained[first]) ++marginal.better;
+      if (value < attained[first]) ++marginal.worse;
+    }
+    if (there < 2) continue;
+    ++contexts;
+    result.spread += most - least;
+  }
+  if (contexts > 0) result.spread /= static_cast<double>(contexts);
+  for (std::size_t m = 0; m < models; ++m) {
+    Marginal& marginal = result.models[m];
+    if (marginal.combinations > 0) marginal.mean = sums[m] / static_cast<double>(marginal.combinations);
+    if (marginal.pairs > 0) marginal.gain /= static_cast<double>(marginal.pairs);
+  }
+  return result;
+}
+
+} // namespace
+
+void analyse(Exploration& found) {
+  std::sort(found.rows.begin(), found.rows.end(), ranks_before);
+  for (std::size_t i = 0; i < found.rows.size(); ++i) {
+    Row& row = found.rows[i];
+    row.rank = row.control ? 0 : i + 1;
+    if (i == 0 || row.control || figures(found.rows[i - 1]) != figures(row)) continue;
+    row.same_as = found.rows[i - 1].same_as.value_or(i - 1);
+    row.rank = found.rows[i - 1].rank;
+  }
+  mark_front(found.rows);
+  const std::vector<double> attained = attainments(found);
+  found.marginals.clear();
+  for (std::size_t role = 0; role < found.space.roles.size(); ++role)
+    found.marginals.push_back(marginals_of(found.space, role, attained));
+  std::stable_sort(found.marginals.begin(), found.marginals.end(),
+                   [](const RoleMarginals& a, const RoleMarginals& b) { return a.spread > b.spread; });
+}
+
+const Row* Exploration::best(bool published) const {
+  for (const Row& row : rows)
+    if (row.published == published && !row.control) return &row;
+  return nullptr;
+}
+
+std::vector<const Row*> Exploration::beats_published() const {
+  std::vector<const Row*> found;
+  const Row* best_published = best(true);
+  for (const Row& row : rows) {
+    if (best_published == nullptr || !(attainment(row) > attainment(*best_published))) break;
+    if (!row.published && !row.same_as) found.push_back(&row);
+  }
+  return found;
+}
+
+} // namespace explored

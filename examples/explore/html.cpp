@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// explore.html: an exploration as one page that needs no network.
+#include "sluice/report/html.hpp"
+
+#include "explore/exploration.hpp"
+#include "explore/page_script.hpp"
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace explored {
+
+using namespace sluice;
+using detail::escaped;
+
+namespace {
+
+/// What the page's script draws from: `systems` as the first part of report.html's script expects them.
+std::string page_data(const Exploration& found) {
+  constexpr int digits = 6;
+  std::string text;
+  JsonWriter json(text, true);
+  json.begin_object().key("systems").begin_array();
+  for (const Row& row : found.rows) {
+    json.line().begin_object().field("name", row.name).field("deposit", found.deposit).field("scale", found.slo_scale);
+    json.field("published", row.published).field("control", row.control).field("rank", row.rank);
+    json.field("pareto", row.pareto).field("same", row.same_as ? found.rows[*row.same_as].name : std::string{});
+    if (!row.published) {
+      json.field("number", row.number).key("models").begin_array();
+      for (std::size_t r = 0; r < found.space.roles.size(); ++r) json.value(found.space.model_of(row.number, r));
+      json.end_array();
+    }
+    const Metrics& m = row.metrics;
+    json.key("m").begin_object();
+    for (const auto& [name, value] :
+         {std::pair{"tbt_attainment", m.tbt_attainment}, std::pair{"per_token_attainment", m.per_token_attainment},
+          std::pair{"mean_e2e_s", m.mean_e2e_s}, std::pair{"longest_gap_s", m.longest_gap_s},
+          std::pair{"throughput_tokens_per_s", m.throughput_tokens_per_s},
+          std::pair{"refused", static_cast<double>(m.refused)}})
+      json.key(name).rounded(value, digits);
+    json.end_object().end_object();
+  }
+  json.line().end_array().line().key("roles").begin_array();
+  for (const RoleChoices& role : found.space.roles) {
+    json.begin_object().field("role", role.role).key("models").begin_array();
+    for (const std::string& model : role.models) json.value(model);
+    json.end_array().end_object();
+  }
+  json.end_array().line().key("originals").begin_array();
+  for (const Combination& combination : found.space.combinations)
+    if (combination.works)
+      json.value(combination.original);
+    else
+      json.null();
+  json.end_array().line().key("marginals").begin_array();
+  for (const RoleMarginals& role : found.marginals) {
+    if (role.models.size() < 2) continue;
+    json.begin_object().field("role", role.role).key("spread").rounded(role.spread, digits).key("models").begin_array();
+    for (const Marginal& model : role.models) {
+      json.begin_object().field("combinations", model.combinations).key("best").rounded(model.best, digits);
+      json.key("mean").rounded(model.mean, digits).field("pairs", model.pairs).key("gain").rounded(model.gain, digits);
+      json.field("better", model.better).field("worse", model.worse).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return text;
+}
+
+/// One table of all rows. Sorted by a click on a head; readable without a script.
+std::string row_table(const Exploration& found) {
+  struct Column {
+    std::string_view head;
+    double (*number)(const Metrics&);
+    std::string (*text)(double);
+  };
+  using M = const Metrics&;
+  const auto count = [](double value) { return fixed_text(value, 0); };
+  const std::vector<Column> columns{{"TBT, %", [](M m) { return m.tbt_attainment; }, percent_text},
+                                    {"per token, %", [](M m) { return m.per_token_attainment; }, percent_text},
+                                    {"TTFT, %", [](M m) { return m.ttft_attainment; }, percent_text},
+                                    {"mean E2E, s", [](M m) { return m.mean_e2e_s; }, short_text},
+                                    {"longest gap, s", [](M m) { return m.longest_gap_s; }, short_text},
+                                    {"tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
+                                    {"stall, %", [](M m) { return m.stall_share; }, percent_text},
+                                    {"parked", [](M m) { return static_cast<double>(m.times_parked); }, count},
+                                    {"refused", [](M m) { return static_cast<double>(m.refused); }, count}};
+  std::string out =
+      "<div class=\"wide\"><table class=\"long\"><thead><tr><th scope=\"col\" data-sort tabindex=\"0\">rank"
+      "</th><th scope=\"col\" class=\"l\">engine</th>";
+  for (const Column& column : columns)
+    out += "<th scope=\"col\" data-sort tabindex=\"0\">" + std::string{column.head} + "</th>";
+  out += "</tr></thead><tbody>\n";
+  for (const Row& row : found.rows) {
+    out += row.control ? "<tr class=\"control\">" : "<tr>";
+    out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
+    out += "<td class=\"code\">";
+    if (row.published) out += "<b>" + escaped(row.name) + (row.control ? " (control)" : "") + "</b> ";
+    out += "<code>" + escaped(row.engine) + "</code>";
+    if (row.same_as)
+      out += " <small class=\"sub\">same figures as " +
+             escaped(found.rows[*row.same_as].published ? found.rows[*row.same_as].name : "the row above") + "</small>";
+    out += "</td>";
+    for (const Column& column : columns) {
+      const double number = column.number(row.metrics);
+      out += "<td data-v=\"" + (std::isfinite(number) ? fixed_text(number, 9) : std::string{}) + "\">" +
+             escaped(column.text(number)) + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string finding(const Exploration& found) {
+  const Row* published = found.best(true);
+  const Row* own = found.best(false);
+  if (published == nullptr || own == nullptr) return {};
+  const std::vector<const Row*> better = found.beats_published();
+  const auto figures = [](const Row& row) {
+    return fmt::format("TBT attainment {} %, mean E2E {}, longest gap {}", percent_text(row.metrics.tbt_attainment),
+                       time_text(row.metrics.mean_e2e_s), time_text(row.metrics.longest_gap_s));
+  };
+  std::string out = "<section><h2>What it found</h2>\n<p>";
+  if (better.empty())
+    out += "No composition has a higher TBT attainment here than the best published system, <b>" +
+           escaped(published->name) + "</b> (" + figures(*published) + "). The best composition (" + figures(*own) +
+           "):";
+  else
+    out += fmt::format("<b>{}</b> compositions of different figures have a higher TBT attainment than every published "
+                       "system; the best of those is <b>{}</b> ({}). The best composition ({}), to paste:",
+                       better.size(), escaped(published->name), figures(*published), figures(*own));
+  return out + "</p>\n<pre><code>using Found = sluice::" + escaped(own->engine) + ";</code></pre></section>\n";
+}
+
+constexpr std::string_view plots = R"html(
+<section><h2>Every engine on this workload</h2>
+<p class="sub">One mark an engine: the higher, the more of the tokens that users are owed came in time. Point at one to read what it is.</p>
+<div class="bar no-print" role="group" aria-label="What the plot shows">
+<div class="row"><span class="name">Coloured by</span><span id="roles" class="row"></span></div>
+<div class="row"><span class="name">To the right</span><span id="axes" class="row"></span></div></div>
+<noscript><p><b>The plots need JavaScript, which this browser does not run.</b> All numbers are in the table below.</p></noscript>
+<div id="legend"></div><div id="ranking"></div></section>
+<section class="keep"><h2>What each choice is worth</h2>
+<p class="sub">The roles by how much the choice of their model moves TBT attainment, all else equal. A stroke is a combination of models, the marker their mean.
+On the right: against the first model of the role, with every other role the same, the mean difference in points, and in how many combinations it was better and worse.</p>
+<div id="marginals"></div></section>
+)html";
+
+} // namespace
+
+std::string exploration_html(const Exploration& found) {
+  const WorkloadReport& w = found.workload;
+  ComparisonReport facts{w, {}};
+  SystemReport promise;
+  promise.slo_scale = found.slo_scale;
+  promise.slo_tbt_s = found.slo_tbt_s;
+  promise.deposit = found.deposit;
+  facts.systems.push_back(promise);
+  std::size_t works = 0;
+  for (const Combination& combination : found.space.combinations)
+    if (combination.works) ++works;
+  const std::size_t all = found.space.combinations.size(), engines = found.space.engines.size();
+  facts.workload.notes.emplace_back("Delivery", found.deposit ? "token deposit" : "immediate");
+  facts.workload.notes.emplace_back(
+      "Product", fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together",
+                             all, found.space.roles.size(), engines, works - engines, all - works));
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Sluice exploration: " +
+      escaped(w.trace) + ", " + escaped(w.model) + " on " + escaped(w.device) +
+      "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>" + std::string{detail::html_style} +
+      "</style></head>\n<body><main>\n<h1>Sluice exploration</h1><p class=\"sub\">" + escaped(w.model) + " on " +
+      escaped(w.device) + ", " + escaped(w.trace) + "</p>\n" + detail::html_facts(facts);
+  if (!w.command.empty()) out += "<pre><code>" + escaped(w.command) + "</code></pre>\n";
+  out += finding(found);
+  out += plots;
+  out += "<section><h2>All of them</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" + row_table(found) +
+         "</section>\n";
+  out += detail::html_definitions;
+  out += "<footer>Written by Sluice. Simulated.</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n";
+  out += "<script type=\"application/json\" id=\"data\">" + page_data(found) + "</script>\n<script>";
+  out += detail::html_script_base;
+  out += page_script;
+  out += "</script>\n</body></html>\n";
+  return out;
+}
+
+} // namespace explored

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the models of sluice-explore are written where they are aliases.
+#pragma once
+
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/engine/product.hpp"
+#include "sluice/placement/distance_placement.hpp"
+#include "sluice/placement/fewest_layers.hpp"
+#include "sluice/placement/token_wise.hpp"
+#include "sluice/relief/pause.hpp"
+#include "sluice/retention/move_to_host.hpp"
+
+// A name that is wrong does not compile where it is pasted, and a test pastes all of them.
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::Fcfs> = "Fcfs";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::FcfsPrefillFirst> = "FcfsPrefillFirst";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::LargestVirtualLagFirst> = "LargestVirtualLagFirst";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::FewestLayers> = "FewestLayers";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::DistancePlacement> = "DistancePlacement";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::TokenWise> = "TokenWise";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::PauseLargest> = "PauseLargest";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::MoveToHost> = "MoveToHost";

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Product: what is enumerated, what is pruned, how it is written; and that what is pruned as a repetition is one.
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/engine/product.hpp"
+#include "sluice/layout/all_layers.hpp"
+#include "sluice/layout/layer_groups.hpp"
+#include "sluice/placement/fewest_layers.hpp"
+#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/placement/token_wise.hpp"
+#include "sluice/relief/pause.hpp"
+#include "sluice/relief/refuse.hpp"
+#include "sluice/replan/decode_window.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/replan/once.hpp"
+#include "sluice/retention/eager_copy.hpp"
+#include "sluice/retention/keep_until_needed.hpp"
+#include "sluice/retention/keep_until_overwritten.hpp"
+#include "sluice/retention/move_to_host.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+#include "sluice/weights/parameter_remap.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+template <class A, class B>
+constexpr bool same = std::is_same_v<A, B>;
+
+// One role, one model: one engine. ------------------------------------------------------------------------------------
+using One = Product<Choices<AllResident>>;
+static_assert(One::combinations == 1 && same<One::engines, Parts<Engine<>>>);
+
+// The last list turns fastest; a role that is not listed has its default.
+using Four = Product<Choices<OffloadAll, FewestLayers>, Choices<PreemptNewest, PauseLargest>>;
+static_assert(same<Four::engines, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>, Engine<FewestLayers>,
+                                        Engine<FewestLayers, PauseLargest>>>);
+static_assert(same<Four::models<2>, Parts<FewestLayers, PreemptNewest>>);
+static_assert(same<Four::part<0, 2>, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>>>);
+static_assert(same<Four::part<3, 4>, Parts<Engine<FewestLayers, PauseLargest>>>);
+
+// What conflicts is left out: layers one by one on a layout of all or none.
+using Layouts = Product<Choices<FewestLayers, OffloadAll, AllResident>, Choices<PerLayer, LayerGroups<4>, AllLayers>>;
+static_assert(Layouts::combinations == 9 && Layouts::count(Combined::conflicts) == 1);
+static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>, Parts<FewestLayers, AllLayers>>);
+static_assert(Layouts::count(Combined::repeats) == 0 && Layouts::count(Combined::engine) == 8);
+
+// What repeats is left out, the first model of the role standing for it.
+using Rules = Product<Choices<AllResident, FewestLayers>, Choices<NextLayer, FairShare, DeadlinePool>>;
+static_assert(same<Rules::engines, Parts<Engine<NextLayer>, Engine<FewestLayers, NextLayer>,
+                                         Engine<FewestLayers, FairShare>, Engine<FewestLayers, DeadlinePool>>>);
+static_assert(Rules::count(Combined::repeats) == 2 && Rules::fate<1> == Combined::repeats);
+static_assert(Rules::original<2>() == 0 && Rules::original<0>() == 0 && Rules::original<5>() == 5);
+
+// Two roles without effect at once are both played by their first models.
+using Both = Product<Choices<AllResident>, Choices<FairShare, NextLayer>, Choices<OnBatchChange, EveryStep>>;
+static_assert(same<Both::engines, Parts<Engine<FairShare>>> && Both::original<3>() == 0);
+
+// A rule has an effect again where weights stream, or where parked requests are fetched layer by layer.
+using Streams = Product<Choices<AllResident>, Choices<NextLayer, FairShare>, Choices<ResidentWeights, ParameterRemap>,
+                        Choices<Drop, MoveToHost, KeepUntilNeeded, EagerCopy>>;
+static_assert(Streams::count(Combined::repeats) == 2); // FairShare with Drop and MoveToHost, weights resident
+static_assert(same<Streams::engine<Streams::original<8>()>, Engine<NextLayer>>);
+
+// Who is refused leaves nothing behind, unless the admission makes others leave.
+using Refusing = Product<Choices<Fcfs, LargestVirtualLagFirst>, Choices<Refuse>, Choices<MoveToHost, Drop>>;
+static_assert(
+    same<Refusing::engines, Parts<Engine<Refuse, MoveToHost>, Engine<LargestVirtualLagFirst, Refuse, MoveToHost>,
+                                  Engine<LargestVirtualLagFirst, Refuse, Drop>>>);
+
+// A product as large as a program's, against a count by hand of what each rule takes away. ----------------------------
+using Large =
+    Product<Choices<AllResident, FewestLayers, OffloadAll, TokenWise>, Choices<DeadlinePool, FairShare, NextLayer>,
+            Choices<ResidentWeights, ParameterRemap>, Choices<Fcfs, LargestVirtualLagFirst>,
+            Choices<PreemptNewest, Refuse>, Choices<Drop, MoveToHost, KeepUntilNeeded>,
+            Choices<OnBatchChange, EveryStep>, Choices<PerLayer, AllLayers>>;
+
+struct Counted {
+  std::size_t engines = 0, conflicts = 0, repeats = 0;
+};
+/// The same by nested loops over positions in the lists above, with nothing of Product's.
+Counted by_brute_force() {
+  Counted counted;
+  std::set<std::vector<int>> kept;
+  for (int placement = 0; placement < 4; ++placement)
+    for (int rule = 0; rule < 3; ++rule)
+      for (int weights = 0; weights < 2; ++weights)
+        for (int admission = 0; admission < 2; ++admission)
+          for (int relief = 0; relief < 2; ++relief)
+            for (int retention = 0; retention < 3; ++retention)
+              for (int replan = 0; replan < 2; ++replan)
+                for (int layout = 0; layout < 2; ++layout) {
+                  const bool resident = placement == 0, layer_by_layer = placement == 1 || placement == 3;
+                  if (layer_by_layer && layout == 1) {
+                    ++counted.conflicts;
+                    continue;
+                  }
+                  const bool parks = relief == 0 || admission == 1;
+                  const int kept_rule = resident && weights == 0 && (retention != 2) ? 0 : rule;
+                  const std::vector<int> engine{
+                      placement, kept_rule, weights, admission, relief, parks ? retention : 0, resident ? 0 : replan,
+                      layout};
+                  // Who parks nobody fetches nobody back, so that its rule may have lost its effect with its retention.
+                  std::vector<int> last = engine;
+                  if (resident && weights == 0 && last[5] != 2) last[1] = 0;
+                  kept.insert(last);
+                }
+  counted.engines = kept.size();
+  counted.repeats = Large::combinations - counted.conflicts - counted.engines;
+  return counted;
+}
+
+template <class... Es>
+std::vector<std::string> names(Parts<Es...>) {
+  return {engine_name<Es>()...};
+}
+
+// What is denied an effect has none
+// ------------------------------------------------------------------------------------
+
+/// Everything that users and the link see of a run.
+struct Diary {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    std::vector<double> lines;
+    void line(double what, RequestId id, double a, double b) {
+      lines.insert(lines.end(), {what, static_cast<double>(index(id)), a, b});
+    }
+  };
+  void submitted(State&, const RequestRow&) const {}
+  void refused(State& state, RequestId id, const RequestSpec&, Seconds now, std::string_view) const {
+    state.line(1, id, now.count(), 0);
+  }
+  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+    state.line(2, row.id, now.count(), static_cast<double>(kept));
+  }
+  void resumed(State& state, const RequestRow& row, Seconds now) const { state.line(3, row.id, now.count(), 0); }
+  void ended(State& state, const RequestRow& row, Seconds now) const { state.line(4, row.id, now.count(), 0); }
+  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
+    state.line(5, row.id, when.count(), static_cast<double>(count.count()));
+  }
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+    state.lines.insert(state.lines.end(), {6, record.start.count(), record.duration.count(), record.stall.count()});
+    state.lines.insert(state.lines.end(),
+                       {static_cast<double>(record.to_device.count()), static_cast<double>(record.to_host.count())});
+  }
+};
+
+template <class System>
+std::vector<double> diary(const Trial& trial, const SmallCost& world) {
+  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Diary>;
+  typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                            .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
+                            .device_blocks = trial.device,
+                            .host_blocks = trial.host,
+                            .cost = SmallCost{},
+                            .backend = BasicSimulated<SmallCost>{world}};
+  auto engine = E::make(std::move(config));
+  REQUIRE(engine.has_value());
+  std::size_t next = 0;
+  for (int guard = 0; guard < 200000; ++guard) {
+    while (next < trial.requests.size() && trial.requests[next].arrival <= engine->now())
+      (void)engine->submit(trial.requests[next++]);
+    if (engine->step() != Stepped::idle) continue;
+    if (next == trial.requests.size()) break;
+    engine->idle_until(trial.requests[next].arrival);
+  }
+  return engine->template observed<Diary>().lines;
+}
+
+/// Calls `check(trial, world)` for random ones, some with a small host, half of them with a lane each way.
+template <class Check>
+void random_worlds(int rounds, Check&& check) {
+  Random random(19);
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    const Trial trial = random_trial(random);
+    SmallCost world;
+    world.rate = BytesPerSecond{2e5 + 2e6 * random.uniform()};
+    if (round % 2 == 1) world.lanes = Lanes::each_way;
+    check(trial, world);
+  }
+}
+
+bool parks(const std::vector<double>& lines) { return std::find(lines.begin(), lines.end(), 2.0) != lines.end(); }
+
+constexpr int worlds = 150;
+
+} // namespace
+
+TEST_CASE("a large product has as many engines, conflicts and repetitions as nested loops find") {
+  const Counted counted = by_brute_force();
+  CHECK(Large::combinations == 4 * 3 * 2 * 2 * 2 * 3 * 2 * 2);
+  CHECK(Large::count(Combined::conflicts) == counted.conflicts);
+  CHECK(Large::count(Combined::engine) == counted.engines);
+  CHECK(Large::count(Combined::repeats) == counted.repeats);
+}
+
+TEST_CASE("every engine of a product is a type of its own, and so is its name") {
+  const std::vector<std::string> all = names(Large::engines{});
+  CHECK(all.size() == Large::count(Combined::engine));
+  CHECK(std::set<std::string>(all.begin(), all.end()).size() == all.size());
+}
+
+TEST_CASE("an engine is named by what differs from the defaults, in the order of the roles") {
+  CHECK(engine_name<Engine<>>() == "Engine<>");
+  CHECK(engine_name<Engine<Refuse, AllLayers, EveryStep, FairShare>>() ==
+        "Engine<FairShare, EveryStep, Refuse, AllLayers>");
+  // As printed: it compiles, and is the same type.
+  static_assert(same<Engine<FairShare, EveryStep, Refuse, AllLayers>, Engine<Refuse, AllLayers, EveryStep, FairShare>>);
+}
+
+TEST_CASE("the transfer rule has no effect where nothing is fetched beside an iteration") {
+  int parked = 0;
+  random_worlds(worlds, [&parked](const Trial& trial, const SmallCost& world) {
+    const auto dropped = diary<Engine<Drop>>(trial, world);
+    CHECK(diary<Engine<Drop, NextLayer>>(trial, world) == dropped);
+    CHECK(diary<Engine<Drop, FairShare>>(trial, world) == dropped);
+    CHECK(diary<Engine<Drop, EarliestDeadlineFirst>>(trial, world) == dropped);
+    const auto moved = diary<Engine<MoveToHost>>(trial, world);
+    CHECK(diary<Engine<MoveToHost, NextLayer>>(trial, world) == moved);
+    CHECK(diary<Engine<MoveToHost, FairShare>>(trial, world) == moved);
+    CHECK(diary<Engine<MoveToHost, EarliestDeadlineFirst>>(trial, world) == moved);
+    if (parks(moved)) ++parked;
+  });
+  CHECK(parked > worlds / 4); // or there was nothing to fetch in any case
+}
+
+TEST_CASE("the transfer rule has an effect where parked requests are fetched layer by layer") {
+  int differ = 0;
+  random_worlds(worlds, [&differ](const Trial& trial, const SmallCost& world) {
+    if (diary<Engine<KeepUntilNeeded>>(trial, world) != diary<Engine<KeepUntilNeeded, NextLayer>>(trial, world))
+      ++differ;
+  });
+  CHECK(differ > 0);
+}
+
+TEST_CASE("when to plan has no effect on AllResident") {
+  int parked = 0;
+  random_worlds(worlds, [&parked](const Trial& trial, const SmallCost& world) {
+    const auto on_change = diary<Engine<OnBatchChange, MoveToHost>>(trial, world);
+    CHECK(diary<Engine<EveryStep, MoveToHost>>(trial, world) == on_change);
+    CHECK(diary<Engine<DecodeWindow, MoveToHost>>(trial, world) == on_change);
+    CHECK(diary<Engine<Once>>(trial, world) == diary<Engine<OnBatchChange>>(trial, world));
+    if (parks(on_change)) ++parked;
+  });
+  CHECK(parked > worlds / 4);
+}
+
+TEST_CASE("retention has no effect where who gives way is refused") {
+  random_worlds(worlds, [](const Trial& trial, const SmallCost& world) {
+    const auto dropped = diary<Engine<Refuse, Drop>>(trial, world);
+    CHECK(diary<Engine<Refuse, MoveToHost>>(trial, world) == dropped);
+    CHECK(diary<Engine<Refuse, KeepUntilNeeded>>(trial, world) == dropped);
+  });
+}
