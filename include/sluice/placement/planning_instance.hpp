@@ -41,6 +41,7 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
   instance.layer_compute_s.assign(static_cast<std::size_t>(task.layers()), time.layer.count());
   instance.before_s = time.before.count();
   instance.after_s = time.after.count();
+  instance.on_link = time.on_link;
   instance.link_blocks_per_s = link.blocks_per_s;
   instance.link_per_layer_s = link.per_layer_s;
   instance.device_blocks = task.device_budget;

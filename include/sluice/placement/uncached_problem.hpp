@@ -162,7 +162,11 @@ class UncachedProblem {
     double plain_s = 0;   ///< nothing rebuilt
     double compute_s = 0; ///< with what is rebuilt
     double link_s = 0;
-    [[nodiscard]] double step_s() const { return std::max(compute_s, link_s); }
+    double on_link_s = 0; ///< of the computation, on the link as well: slowed while both are active (`contended`)
+    [[nodiscard]] double step_s() const {
+      const double alone_s = std::max(compute_s, link_s);
+      return on_link_s > 0 ? alone_s + on_link_s / compute_s * std::min(compute_s, link_s) : alone_s;
+    }
   };
   [[nodiscard]] Parts whole(double b, double r) const {
     Work work;
@@ -172,6 +176,7 @@ class UncachedProblem {
     const StepTime plain = task_.cost.step(work);
     Parts parts;
     parts.plain_s = parts.compute_s = plain.total(task_.layers()).count();
+    parts.on_link_s = plain.on_link * parts.plain_s;
     if (r <= 0) return parts;
     const auto block_tokens = static_cast<double>(task_.view.limits.block_tokens.count());
     const double blocks = r * sums_.old_blocks(b);
@@ -183,7 +188,9 @@ class UncachedProblem {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       if (kinds_[kind] == 0) continue;
       work.rebuilt = kinds[kind];
-      parts.compute_s += kinds_[kind] * (task_.cost.step(work).layer - plain.layer).count();
+      const StepTime with = task_.cost.step(work);
+      parts.compute_s += kinds_[kind] * (with.layer - plain.layer).count();
+      parts.on_link_s += kinds_[kind] * (with.on_link * with.layer - plain.on_link * plain.layer).count();
     }
     const BlockLink link = task_.block_link();
     parts.link_s = blocks * fetched_ / link.blocks_per_s + fetches_ * link.per_layer_s;

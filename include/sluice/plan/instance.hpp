@@ -34,6 +34,7 @@ struct Instance {
   std::vector<double> layer_compute_s; ///< one per layer, > 0
   double before_s = 0;                 ///< computed before the first layer
   double after_s = 0;                  ///< computed after the last
+  double on_link = 0;                  ///< share of all that time that needs the link as well (`contended`), in [0, 1)
   double link_blocks_per_s = 1;        ///< > 0
   double link_per_layer_s = 0;         ///< link time of a layer's transfer beside its blocks
   LayerBlocks device_blocks{0};        ///< the KV budget, resident and in flight together
@@ -90,6 +91,8 @@ inline Status check(const Instance& instance) {
       return bad("layer_compute_s", "a layer takes " + std::to_string(seconds) + " s", "a finite number above 0");
   if (!is_amount(instance.before_s) || !is_amount(instance.after_s))
     return bad("before_s, after_s", "a time is negative or not finite", "finite numbers of at least 0");
+  if (!(instance.on_link >= 0 && instance.on_link < 1))
+    return bad("on_link", "the share is " + std::to_string(instance.on_link), "a share from 0 to below 1");
   if (!std::isfinite(instance.link_blocks_per_s) || instance.link_blocks_per_s <= 0)
     return bad("link_blocks_per_s", "the rate is " + std::to_string(instance.link_blocks_per_s),
                "a finite number above 0");

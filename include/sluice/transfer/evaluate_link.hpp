@@ -2,6 +2,7 @@
 // evaluate_link: one iteration with both ways of the link, under any rule, and with what the computation needs of it.
 #pragma once
 
+#include "sluice/transfer/contended.hpp"
 #include "sluice/transfer/pipeline.hpp"
 #include "sluice/transfer/slot_order.hpp"
 
@@ -84,7 +85,8 @@ StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state
   const double behind = state.behind_blocks + pipeline.behind_blocks;
   if (out.out_s <= 0) {
     StepCost cost = Rule::evaluate(pipeline, state, sink);
-    cost.link_s = std::min(cost.step_s, cost.link_s + (behind - state.behind_blocks) / link.blocks_per_s);
+    const double worked_s = cost.link_s + (behind - state.behind_blocks) / link.blocks_per_s;
+    cost.link_s = std::min(cost.step_s, pipeline.clock.seconds(worked_s));
     return cost;
   }
   Pipeline inward = pipeline;
@@ -165,21 +167,6 @@ struct Stretched {
 };
 
 } // namespace detail
-
-/// What an iteration loses where the computation needs the link as well (`Pipeline::on_link`, a share s): whenever both
-/// want it each has half. Where transfers are active, a second of compute time then takes 1 + s, and the link meanwhile
-/// moves one second's blocks. So on the link's clock nothing happens otherwise than if the computation left the link
-/// alone, whatever the rule: the rules reckon as ever, and the seconds added are s times those in which computing and
-/// transfers overlap. While a layer waits a transfer is active, so that these are the link's active time less the
-/// stalls. It counts as stall: the computation waits for transfers, in the middle of a layer.
-///
-/// Exact for s spread evenly over the iteration; an all-reduce at the end of each half of a layer, and as long as the
-/// rest of it, differs where a transfer is shorter than half a layer. (Rejected: an all-reduce that has the link to
-/// itself. It would cost nothing where the link has slack; a bus gives its turns to whoever asks.)
-[[nodiscard]] constexpr StepCost contended(const StepCost& alone, double on_link) {
-  const double lost_s = on_link * std::max(0.0, alone.link_s - alone.stall_s);
-  return {alone.step_s + lost_s, alone.stall_s + lost_s, alone.link_s};
-}
 
 /// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
 /// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.

@@ -2,6 +2,7 @@
 // streamed_step: how long an iteration takes while weights stream, by the evaluator.
 #pragma once
 
+#include "sluice/transfer/contended.hpp"
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/view/block_link.hpp"
 #include "sluice/weights/weights.hpp"
@@ -35,7 +36,7 @@ class StreamedStep {
     state_.clear();
     StepCost step;
     for (int token = 0; token < settled; ++token) step = FairShare::evaluate(pipeline, state_);
-    return Seconds{step.step_s};
+    return Seconds{contended(step, time.on_link).step_s};
   }
 
  private:

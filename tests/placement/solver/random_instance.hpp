@@ -51,6 +51,7 @@ inline Instance random_instance(Random& random, bool slo, int most_requests = 4,
         request.tokens = Tokens{request.blocks.count() * 16 - static_cast<std::int64_t>(random.below(16))};
     }
   }
+  if (random.below(6) == 0) instance.on_link = 0.8 * random.uniform();
   return instance;
 }
 

@@ -5,6 +5,7 @@
 #include "sluice/plan/instance.hpp"
 #include "sluice/plan/solution.hpp"
 #include "sluice/transfer/buffer_count.hpp"
+#include "sluice/transfer/contended.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -190,11 +191,29 @@ class PlacementEvaluator {
         part = Rule::evaluate(pipeline, state_, sink);
       else
         part = Rule::evaluate(pipeline, state_);
+      if (instance.on_link > 0) {
+        // Of the link's time its own blocks': what the first iteration reads ahead, the one before has read in a row.
+        part.link_s = own_link_s(pipeline);
+        part = contended(part, instance.on_link);
+      }
       total.step_s += part.step_s;
       total.stall_s += part.stall_s;
     }
     result.step = {total.step_s / instance.iterations, total.stall_s / instance.iterations};
     return result;
+  }
+
+  /// Link time of what one iteration moves.
+  static double own_link_s(const Pipeline& pipeline) {
+    LayerArray loads;
+    detail::layer_loads(pipeline, loads);
+    double link_s = 0;
+    for (int l = 0; l < pipeline.layers(); ++l) {
+      const double blocks =
+          loads[static_cast<std::size_t>(l)] + (pipeline.weights.layers.contains(l) ? pipeline.weights.blocks : 0);
+      if (blocks > 0) link_s += blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s;
+    }
+    return link_s;
   }
 
   /// Whether all streams move the same layers, with nothing beside them; their sum. They then start together and are

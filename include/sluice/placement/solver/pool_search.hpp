@@ -6,6 +6,7 @@
 #include "sluice/placement/solver/mix_program.hpp"
 #include "sluice/placement/solver/pool_paths.hpp"
 #include "sluice/placement/solver/search_problem.hpp"
+#include "sluice/transfer/contended.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 
 #include <algorithm>
@@ -125,7 +126,9 @@ class PoolSearch {
     const double worst = largest(loads, layers_);
     if (worst + slack_ > room + 1e-9 * (room + worst)) return infinity;
     if (limit < infinity && chain_bound(loads, moved) >= limit) return limit;
-    if (exact_) return DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit);
+    if (exact_)
+      return with_contention(DeadlinePool::cold_step_s(cold_, {loads, layers_}, room, rest_s_.data(), limit), loads,
+                             moved);
     Pipeline pipeline;
     pipeline.compute_s = cold_.compute_s;
     pipeline.before_s = cold_.before_s;
@@ -133,7 +136,16 @@ class PoolSearch {
     pipeline.link = {problem_->instance().link_blocks_per_s, problem_->instance().link_per_layer_s};
     pipeline.room_blocks = room;
     state_.clear();
-    return DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s;
+    return with_contention(DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s, loads, moved);
+  }
+
+  /// As the evaluator counts it. Never less than the time on the link's clock, which all the bounds are of.
+  double with_contention(double step_s, const double* loads, double moved) const {
+    const Instance& instance = problem_->instance();
+    if (instance.on_link <= 0) return step_s;
+    const auto transfers = std::count_if(loads, loads + layers_, [](double blocks) { return blocks > 0; });
+    const double link_s = moved * cold_.seconds_per_block + instance.link_per_layer_s * static_cast<double>(transfers);
+    return contended({step_s, step_s - cold_.before_s - rest_s_[0], link_s}, instance.on_link).step_s;
   }
 
   void guess(bool by_mix) {
