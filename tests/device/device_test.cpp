@@ -26,6 +26,12 @@ json to_json(const Device& device) {
                  {"copies", device.copies == Copies::batched ? "batched" : "each-segment"}};
   if (device.compute_fraction) object["compute_fraction"] = *device.compute_fraction;
   if (device.bandwidth_fraction) object["bandwidth_fraction"] = *device.bandwidth_fraction;
+  if (device.peer) {
+    object["peer_link"] = device.peer->path == PeerPath::own ? "own" : "host";
+    object["peer_bytes_per_s"] = device.peer->rate.count();
+    object["peer_step_s"] = device.peer->step.count();
+    object["peer_launch_s"] = device.peer->launch.count();
+  }
   return object;
 }
 
@@ -43,6 +49,8 @@ TEST_CASE("every named device is found, under its own name, and is valid") {
     CHECK(found->host_to_device < found->memory_bandwidth);
     CHECK(found->half_precision_peak.count() > 10e12);
     CHECK(found->half_precision_peak.count() < 5e15);
+    // Over the host's link peers reach no more than the host does, and over their own more.
+    if (found->peer) CHECK((found->peer->rate < found->host_to_device) == (found->peer->path == PeerPath::host));
   }
   const Expected<Device> missing = find_device("v100");
   REQUIRE(!missing);
@@ -93,6 +101,11 @@ TEST_CASE("each wrong field of a device file is one line that names it") {
       {"both directions mix", [](json& d) { d["mix_loss"] = 1.0; }},
       {"lanes is 'two'", [](json& d) { d["lanes"] = "two"; }},
       {"copies is 'some'", [](json& d) { d["copies"] = "some"; }},
+      {"peer_link is 'usb'", [](json& d) { d["peer_link"] = "usb"; }},
+      {"peer_bytes_per_s is missing", [](json& d) { d.erase("peer_bytes_per_s"); }},
+      {"peer_bytes_per_s is 0", [](json& d) { d["peer_bytes_per_s"] = 0; }},
+      {"peer_step_s is 2", [](json& d) { d["peer_step_s"] = 2; }},
+      {"without peer_link", [](json& d) { d.erase("peer_link"); }},
       {"segment_s is -1", [](json& d) { d["segment_s"] = -1.0; }},
       {"no field 'memory_gb'", [](json& d) { d["memory_gb"] = 24; }},
   };
@@ -123,6 +136,12 @@ TEST_CASE("a device whose numbers are not numbers is refused") {
   CHECK(!check(device, "test").ok());
   device = a5000();
   device.segment_cost = Seconds{nan};
+  CHECK(!check(device, "test").ok());
+  device = a5000();
+  device.peer->rate = BytesPerSecond{nan};
+  CHECK(!check(device, "test").ok());
+  device = a5000();
+  device.peer->launch = Seconds{nan};
   CHECK(!check(device, "test").ok());
 }
 

@@ -19,6 +19,22 @@ enum class Copies : std::uint8_t {
   each_segment, ///< each run of memory that lies together: how large it is, is for the layout of the KV memory to say
 };
 
+/// Which way a device reaches its peers in the same node.
+enum class PeerPath : std::uint8_t {
+  own,  ///< a fabric of its own (NVLink): what crosses it meets nothing else
+  host, ///< the link to the host (PCIe, through a switch or the host's root): it divides it with what is offloaded
+};
+
+/// What a device has to reach its peers, as collectives over all of a group reach it: each sends to the next on a ring.
+struct PeerLink {
+  PeerPath path = PeerPath::own;
+  BytesPerSecond rate{0}; ///< to the next peer, while the one before sends here: nccl-tests' "busbw" of large messages
+  Seconds step{0};        ///< until what is sent has arrived, whatever its size
+  Seconds launch{0};      ///< of each collective, once
+
+  friend bool operator==(const PeerLink&, const PeerLink&) = default;
+};
+
 /// An accelerator as cost models and the link see it. Rates are bytes and FLOPs per second; memories are bytes.
 ///
 /// The link is a property of the device and its host, so a transfer rule models no hardware: it only says who gets
@@ -36,7 +52,8 @@ struct Device {
   double mix_loss = 0.0;   ///< share of its rate that a direction loses while the other is active
   Seconds segment_cost{0}; ///< what each copied segment costs whatever its size
   Copies copies = Copies::batched;
-  Bytes host_memory{0}; ///< the host's memory, the ceiling of what may be offloaded
+  Bytes host_memory{0};           ///< the host's memory, the ceiling of what may be offloaded
+  std::optional<PeerLink> peer{}; ///< where a source states it; without, it serves alone
 
   friend bool operator==(const Device&, const Device&) = default;
 
@@ -106,6 +123,14 @@ inline Status check(const Device& device, const std::string& where) {
   }
   if (device.host_memory.count() < 0) {
     return Error{ErrorCode::bad_input, where, "the host memory is negative", "bytes, 0 or more"};
+  }
+  if (device.peer) {
+    if (Status status = detail::check_device_rate("the rate between peers", device.peer->rate.count(), where); !status)
+      return status;
+    for (const Seconds each : {device.peer->step, device.peer->launch})
+      if (!(each.count() >= 0.0 && each.count() < 1.0))
+        return Error{ErrorCode::bad_input, where, "a latency between peers is " + std::to_string(each.count()) + " s",
+                     "seconds from 0 to below 1"};
   }
   return {};
 }

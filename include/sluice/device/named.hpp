@@ -20,6 +20,16 @@
 // - With both directions active each keeps 18.6 of 26.0 GB/s on PCIe 4.0 x16 (the sample output in the README of
 //   nvbandwidth, tests host_to_device_memcpy_ce and its bidirectional pair); the other PCIe links take the same share.
 //
+// Between peers, what a ring of eight in one node reaches (nccl-tests' bus bandwidth of large messages), where somebody
+// measured it:
+// - NVLink of the H100 and H200 (450 GB/s each way, data sheet): 330 GB/s (NVIDIA/nccl issue 1221, 8 H100, NVLS off).
+// - PCIe 4.0 x16: 20 GB/s (NVIDIA/nccl-tests issue 178, A100). PCIe 5.0 x16: 28 GB/s (NVIDIA/nccl issue 1639, 8 RTX
+//   5090). The A5000 and A6000 have no measured one: the same 20 of 24 of what their copies reach.
+// - 0.6 us a step over NVLink, 1.0 us over PCIe, and 6.6 us for each collective: what NCCL's tuner reckons with for a
+//   ring in its low-latency protocol (src/graph/tuning.cc). Together with the rates above that is kind to messages of
+//   middle size, where the low-latency protocol has half the rate.
+// The GH200s stand alone in their papers: no figure.
+//
 // Host memory is that of the paper's machine; elsewhere 256 GB, eLLM's server (section 6.1).
 namespace sluice {
 
@@ -31,6 +41,15 @@ inline constexpr BytesPerSecond pcie5_x16{48e9};
 inline constexpr double pcie_mix_loss = 1.0 - 18.6 / 26.0;
 inline constexpr Seconds copy_segment_cost{5e-6};
 inline constexpr Bytes usual_host_memory{256'000'000'000};
+inline constexpr Seconds collective_launch{6.6e-6};
+inline constexpr PeerLink nvlink4_peer{PeerPath::own, BytesPerSecond{330e9}, Seconds{0.6e-6}, collective_launch};
+inline constexpr PeerLink pcie4_peer{PeerPath::host, BytesPerSecond{20e9}, Seconds{1e-6}, collective_launch};
+inline constexpr PeerLink pcie5_peer{PeerPath::host, BytesPerSecond{28e9}, Seconds{1e-6}, collective_launch};
+
+/// Over a host link of `rate`, as PCIe 4.0 x16 does.
+constexpr PeerLink pcie_peer(BytesPerSecond rate) {
+  return {PeerPath::host, rate * (pcie4_peer.rate / pcie4_x16), pcie4_peer.step, collective_launch};
+}
 
 } // namespace detail
 
@@ -45,7 +64,8 @@ inline Device a5000() {
           .host_to_device = BytesPerSecond{7.6e9},
           .device_to_host = BytesPerSecond{7.6e9},
           .mix_loss = detail::pcie_mix_loss,
-          .host_memory = Bytes{384'000'000'000}};
+          .host_memory = Bytes{384'000'000'000},
+          .peer = detail::pcie_peer(BytesPerSecond{7.6e9})};
 }
 
 /// NVIDIA RTX A6000 data sheet: 48 GB, 768 GB/s, 309.7 TFLOPS tensor with sparsity. Link 7.0 GB/s (131,072 B /
@@ -58,7 +78,8 @@ inline Device a6000() {
           .host_to_device = BytesPerSecond{7.0e9},
           .device_to_host = BytesPerSecond{7.0e9},
           .mix_loss = detail::pcie_mix_loss,
-          .host_memory = Bytes{256'000'000'000}};
+          .host_memory = Bytes{256'000'000'000},
+          .peer = detail::pcie_peer(BytesPerSecond{7.0e9})};
 }
 
 /// NVIDIA A10 data sheet: 24 GB, 600 GB/s, 125 TFLOPS FP16 tensor; PCIe 4.0 x16 at 24 GB/s (Select-N, section 3).
@@ -71,7 +92,8 @@ inline Device a10() {
           .device_to_host = detail::pcie4_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie4_peer};
 }
 
 /// NVIDIA A100 data sheet, 40 GB PCIe: 1,555 GB/s, 312 TFLOPS FP16 tensor; PCIe 4.0 x16.
@@ -84,7 +106,8 @@ inline Device a100_40() {
           .device_to_host = detail::pcie4_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie4_peer};
 }
 
 /// NVIDIA A100 data sheet, 80 GB PCIe: 1,935 GB/s, 312 TFLOPS FP16 tensor; PCIe 4.0 x16, eLLM's machine (section 6.1).
@@ -97,7 +120,8 @@ inline Device a100_80() {
           .device_to_host = detail::pcie4_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie4_peer};
 }
 
 /// NVIDIA H100 data sheet, SXM5: 80 GB, 3.35 TB/s, 1,979 TFLOPS FP16 tensor with sparsity; PCIe 5.0 x16.
@@ -110,7 +134,8 @@ inline Device h100() {
           .device_to_host = detail::pcie5_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::nvlink4_peer};
 }
 
 /// NVIDIA H200 data sheet, SXM: 141 GB, 4.8 TB/s, 1,979 TFLOPS FP16 tensor with sparsity; PCIe 5.0 x16.
@@ -123,7 +148,8 @@ inline Device h200() {
           .device_to_host = detail::pcie5_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::nvlink4_peer};
 }
 
 /// NVIDIA GH200 data sheet, 96 GB HBM3: 4 TB/s, 1,979 TFLOPS FP16 tensor with sparsity. MIRAGE's machine (sections 3.2
@@ -172,7 +198,8 @@ inline Device rtx_4090() {
           .device_to_host = detail::pcie4_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie4_peer};
 }
 
 /// NVIDIA RTX PRO 6000 Blackwell Workstation Edition: 96 GB, 1,792 GB/s, 4,030 TOPS FP4 with sparsity, of which an
@@ -186,7 +213,8 @@ inline Device rtx_pro_6000() {
           .device_to_host = detail::pcie5_x16,
           .mix_loss = detail::pcie_mix_loss,
           .segment_cost = detail::copy_segment_cost,
-          .host_memory = detail::usual_host_memory};
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie5_peer};
 }
 
 /// A name that `--device` takes, and its device.

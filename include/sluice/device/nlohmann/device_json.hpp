@@ -20,14 +20,15 @@ namespace sluice {
 ///      "host_to_device_bytes_per_s": 24e9, "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
 ///
 /// and, where they are known, `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default),
-/// `mix_loss` (0), `segment_s` (0) and `copies` ("batched", the default, or "each-segment"). A field of any other name
-/// is an error. `where` opens the error's line.
+/// `mix_loss` (0), `segment_s` (0) and `copies` ("batched", the default, or "each-segment"); for tensor parallelism
+/// `peer_link` ("own" or "host") with `peer_bytes_per_s`, `peer_step_s` (0) and `peer_launch_s` (0). A field of any
+/// other name is an error. `where` opens the error's line.
 inline Expected<Device> device_from_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
-  if (Status status =
-          fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
-                       "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
-                       "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s", "copies"});
+  if (Status status = fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
+                                   "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
+                                   "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s", "copies",
+                                   "peer_link", "peer_bytes_per_s", "peer_step_s", "peer_launch_s"});
       !status) {
     return status.error();
   }
@@ -98,6 +99,32 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
                    "\"batched\" or \"each-segment\""};
     }
     device.copies = *copies == "batched" ? Copies::batched : Copies::each_segment;
+  }
+  if (fields.has("peer_link")) {
+    const Expected<std::string> path = fields.text("peer_link", "\"own\" or \"host\"");
+    if (!path) return path.error();
+    if (*path != "own" && *path != "host") {
+      return Error{ErrorCode::bad_input, where, "peer_link is '" + excerpt(*path) + "'", "\"own\" or \"host\""};
+    }
+    const Expected<double> rate = fields.number("peer_bytes_per_s", 1.0, 1e21, "a rate per second, at least 1");
+    if (!rate) return rate.error();
+    PeerLink peer{*path == "own" ? PeerPath::own : PeerPath::host, BytesPerSecond{*rate}, Seconds{0}, Seconds{0}};
+    const struct {
+      const char* name;
+      Seconds* value;
+    } latencies[] = {{"peer_step_s", &peer.step}, {"peer_launch_s", &peer.launch}};
+    for (const auto& latency : latencies) {
+      if (!fields.has(latency.name)) continue;
+      const Expected<double> value = fields.number(latency.name, 0.0, 1.0, "seconds from 0 to below 1");
+      if (!value) return value.error();
+      *latency.value = Seconds{*value};
+    }
+    device.peer = peer;
+  } else {
+    for (const char* field : {"peer_bytes_per_s", "peer_step_s", "peer_launch_s"})
+      if (fields.has(field))
+        return Error{ErrorCode::bad_input, where, std::string{field} + " is given without peer_link",
+                     "\"own\" or \"host\" as peer_link"};
   }
   if (Status status = check(device, where); !status) return status.error();
   return device;

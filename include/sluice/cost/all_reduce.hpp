@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// AllReduce: how long the devices of a group take to add up what each has.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/cost/measured_grid.hpp"
+#include "sluice/device/device.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+/// The sum of `bytes` on each of `degree` devices, left on all of them; by the link's figures as a ring, or as
+/// measured.
+///
+/// On the ring the message goes in `degree` parts, around once to be added up and once more to be handed out: 2(p-1)
+/// steps, in each of which every device sends one part and receives another. So launch + 2(p-1) (step + bytes / p /
+/// rate); with many bytes, 2(p-1)/p of them at the rate (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
+/// JPDC 2009).
+class AllReduce {
+ public:
+  /// A group of one: it takes no time.
+  AllReduce() = default;
+  AllReduce(const PeerLink& link, int degree) : link_(link), degree_(degree) {
+    SLUICE_ASSERT(degree >= 1 && link.rate.count() > 0, "devices, and a positive rate between them");
+  }
+  /// `seconds` over bytes, measured with `degree` devices.
+  AllReduce(MeasuredLine seconds, PeerPath path, int degree)
+      : degree_(degree), is_measured_(true), measured_(std::move(seconds)) {
+    SLUICE_ASSERT(degree >= 1, "devices");
+    link_.path = path;
+  }
+
+  [[nodiscard]] Seconds seconds(double bytes) const {
+    if (degree_ == 1 || bytes <= 0) return Seconds{0};
+    if (is_measured_) return Seconds{measured_.at(bytes)};
+    const double part_s = bytes / degree_ / link_.rate.count();
+    return link_.launch + (link_.step + Seconds{part_s}) * (2.0 * (degree_ - 1));
+  }
+  /// To hand out what each device has a part of: the second time around.
+  [[nodiscard]] Seconds gather_seconds(double bytes) const {
+    if (degree_ == 1 || bytes <= 0) return Seconds{0};
+    return (seconds(bytes) + link_.launch) * 0.5;
+  }
+
+  [[nodiscard]] int degree() const { return degree_; }
+  /// Whether it shares the link with what is moved between host and device.
+  [[nodiscard]] bool over_host_link() const { return degree_ > 1 && link_.path == PeerPath::host; }
+
+ private:
+  PeerLink link_;
+  int degree_ = 1;
+  bool is_measured_ = false;
+  MeasuredLine measured_;
+};
+
+} // namespace sluice
