@@ -436,3 +436,53 @@ TEST_CASE(
   CHECK(checked > 3 * runs * 85);
   CHECK(deepspeed_late > 30);
 }
+
+TEST_CASE("a model larger than the device is served while enough of its weights stream") {
+  Random random{85};
+  int served = 0, refused = 0;
+  const auto serve = [&]<class System>(std::type_identity<System>, const Trial& trial, int missing_layers) {
+    using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit>;
+    SmallCost world;
+    world.rate = BytesPerSecond{3e7};
+    const Geometry geometry{trial.layers, Bytes{4096}, Bytes{1 << 20}};
+    const LayerBlocks own = LayerBlocks{0} - geometry.blocks_in(missing_layers);
+    auto made = E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                         .geometry = geometry,
+                         .device_blocks = own,
+                         .host_blocks = LayerBlocks{0},
+                         .cost = world,
+                         .backend = BasicSimulated<SmallCost>{world}});
+    REQUIRE(made.has_value());
+    E& engine = *made;
+    for (const RequestSpec& request : trial.requests) (engine.submit(request) ? served : refused) += 1;
+    while (engine.step() == Stepped::ran) {
+      check_ledger(engine);
+      CHECK(engine.ledger().device().capacity() == own + engine.plan().weights.freed);
+      CHECK(engine.ledger().device().used() <= engine.ledger().device().capacity());
+    }
+    CHECK(engine.alive() == 0);
+    CHECK(engine.template observed<Audit>().broken_promises == 0);
+  };
+  for (int round = 0; round < 40; ++round) {
+    Trial trial = random_trial(random);
+    trial.layers += 6;
+    for (RequestSpec& request : trial.requests) request.slo.tbt = request.slo.tbt * 4;
+    const int missing = 1 + static_cast<int>(random.below(4));
+    CAPTURE(round);
+    serve(std::type_identity<SelectN>{}, trial, missing);
+    serve(std::type_identity<SelectNEvaluated>{}, trial, missing);
+    serve(std::type_identity<DeepSpeedWeights>{}, trial, missing);
+    serve(std::type_identity<FlexGenWeights>{}, trial, missing);
+  }
+  CHECK(served > 500);
+  CHECK(refused > 20);
+  // No weights that could stream: then it is a mistake.
+  CHECK(!(With<VllmRecompute, SmallCost, BasicSimulated<SmallCost>>::make(
+              {.limits = {},
+               .geometry = {4, Bytes{4096}, Bytes{1 << 20}},
+               .device_blocks = LayerBlocks{-1},
+               .host_blocks = LayerBlocks{0},
+               .cost = SmallCost{},
+               .backend = BasicSimulated<SmallCost>{SmallCost{}}})
+              .has_value()));
+}

@@ -64,9 +64,11 @@ class BasicEngine : private detail::EngineState {
   struct Config {
     Limits limits;
     Geometry geometry;
-    LayerBlocks device_blocks{0}; ///< device memory for KV, blocks in flight included
-    LayerBlocks host_blocks{0};   ///< host memory for KV
-    cost_type cost;               ///< the planner's
+    /// Device memory for KV beside all weights, blocks in flight included. Below 0 where the weights alone are larger
+    /// than the device, for engines whose weights can stream.
+    LayerBlocks device_blocks{0};
+    LayerBlocks host_blocks{0}; ///< host memory for KV
+    cost_type cost;             ///< the planner's
     backend_type backend;
     admission_type admission{};
     placement_type placement{};

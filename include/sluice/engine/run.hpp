@@ -25,7 +25,10 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
-  Status status = detail::check_setup(config.limits, config.geometry, config.device_blocks, config.host_blocks);
+  LayerBlocks most = config.device_blocks;
+  if constexpr (offers_weights) // of weights that can all stream
+    if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
+  Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (!status.ok()) return status.error();
   return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }

@@ -25,6 +25,9 @@ namespace sluice {
 /// returns to the device for a decode crosses the link as a streamed layer would, once more for each prompt that sent
 /// it away, and memory that is free for one iteration holds no KV.
 ///
+/// *Larger models*: where the weights alone do not fit the device (`WeightsTask::own` below 0), the longest interval is
+/// that which leaves room for a block of each layer, and it is taken where no SLO can be met.
+///
 /// *Levels*: all intervals from there up that free memory, the smallest first, for a bus coordinator to choose among;
 /// of those that stream as many layers the longest, which spaces them most evenly.
 ///
@@ -56,8 +59,14 @@ struct BasicSloInterval {
     good = good == 0 ? none : most_even(geometry.layers, good);
     if (state.interval > good && task.demand <= task.own + interval_level(geometry, state.interval).plan.freed)
       good = state.interval;
+    int longest = geometry.layers;
+    if (task.own < LayerBlocks{0}) {
+      longest = longest_that_frees(geometry, LayerBlocks{geometry.layers} - task.own);
+      good = std::min(good, longest);
+      if (good == 0) return; // nothing is enough
+    }
     state.interval = good;
-    for (int interval = good; interval <= geometry.layers; interval = most_even(geometry.layers, interval + 1)) {
+    for (int interval = good; interval <= longest; interval = most_even(geometry.layers, interval + 1)) {
       const WeightsLevel level = interval_level(geometry, interval);
       if (level.plan.level < 1) break; // a layer in a slot of its own size
       levels.push_back(level);

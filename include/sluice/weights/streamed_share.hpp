@@ -32,14 +32,25 @@ struct BasicStreamedShare {
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
-    double slo_s = std::numeric_limits<double>::infinity();
-    for (const Claim& claim : task.claims) slo_s = std::min(slo_s, task.view.row(claim.slot).spec.slo.tbt.count());
-    const int part = peak ? largest(Believed<Peak>{*peak, engines_on_bus}, task, state, slo_s)
-                          : largest(Believed<typename Task::cost_type>{task.cost, engines_on_bus}, task, state, slo_s);
-    if (part > 0) levels.push_back(level_of(task.view.geometry, part));
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
+    const Geometry& geometry = task.view.geometry;
+    const int part = std::max(largest(task.cost, geometry, task.steady, state.step, slo), least(geometry, task.own));
+    if (part > 0) levels.push_back(level_of(geometry, part));
   }
-  /// What the SLO has time for depends on the batch: nothing is promised.
+  /// What the SLO has time for depends on the request: see `promise`.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
+  /// What streams for it alone, at its longest. Nobody is refused for an SLO.
+  template <class Request>
+  [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
+    Work last;
+    last.decodes = last.samples = 1;
+    last.decode_context = request.spec.prompt + request.spec.output;
+    StreamedStep step;
+    const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt),
+                              least(request.geometry, request.own));
+    return part > 0 ? level_of(request.geometry, part).plan.freed : LayerBlocks{0};
+  }
 
   /// `part` of every layer's weights through two slots: one computes, one arrives.
   [[nodiscard]] static WeightsLevel level_of(const Geometry& geometry, int part) {
@@ -60,11 +71,23 @@ struct BasicStreamedShare {
     }
   };
 
-  template <class Estimate, class Task>
-  int largest(const Estimate& estimate, const Task& task, State& state, double slo_s) const {
-    const WeightsTask<Estimate> estimated{task.view, estimate, task.claims, task.demand, task.own, task.steady};
+  /// The part without which the weights and a block of each layer do not fit the device.
+  static int least(const Geometry& geometry, LayerBlocks own) {
+    int part = 0;
+    if (own < LayerBlocks{0})
+      while (part < parts && level_of(geometry, part).plan.freed < LayerBlocks{geometry.layers} - own) ++part;
+    return part;
+  }
+  template <class Cost>
+  int largest(const Cost& cost, const Geometry& geometry, const Work& work, StreamedStep& step, Seconds slo) const {
+    return peak ? largest_by(Believed<Peak>{*peak, engines_on_bus}, geometry, work, step, slo)
+                : largest_by(Believed<Cost>{cost, engines_on_bus}, geometry, work, step, slo);
+  }
+  template <class Estimate>
+  static int largest_by(const Estimate& estimate, const Geometry& geometry, const Work& work, StreamedStep& step,
+                        Seconds slo) {
     const auto meets = [&](int part) {
-      return state.step(estimated, level_of(task.view.geometry, part).plan).count() <= slo_s * (1 + 1e-9);
+      return step.of(estimate, geometry, work, level_of(geometry, part).plan) <= slo * (1 + 1e-9);
     };
     int good = 0; // nothing streamed: there is no better
     int bad = parts + 1;

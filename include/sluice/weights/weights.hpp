@@ -45,7 +45,7 @@ struct WeightsTask {
   const Cost& cost;              ///< the planner's, corrected by what it has learned
   std::span<const Claim> claims; ///< who wants to run
   LayerBlocks demand{0};         ///< what the KV of all of them would take, all of it resident
-  LayerBlocks own{0};            ///< KV memory while all weights are resident
+  LayerBlocks own{0};            ///< KV memory while all weights are resident; below 0: they do not fit
   Work steady;                   ///< one token of each claim: levels follow this, not the prompts among them
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
@@ -68,7 +68,7 @@ struct Submission {
   const Geometry& geometry;
   const Cost& cost;    ///< the planner's, corrected by what it has learned
   LayerBlocks room{0}; ///< device memory for KV at its longest, as little as the placement could choose
-  LayerBlocks own{0};  ///< KV memory while all weights are resident
+  LayerBlocks own{0};  ///< KV memory while all weights are resident; below 0: they do not fit
 };
 using SubmissionArchetype = Submission<CostArchetype>;
 
