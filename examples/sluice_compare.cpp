@@ -78,6 +78,12 @@ int main(int argc, char** argv) {
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{compared::default_model} + ")");
   app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
+  flags.whole("--tp", options.tp, 1, 1024,
+              "devices that serve the model together, each a part of every layer (default: 1)");
+  flags.whole("--gpus-per-link", options.gpus_per_link, 1, 1024,
+              "devices of the group that share one link to the host (default: 1)");
+  app.add_option("--all-reduce", options.all_reduce,
+                 "measured all-reduces of the group: a CSV of bytes,time_us (default: by the device's figures)");
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags.whole("--kv-blocks", options.kv_blocks, 1, many,

@@ -20,6 +20,8 @@ struct Options {
   std::optional<std::string> generate, model;
   std::string trace, format, profile, record, systems = "all", transfer = "own", deposit = "both", out;
   std::string device = "a5000";
+  std::string all_reduce; ///< a file of measured ones
+  int tp = 1, gpus_per_link = 1;
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks;
   std::optional<double> slo_tbt;
   double slo_ttft = 5; // SuperInfer's

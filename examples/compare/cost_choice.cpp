@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three cost models of sluice-compare.
+// The four cost models of sluice-compare.
 #include "compare/cost_choice.hpp"
 
 #include "sluice/cost/linear_profile.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/cost/table_profile.hpp"
+#include "sluice/cost/tensor_parallel.hpp"
 
 #include <memory>
 #include <utility>
@@ -13,12 +14,16 @@
 namespace compared {
 
 struct CostChoice::Model {
-  std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile> of;
+  std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile, sluice::TensorParallel<sluice::Roofline>>
+      of;
 };
 
 CostChoice::CostChoice(sluice::Roofline model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
 CostChoice::CostChoice(sluice::LinearProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
 CostChoice::CostChoice(sluice::TableProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
+CostChoice::CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce)
+    : model_(std::make_shared<const Model>(
+          Model{sluice::TensorParallel<sluice::Roofline>{std::move(shard), whole, std::move(all_reduce)}})) {}
 
 sluice::StepTime CostChoice::step(const sluice::Work& work) const {
   return std::visit([&work](const auto& model) { return model.step(work); }, model_->of);

@@ -7,14 +7,16 @@
 #include <memory>
 
 namespace sluice {
+class AllReduce;
 class LinearProfile;
 class Roofline;
 class TableProfile;
+struct ModelShape;
 } // namespace sluice
 
 namespace compared {
 
-/// One cost model of three, chosen at run time: a comparison instantiates each engine once instead of three times. It
+/// One cost model of four, chosen at run time: a comparison instantiates each engine once instead of three times. It
 /// stays at the edge of this program; an engine that is built for something names its model. Copies share the model,
 /// which nothing changes.
 class CostChoice {
@@ -25,6 +27,8 @@ class CostChoice {
   explicit CostChoice(sluice::Roofline model);
   explicit CostChoice(sluice::LinearProfile model);
   explicit CostChoice(sluice::TableProfile model);
+  /// Of a tensor-parallel group.
+  CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce);
 
   [[nodiscard]] sluice::StepTime step(const sluice::Work& work) const;
   [[nodiscard]] sluice::LinkCost link() const;

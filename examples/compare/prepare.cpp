@@ -15,6 +15,7 @@
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
 #include "compare/comparison.hpp"
+#include "compare/group.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,12 +43,15 @@ Error of_flag(std::string_view flag, Error error) {
   return error;
 }
 
-/// What the world is: model, device, and the cost model that stands for both.
+/// What the world is: model, device, and the cost model that stands for both. Of a group, one device's part.
 struct World {
   ModelShape shape;
   Device device;
   CostChoice cost;
   std::string cost_name;
+  std::string name{}; ///< of a group
+  int devices = 1;
+  std::string group_note{};
 };
 
 /// What makes a model's kernels other kernels; the number of layers does not.
@@ -67,6 +71,13 @@ Expected<World> world_of(const Options& options) {
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return of_flag("--device", device.error());
+  if (options.tp > 1) {
+    Expected<Group> group = group_of(options, *shape, *device);
+    if (!group) return group.error();
+    return World{group->shard, group->member, group->cost, group->cost_name, group->name, options.tp, group->note};
+  }
+  if (options.gpus_per_link > 1) return flag_error("--gpus-per-link", "there is one device", "--tp as well");
+  if (!options.all_reduce.empty()) return flag_error("--all-reduce", "there is one device", "--tp as well");
   if (options.profile.empty())
     return World{*shape, *device, CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (table) {
@@ -278,12 +289,12 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.seed = seed;
   w.requests = sum.requests;
   w.model = shape.name;
-  w.device = world->device.name;
+  w.device = world->devices > 1 ? world->name : world->device.name;
   w.profile = world->cost_name;
   w.budget_blocks = budget.count();
   w.block_tokens = limits.block_tokens.count();
-  w.budget_bytes = budget.count() * shape.token_block_bytes(limits.block_tokens).count();
-  w.host_budget_bytes = world->device.host_memory.count();
+  w.budget_bytes = budget.count() * shape.token_block_bytes(limits.block_tokens).count() * world->devices;
+  w.host_budget_bytes = world->device.host_memory.count() * world->devices;
   w.batch_limit = limits.batch;
   w.max_batch_tokens = limits.batch_tokens.count();
   w.rate_scale = options.rate_scale;
@@ -293,6 +304,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.notes.emplace_back("Requests",
                        fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
                                    sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
+  if (!world->group_note.empty()) w.notes.emplace_back("Group", world->group_note);
   if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
   if (options.rotation_blocks)
     w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group: the devices that serve one model together, as --tp asks for them.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/device/device.hpp"
+#include "sluice/model/shape.hpp"
+
+#include "compare/comparison.hpp"
+
+#include <string>
+
+namespace compared {
+
+/// A tensor-parallel group as one of its devices sees it.
+struct Group {
+  sluice::ModelShape shard;
+  sluice::Device member;
+  CostChoice cost;
+  std::string name; ///< of all its devices, with their links
+  std::string cost_name;
+  std::string note; ///< what each device holds and reaches, for the report
+};
+
+/// The group of `--tp` devices. Each error names the flag that is wrong.
+sluice::Expected<Group> group_of(const Options& options, const sluice::ModelShape& whole, const sluice::Device& device);
+
+} // namespace compared
