@@ -27,10 +27,14 @@ void BasicEngine<C>::commit(Decision& decision) {
 
   LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
   if (decision.new_plan) {
-    const LayerBlocks lent = next_plan_.weights.freed - weights_freed_;
+    const LayerBlocks lent = capacity_with(next_plan_.weights) - kv_capacity_;
     if (lent.count() > 0) ledger_.resize_device(ledger_.device().capacity() + lent);
     if (lent.count() < 0) taken_back = -lent;
-    weights_freed_ = next_plan_.weights.freed;
+    kv_capacity_ += lent;
+    if constexpr (offers_weights) {
+      borrowed_in_force_ = borrowed_;
+      own_level_ = next_plan_.weights.streamed.empty() ? 0 : next_plan_.weights.level - lent_layers_;
+    }
     std::swap(plan_, next_plan_);
     ++plan_serial_;
     config_.replan.planned(replan_state_);

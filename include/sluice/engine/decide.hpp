@@ -149,8 +149,7 @@ template <class C>
 void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
     const auto& predictor = config_.cost.believe(cost_state_);
-    WeightsTask<Predictor> task{
-        view, predictor, decision.claims, LayerBlocks{0}, ledger_.device().capacity() - weights_freed_, {}};
+    WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, config_.device_blocks, {}};
     for (const Claim& claim : decision.claims) {
       const RequestRow& who = row(claim.slot);
       const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
@@ -159,8 +158,21 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
       task.steady.decode_context += who.context() + Tokens{1};
     }
     task.steady.samples = task.steady.decodes;
+    demand_ = task.demand;
+    if (coordination_.node != nullptr) {
+      borrowed_ = coordination_.lend(coordination_.node, coordination_.engine, task.demand, task.own);
+      task.own += borrowed_;
+      task.lent = lent_layers_;
+    }
     levels_.clear();
     config_.weights.offer(task, weights_state_, levels_);
+    if (coordination_.node != nullptr) {
+      for (WeightsLevel& level : levels_) {
+        level.plan.freed -= config_.geometry.blocks_in(lent_layers_);
+        level.step = level_times_(task, level.plan);
+      }
+      granted_level_ = coordination_.grant(coordination_.node, coordination_.engine);
+    }
   }
 }
 
@@ -178,13 +190,26 @@ bool BasicEngine<C>::offers_otherwise(const View& view, const Decision& decision
 }
 
 /// The level that decisions reckon with: the first offered that is not above what a coordinator granted; none: all
-/// weights are resident.
+/// weights are resident. Memory of others counts as freed.
 template <class C>
 WeightsPlan BasicEngine<C>::granted() const {
-  if constexpr (offers_weights)
-    for (const WeightsLevel& level : levels_)
-      if (level.plan.level <= granted_level_) return level.plan;
-  return {};
+  WeightsPlan plan;
+  if constexpr (offers_weights) {
+    const auto found = std::find_if(levels_.begin(), levels_.end(),
+                                    [this](const WeightsLevel& level) { return level.plan.level <= granted_level_; });
+    if (found != levels_.end())
+      plan = found->plan;
+    else if (lent_layers_ > 0 && !levels_.empty())
+      plan = levels_.back().plan; // what others have of its memory cannot be taken back here
+    plan.freed += borrowed_;
+  }
+  return plan;
+}
+
+/// KV memory beside a plan of the weights.
+template <class C>
+LayerBlocks BasicEngine<C>::capacity_with(const WeightsPlan& weights) const {
+  return std::max(LayerBlocks{0}, config_.device_blocks + weights.freed);
 }
 
 template <class C>
@@ -212,7 +237,7 @@ auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const
           config_.retention.on_park(view, who) != Kept::nothing)
         parked_host += footprint_of(who.holding, who.blocks).host;
     }
-  const LayerBlocks capacity = ledger_.device().capacity() + (granted().freed - weights_freed_);
+  const LayerBlocks capacity = ledger_.device().capacity() + (capacity_with(granted()) - kv_capacity_);
   return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
               predictor, config_.replan.window(), enforce_slo, depleted, config_.geometry.stream_of(granted())};
 }

@@ -13,12 +13,14 @@
 #include "sluice/memory/ledger.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/view/view.hpp"
+#include "sluice/weights/streamed_step.hpp"
 
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sluice {
@@ -112,8 +114,28 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
   /// What the weights offered when last asked, the preferred first.
   [[nodiscard]] std::span<const WeightsLevel> levels() const { return levels_; }
-  /// The weights take no level above this one from the next decision on. For a node's coordinator; without one, any.
-  void grant(int level) { granted_level_ = level; }
+  /// What it would take if all of its batch were resident, when the weights were last asked.
+  [[nodiscard]] LayerBlocks demand() const { return demand_; }
+  [[nodiscard]] const Geometry& geometry() const { return config_.geometry; }
+  /// KV memory while all weights are resident.
+  [[nodiscard]] LayerBlocks own_blocks() const { return config_.device_blocks; }
+  /// From the next decision on it asks a node. (A node moves: it says so anew before each.)
+  void join_node(const Coordination& coordination) { coordination_ = coordination; }
+  /// The most layers whose memory it could lend while it does not run: what the prefill of a prompt of mean length, the
+  /// first thing it will do, has time to bring back.
+  [[nodiscard]] int most_lent() const;
+  /// Others have the memory of so many of its layers from its next decision on.
+  void lend(int layers) {
+    quiet_ = quiet_ && layers == lent_layers_;
+    lent_layers_ = layers;
+  }
+  /// What it has of others' memory by the plan in force, and layers' memory of its own that its KV has.
+  [[nodiscard]] LayerBlocks borrowed() const { return borrowed_in_force_; }
+  [[nodiscard]] int lent_to_itself() const { return own_level_; }
+  /// Nothing is alive: of others' memory it keeps this.
+  void keep_borrowed(LayerBlocks borrowed);
+  /// The planner's figure of its own lane to the device.
+  [[nodiscard]] LinkCost link() const { return config_.cost.believe(cost_state_).link(); }
   [[nodiscard]] std::int64_t alive() const { return alive_; }
   [[nodiscard]] std::int64_t steps() const { return step_; }
   /// What an observer has collected.
@@ -153,6 +175,7 @@ class BasicEngine : private detail::EngineState {
   void offer_weights(const View& view, const Decision& decision);
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision);
   [[nodiscard]] WeightsPlan granted() const;
+  [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const;
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
     return row.plan_serial == plan_serial_ ? row.holding : plan_.unseen;
   }
@@ -220,6 +243,7 @@ class BasicEngine : private detail::EngineState {
   typename admission_type::State admission_state_;
   PlacementState placement_state_;
   [[no_unique_address]] typename weights_type::State weights_state_;
+  [[no_unique_address]] std::conditional_t<offers_weights, StreamedStep, std::monostate> level_times_;
   [[no_unique_address]] typename cost_type::State cost_state_;
   [[no_unique_address]] typename replan_type::State replan_state_;
   [[no_unique_address]] typename relief_type::State relief_state_;

@@ -14,7 +14,8 @@ namespace sluice {
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
     : config_(std::move(config)), backend_(std::move(config_.backend)) {
-  ledger_ = Ledger{config_.device_blocks, config_.host_blocks};
+  kv_capacity_ = capacity_with({});
+  ledger_ = Ledger{kv_capacity_, config_.host_blocks};
   // The room that one layer of a block takes is what lies together.
   const int layers = config_.geometry.layers;
   config_.geometry.segment_layers = static_cast<int>(layout_type::room(TokenBlocks{1}, 1, layers).count());
@@ -56,14 +57,15 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   LayerBlocks lendable = config_.weights.most_freed(config_.geometry);
   if constexpr (PromisesRoom<weights_type>) {
     const auto& predictor = config_.cost.believe(cost_state_);
-    const Expected<LayerBlocks> promised =
-        config_.weights.promise(Submission<Predictor>{spec, now(), config_.limits, config_.geometry, predictor,
-                                                      room.device, ledger_.device().capacity() - weights_freed_});
+    const Expected<LayerBlocks> promised = config_.weights.promise(Submission<Predictor>{
+        spec, now(), config_.limits, config_.geometry, predictor, room.device, config_.device_blocks});
     if (!promised) return refused(detail::refusal_of(id, promised.error()));
     lendable = *promised;
   }
-  if (const Status status = detail::check_room(id, room, ledger_, lendable - weights_freed_); !status.ok())
-    return refused(status);
+  WeightsPlan lending;
+  lending.freed = lendable;
+  const LayerBlocks growth = capacity_with(lending) - kv_capacity_;
+  if (const Status status = detail::check_room(id, room, ledger_, growth); !status.ok()) return refused(status);
 
   Slot slot;
   if (free_slots_.empty()) {
@@ -79,12 +81,46 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   who.spec = spec;
   who.resident_layers = config_.geometry.layers;
   if constexpr (finds) finder_.enter(slot, id, prompt_keys);
+  prompt_tokens_ += static_cast<double>(spec.prompt.count());
+  ++accepted_;
   ++waiting_;
   ++alive_;
   quiet_ = false;
   config_.admission.enter(admission_state_, slot, who);
   observe([&](const auto& observer, auto& state) { observer.submitted(state, who); });
   return id;
+}
+
+template <class C>
+int BasicEngine<C>::most_lent() const {
+  if constexpr (LendsWeights<weights_type>) {
+    const auto& predictor = config_.cost.believe(cost_state_);
+    constexpr double nominal = 512; // before anybody has come
+    const double mean = accepted_ > 0 ? prompt_tokens_ / static_cast<double>(accepted_) : nominal;
+    const double budget = static_cast<double>(config_.limits.batch_tokens.count());
+    const ChunkWork prompt{Tokens{static_cast<std::int64_t>(std::clamp(mean, 1.0, budget))}, Tokens{0}};
+    Work prefill;
+    prefill.chunks = {&prompt, 1};
+    prefill.samples = 1;
+    const LinkCost link = predictor.link();
+    const double transfer_s = static_cast<double>(config_.geometry.layer_weight_bytes.count()) / link.rate.count();
+    const int layers = config_.geometry.layers;
+    return config_.weights.most_lent(layers, transfer_s, compute_time(predictor, prefill, layers).count());
+  } else {
+    return 0;
+  }
+}
+
+template <class C>
+void BasicEngine<C>::keep_borrowed(LayerBlocks borrowed) {
+  SLUICE_ASSERT(alive_ == 0, "who is alive uses it");
+  if (borrowed == borrowed_) return;
+  plan_.weights.freed += borrowed - borrowed_;
+  borrowed_ = borrowed_in_force_ = borrowed;
+  ledger_.resize_device(ledger_.device().capacity() + (capacity_with(plan_.weights) - kv_capacity_));
+  kv_capacity_ = capacity_with(plan_.weights);
+  forget_prefetches();
+  quiet_ = false;
 }
 
 template <class C>
@@ -270,7 +306,7 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
         return false;
     }
   LayerBlocks device = ledger_.device().capacity();
-  if (decision.new_plan) device += next_plan_.weights.freed - weights_freed_;
+  if (decision.new_plan) device += capacity_with(next_plan_.weights) - kv_capacity_;
   return all.device + decision.in_flight <= device && all.host <= ledger_.host().capacity();
 }
 

@@ -11,6 +11,7 @@
 #include "sluice/view/proposal.hpp"
 #include "sluice/view/request_row.hpp"
 #include "sluice/view/view.hpp"
+#include "sluice/weights/coordination.hpp"
 #include "sluice/weights/weights.hpp"
 
 #include <cstdint>
@@ -60,10 +61,18 @@ class EngineState {
   Plan plan_;
   Plan next_plan_;
   std::uint32_t plan_serial_ = 1;
-  LayerBlocks weights_freed_{0};
+  LayerBlocks kv_capacity_{0};   ///< device memory for KV, by the plan of the weights in force
   LayerBlocks host_reserved_{0}; ///< host memory that this decision's claims take beyond what they have
   std::vector<WeightsLevel> levels_;
   int granted_level_ = std::numeric_limits<int>::max();
+  Coordination coordination_; ///< of the node that the engine is in, if it is
+  LayerBlocks borrowed_{0};   ///< memory of others of the node, as KV blocks
+  LayerBlocks demand_{0};     ///< what the last batch that asked would take, all of it resident
+  LayerBlocks borrowed_in_force_{0};
+  int lent_layers_ = 0;      ///< of its own, to others of the node
+  int own_level_ = 0;        ///< layers' memory given up for its own KV, by the plan in force
+  double prompt_tokens_ = 0; ///< of all requests accepted
+  std::int64_t accepted_ = 0;
 
   // The iteration.
   Proposal proposal_;

@@ -53,19 +53,26 @@ struct ParameterRemap {
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
     const int most = std::min({most_layers, geometry.layers - 2, only_hidden ? most_hidden(task) : geometry.layers});
-    int alpha = std::min(needed_for(task.demand), std::max(0, most));
+    int alpha = std::min(needed_for(task.demand) + task.lent, std::max(task.lent, most));
     if (alpha < state.alpha) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
-      alpha = revert ? std::max(alpha, std::min(state.alpha, needed_for(task.demand + spare))) : state.alpha;
+      const int kept = needed_for(task.demand + spare) + task.lent;
+      alpha = revert ? std::max(alpha, std::min(state.alpha, kept)) : state.alpha;
     }
-    state.alpha = std::min(alpha, std::max(0, most));
-    for (int less = state.alpha; less >= 1; --less) levels.push_back(level_of(task, state, less));
+    state.alpha = std::min(alpha, std::max(task.lent, most));
+    for (int less = state.alpha; less >= std::max(1, task.lent); --less) levels.push_back(level_of(task, state, less));
   }
   /// How much is hidden depends on the batch, so that nothing is promised by it.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
     if (only_hidden) return LayerBlocks{0};
     const int most = std::clamp(most_layers, 0, std::max(0, geometry.layers - 2));
     return geometry.blocks_in(most);
+  }
+
+  /// Of a model that is inactive: as many as its prefill hides when its turn comes (5.3), within the same cap.
+  [[nodiscard]] int most_lent(int layers, double transfer_s, double prefill_s) const {
+    const double hidden = std::min(prefill_s / transfer_s, static_cast<double>(layers));
+    return std::max(0, std::min({most_layers, layers - 2, static_cast<int>(hidden)}));
   }
 
   /// Equation 4 and 5 of MIRAGE, for `alpha` layers of `layers`.

@@ -21,6 +21,7 @@ namespace sluice {
 struct WeightsLevel {
   WeightsPlan plan;
   Bytes moved_per_iteration{0};
+  Seconds step{0}; ///< of a steady decode at this level; filled in where a coordinator is going to ask
 
   /// Streams `streamed` through `slots` slots, `share` of each layer's weights.
   static WeightsLevel of(const Geometry& geometry, LayerSet streamed, int slots, double share = 1) {
@@ -47,6 +48,7 @@ struct WeightsTask {
   LayerBlocks demand{0};         ///< what the KV of all of them would take, all of it resident
   LayerBlocks own{0};            ///< KV memory while all weights are resident; below 0: they do not fit
   Work steady;                   ///< one token of each claim: levels follow this, not the prompts among them
+  int lent = 0;                  ///< layers whose memory others of its node have: no level may be below
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
   /// Of one layer, at the steady decode: what must hide a transfer (T_c; the embedding and the head left out).
@@ -97,6 +99,13 @@ concept PromisesRoom = requires(const P& policy, const SubmissionArchetype& requ
 template <class P>
 concept PromisesRoomOrNot = PromisesRoom<P> || !requires(const P& policy, const SubmissionArchetype& request) {
   policy.promise(request);
+};
+
+/// `P` can lend layers' memory to other engines of its node while its own is inactive (optional): of `layers`, each of
+/// which comes over the link in `transfer_s`, as many as its first prompt, `prefill_s`, has time to bring back.
+template <class P>
+concept LendsWeights = requires(const P& policy) {
+  { policy.most_lent(0, 0.0, 0.0) } -> std::same_as<int>;
 };
 
 /// How much device memory the weights give up for KV, which layers stream, through how many slots.

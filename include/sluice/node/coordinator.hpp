@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coordinator: the concept of who says what the engines of a node may have of what they share.
+#pragma once
+
+#include "sluice/core/role.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/weights/weights.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+
+namespace sluice {
+
+namespace roles {
+struct Coordinator; ///< of a node: which levels its engines take, and whose memory is lent to whom
+struct Sharing;     ///< of a node: which of its engines may run
+} // namespace roles
+
+/// What a coordinator knows of an engine.
+struct Member {
+  std::span<const WeightsLevel> levels; ///< offered when its weights were last asked, the preferred first
+  LayerBlocks demand{0};                ///< its batch, all of it resident, when its weights were last asked
+  LayerBlocks own{0};                   ///< KV memory with all weights resident; negative: they exceed the device
+  Bytes layer_weight_bytes{0};
+  Bytes block_bytes{0};    ///< of a layer block of KV
+  BytesPerSecond link{0};  ///< its own lane to the device, alone on the bus
+  bool alive = false;      ///< it has requests
+  bool inactive = false;   ///< it is not its turn (temporal sharing)
+  Seconds active_until{0}; ///< when it last was active
+  int priority = 0;        ///< the lowest gives its memory first
+  int lendable = 0;        ///< layers whose memory it can do without until its turn comes
+  int lent = 0;            ///< of these, what others and its own KV have now
+};
+
+/// Grants any level, and lends nothing.
+struct Uncoordinated {
+  using role = roles::Coordinator;
+
+  void lend(std::span<const Member> /*members*/, std::size_t /*asks*/, Bytes /*missing*/,
+            std::span<int> /*layers*/) const {}
+  [[nodiscard]] int grant(std::span<const Member> /*members*/, std::size_t /*asks*/) const {
+    return std::numeric_limits<int>::max();
+  }
+};
+
+/// Who says what the engines of a node may have of what they share.
+///
+///  1. `P::role` is `roles::Coordinator`.
+///  2. `lend(members, asks, missing, layers)`: the engine `asks` is about to decide and its KV would take `missing`
+///  bytes
+///     more than its own memory; negative: that much less. `layers[i]` is how many layers' memory it has of engine i:
+///     the policy changes that.
+///  3. `grant(members, asks)`: the highest level that it may then take (`WeightsPlan::level`); -1: none of those that
+///  it
+///     offered.
+///
+/// Owed: `layers[i]` is at least 0, and with what others have of engine i at most `lendable`, unless it is not raised;
+/// nothing is taken of an engine that is active.
+template <class P>
+concept Coordinator = PlaysRole<P, roles::Coordinator> &&
+    requires(const P& policy, std::span<const Member> members, std::span<int> layers) {
+  { policy.lend(members, std::size_t{0}, Bytes{0}, layers) } -> std::same_as<void>;
+  { policy.grant(members, std::size_t{0}) } -> std::same_as<int>;
+};
+
+static_assert(Coordinator<Uncoordinated>);
+
+} // namespace sluice

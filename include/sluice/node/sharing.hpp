@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharing: which engines of a node may run, and what they take of one another's computation.
+#pragma once
+
+#include "sluice/core/role.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/node/coordinator.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <vector>
+
+namespace sluice {
+
+/// Which engines of a node have work, and which run.
+struct Occupancy {
+  std::vector<bool> has_work; ///< a request is alive, or has arrived
+  std::vector<bool> runs;     ///< an iteration is under way
+};
+
+/// Every engine has a device, or a part of one that nobody else uses (MIG: give it that part's figures). The bus may
+/// still be one.
+struct OwnDevices {
+  using role = roles::Sharing;
+  struct State {};
+
+  [[nodiscard]] bool may_run(State& /*state*/, const Occupancy& /*now*/, std::size_t /*engine*/, Seconds /*at*/) const {
+    return true;
+  }
+  [[nodiscard]] bool inactive(const State& /*state*/, std::size_t /*engine*/) const { return false; }
+  [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
+};
+
+/// All run on one device at the same time, without isolation (MPS): each computes as much slower as there are models
+/// with work when its iteration starts. That is fixed for the iteration, which is short against the time in which a
+/// model's work comes and goes.
+struct SideBySide {
+  using role = roles::Sharing;
+  struct State {};
+
+  [[nodiscard]] bool may_run(State& /*state*/, const Occupancy& /*now*/, std::size_t /*engine*/, Seconds /*at*/) const {
+    return true;
+  }
+  [[nodiscard]] bool inactive(const State& /*state*/, std::size_t /*engine*/) const { return false; }
+  [[nodiscard]] double slowdown(const Occupancy& now) const {
+    double busy = 0;
+    for (const bool works : now.has_work) busy += works ? 1 : 0;
+    return busy > 1 ? busy : 1;
+  }
+};
+
+/// One model at a time has the device (temporal sharing), in turn: until it has nothing to do, or for `quantum` where
+/// others wait. An iteration is never cut short.
+struct TakeTurns {
+  using role = roles::Sharing;
+  struct State {
+    std::size_t turn = 0;
+    Seconds since{0};
+  };
+
+  Seconds quantum{1};
+
+  [[nodiscard]] bool may_run(State& state, const Occupancy& now, std::size_t engine, Seconds at) const {
+    for (const bool runs : now.runs)
+      if (runs) return false;
+    if (!now.has_work[state.turn] || at - state.since >= quantum) {
+      const std::size_t count = now.has_work.size();
+      for (std::size_t step = 1; step <= count; ++step) {
+        const std::size_t next = (state.turn + step) % count;
+        if (!now.has_work[next]) continue;
+        state.turn = next;
+        state.since = at;
+        break;
+      }
+    }
+    return state.turn == engine;
+  }
+  [[nodiscard]] bool inactive(const State& state, std::size_t engine) const { return state.turn != engine; }
+  [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
+};
+
+/// Which engines of a node may run.
+///
+///  1. `P::role` is `roles::Sharing`; `P::State` is default-constructible.
+///  2. `may_run(state, occupancy, engine, at)`: whether that engine's next iteration may start now.
+///  3. `inactive(state, engine)`: it does not run for a while, so that its weights' memory can be lent.
+///  4. `slowdown(occupancy)`: how many times as long the computation of an iteration that starts now takes.
+template <class P>
+concept Sharing = PlaysRole<P, roles::Sharing> && std::default_initializable<typename P::State> &&
+    requires(const P& policy, typename P::State& state, const Occupancy& now) {
+  { policy.may_run(state, now, std::size_t{0}, Seconds{0}) } -> std::same_as<bool>;
+  { policy.inactive(state, std::size_t{0}) } -> std::same_as<bool>;
+  { policy.slowdown(now) } -> std::same_as<double>;
+};
+
+static_assert(Sharing<OwnDevices> && Sharing<SideBySide> && Sharing<TakeTurns>);
+
+} // namespace sluice

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// simulate_node: tenants' workloads through a node, from the first arrival to the last token.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/simulate.hpp"
+#include "sluice/node/node.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace sluice {
+
+/// Runs the requests of `readers`, one for each engine, through `node`: each request is submitted when it arrives. The
+/// traces are read as they are needed, one request ahead each.
+///
+/// `tell` is called every `tell_every` events and at the end; it returns false to stop. A trace that cannot be read is
+/// an error, a refused request is none.
+template <class N, class Reader, class Tell>
+  requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers, Tell&& tell,
+                                                    std::int64_t tell_every = 4096) {
+    std::int64_t submitted = 0;
+    std::array<std::optional<RequestSpec>, N::count> next;
+    const auto read = [&](std::size_t i) -> Status {
+      Expected<std::optional<RequestSpec>> request = readers[i].next();
+      if (!request) return request.error();
+      next[i] = *request;
+      return {};
+    };
+    const auto progress = [&] { return SimulationProgress{submitted, node.alive(), node.steps(), node.now()}; };
+    for (std::size_t i = 0; i < N::count; ++i)
+      if (Status status = read(i); !status) return status;
+    for (std::int64_t events = 1;; ++events) {
+      Seconds arrival{std::numeric_limits<double>::infinity()};
+      for (std::size_t i = 0; i < N::count; ++i) {
+        while (next[i] && next[i]->arrival <= node.now()) {
+          node.submit(i, *next[i]);
+          ++submitted;
+          if (Status status = read(i); !status) return status;
+        }
+        if (next[i]) arrival = std::min(arrival, next[i]->arrival);
+      }
+      node.launch();
+      const Seconds event = std::min(arrival, node.next_event());
+      if (event == Seconds{std::numeric_limits<double>::infinity()}) break;
+      node.advance(event);
+      if (events % tell_every == 0 && !tell(progress())) return {};
+    }
+    tell(progress());
+    return {};
+  }
+
+template <class N, class Reader>
+  requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers) {
+    return simulate_node(node, readers, [](const SimulationProgress&) { return true; });
+  }
+
+} // namespace sluice
