@@ -146,6 +146,7 @@
 #include "sluice/observer/deadlines.hpp"
 #include "sluice/observer/decision_log.hpp"
 #include "sluice/observer/measure.hpp"
+#include "sluice/observer/merged.hpp"
 #include "sluice/observer/metrics.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/observer/quantile.hpp"
