@@ -29,7 +29,10 @@ sluice::Status run_Ellm(const Request&, Outcome&);
 sluice::Status run_DeepSpeedWeights(const Request&, Outcome&);
 sluice::Status run_FlexGenWeights(const Request&, Outcome&);
 sluice::Status run_SelectN(const Request&, Outcome&);
+sluice::Status run_Pie(const Request&, Outcome&);
 sluice::Status run_Mirage(const Request&, Outcome&);
+sluice::Status run_MirageOneSlot(const Request&, Outcome&);
+sluice::Status run_MirageNoReversion(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
 sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
 sluice::Status run_OrbitFlow(const Request&, Outcome&);
@@ -78,7 +81,16 @@ std::span<const System> systems() {
       System{.name = "SelectN",
              .what = "weights of one layer in every few on the host, as the SLO has time",
              .run = run_SelectN},
+      System{.name = "Pie",
+             .what = "KV of the fewest layers swapped in and out in every step, as long as that is hidden",
+             .run = run_Pie},
       System{.name = "Mirage", .what = "weights' memory becomes KV when KV runs out; one tenant", .run = run_Mirage},
+      System{.name = "MirageOneSlot",
+             .what = "ablation: one slot also where it delays the computation",
+             .run = run_MirageOneSlot},
+      System{.name = "MirageNoReversion",
+             .what = "ablation: memory that was lent once stays KV",
+             .run = run_MirageNoReversion},
       System{.name = "OrbitFlowUniform", .what = "ablation: the best single distance", .run = run_OrbitFlowUniform},
       System{.name = "OrbitFlowRequestWise",
              .what = "ablation: + a distance for each request",

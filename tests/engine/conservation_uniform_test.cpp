@@ -7,6 +7,7 @@
 #include "sluice/systems/deepspeed_inference.hpp"
 #include "sluice/systems/dynamic_heuristic.hpp"
 #include "sluice/systems/flexgen.hpp"
+#include "sluice/systems/pie.hpp"
 #include "sluice/systems/slo_aware.hpp"
 
 #include "engine/trials.hpp"
@@ -14,6 +15,8 @@
 namespace {
 using namespace sluice;
 using Grouped = Engine<LayerGroups<4>, FewestLayers, EveryStep>;
+using PieFresh = With<Pie, BasicSwappedLayers<SwappedOut::fresh>, FairShare>;
+using PiePaused = With<Pie, PauseResume, OneStepAhead, EveryStep>;
 using AheadOfTime = Engine<OneStepAhead, PauseResume, UniformDistance>;
 
 SLUICE_CONSERVES(DeepSpeedInference)
@@ -21,6 +24,9 @@ SLUICE_CONSERVES(FlexGen)
 SLUICE_CONSERVES(FlexGenPlus)
 SLUICE_CONSERVES(SloAware)
 SLUICE_CONSERVES(DynamicHeuristic)
+SLUICE_CONSERVES(Pie)
+SLUICE_CONSERVES(PieFresh)
+SLUICE_CONSERVES(PiePaused)
 SLUICE_CONSERVES(Grouped)
 SLUICE_CONSERVES(AheadOfTime)
 } // namespace

@@ -30,6 +30,8 @@ double step_of(Machine& machine, LayerSet streamed, int slots) {
 SLUICE_CONSERVES(DeepSpeedWeights)
 SLUICE_CONSERVES(FlexGenWeights)
 SLUICE_CONSERVES(Mirage)
+SLUICE_CONSERVES(MirageOneSlot)
+SLUICE_CONSERVES(MirageNoReversion)
 
 } // namespace
 
@@ -106,6 +108,44 @@ TEST_CASE("parameter remapping lends as little as the demand needs, never more t
   levels.clear();
   keeps.offer(machine.task(LayerBlocks{0}, LayerBlocks{10'000}), state, levels);
   CHECK(levels.front().plan.level == 4);
+}
+
+TEST_CASE("MIRAGE's ablations: one slot or two always, as many layers lent; one is often slower than what the "
+          "equations choose") {
+  Random random{81};
+  int slower = 0, faster = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const int layers = 4 + static_cast<int>(random.below(60));
+    Machine machine{layers, 1, 4 * random.uniform()};
+    const auto task =
+        machine.task(LayerBlocks{10'000 + static_cast<std::int64_t>(random.below(20'000))}, LayerBlocks{10'000});
+    const auto offered = [&]<class P>(const P& policy) {
+      typename P::State state;
+      std::vector<WeightsLevel> levels;
+      policy.offer(task, state, levels);
+      return levels;
+    };
+    const auto chosen = offered(ParameterRemap{});
+    const auto one = offered(BasicParameterRemap<RemapSlots::one>{});
+    const auto two = offered(BasicParameterRemap<RemapSlots::two>{});
+    REQUIRE(one.size() == chosen.size());
+    REQUIRE(two.size() == chosen.size());
+    INFO(layers << " layers");
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      CHECK(one[i].plan.slots == 1);
+      CHECK(two[i].plan.slots == 2);
+      CHECK(one[i].plan.level == chosen[i].plan.level);
+      CHECK(two[i].plan.freed == chosen[i].plan.freed);
+      StreamedStep step;
+      CHECK((chosen[i].plan == one[i].plan || chosen[i].plan == two[i].plan));
+      slower += step(task, one[i].plan).count() > step(task, chosen[i].plan).count() * (1 + 1e-9) ? 1 : 0;
+      // Uneven gaps of floor(n / m) layers hide a little less than equations 4 and 5 say.
+      faster += step(task, one[i].plan).count() < step(task, chosen[i].plan).count() * (1 - 1e-9) ? 1 : 0;
+    }
+  }
+  CHECK(slower > 100);
+  CHECK(faster * 20 < slower);
+  CHECK_FALSE(BasicParameterRemap<RemapSlots::by_equations, false>{}.revert);
 }
 
 TEST_CASE("the streamed part is the largest that its estimate has time for, and less where the peak flatters or the "

@@ -29,4 +29,10 @@ using SelectN = With<VllmRecompute, RecordedSloInterval, FairShare>;
 /// computation hides their transfers, and before anybody is preempted.
 using Mirage = With<VllmRecompute, ParameterRemap, FairShare>;
 
+/// MIRAGE's ablation A (7.5): alpha + 1 layers share one slot, also where two would hide what one does not.
+using MirageOneSlot = With<Mirage, BasicParameterRemap<RemapSlots::one>>;
+
+/// MIRAGE without dynamic reversion (7.6.1): what was lent once stays KV.
+using MirageNoReversion = With<Mirage, BasicParameterRemap<RemapSlots::by_equations, false>>;
+
 } // namespace sluice

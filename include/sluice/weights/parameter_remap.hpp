@@ -20,6 +20,13 @@ namespace sluice {
   return set;
 }
 
+/// Through how many slots the layers stream that lend memory.
+enum class RemapSlots : std::uint8_t {
+  by_equations, ///< one or two, whichever the equations say
+  one,          ///< alpha + 1 layers through one, also where it does not hide them (MIRAGE's ablation A, 7.5)
+  two,          ///< alpha + 2 through two (B)
+};
+
 /// alpha layers' memory is lent to KV, as few as the demand needs; the weights are read only, so that nothing is
 /// written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two (MIRAGE, 5.4):
 ///
@@ -31,7 +38,11 @@ namespace sluice {
 ///
 /// alpha never exceeds what the computation hides by one of the equations, nor `most_layers`. With `revert` it falls
 /// again with the demand (7.6), once a whole layer more would be spare: at the edge it would change at every block.
-struct ParameterRemap {
+///
+/// `Slots` and `Reverts` are what MIRAGE's ablations vary. How many layers are lent depends on neither: the text of 7.5
+/// says that one slot always disrupts the computation, so it is not spared that by lending less.
+template <RemapSlots Slots = RemapSlots::by_equations, bool Reverts = true>
+struct BasicParameterRemap {
   using role = roles::Weights;
   struct State {
     int alpha = 0;
@@ -39,7 +50,7 @@ struct ParameterRemap {
   };
 
   int most_layers = 1'000; ///< cap, so that a model can still start; more than there are: all but two
-  bool revert = true;      ///< dynamic reversion
+  bool revert = Reverts;   ///< dynamic reversion
   bool only_hidden = true; ///< false: as many as the demand needs, whatever the transfers then cost
 
   template <class Task>
@@ -88,8 +99,10 @@ struct ParameterRemap {
   [[nodiscard]] static WeightsLevel level_of(const Task& task, State& state, int alpha) {
     const Geometry& geometry = task.view.geometry;
     const WeightsLevel one = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 1), 1);
-    if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
+    if (Slots == RemapSlots::one) return one;
     const WeightsLevel two = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 2), 2);
+    if (Slots == RemapSlots::two) return two;
+    if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
     if (two_slots_hide(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return two;
     return state.step(task, one.plan) <= state.step(task, two.plan) ? one : two;
   }
@@ -109,6 +122,8 @@ struct ParameterRemap {
   }
 };
 
-static_assert(Weights<ParameterRemap>);
+using ParameterRemap = BasicParameterRemap<>;
+
+static_assert(Weights<ParameterRemap> && Weights<BasicParameterRemap<RemapSlots::one, false>>);
 
 } // namespace sluice
