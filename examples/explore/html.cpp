@@ -133,7 +133,7 @@ std::string finding(const Exploration& found) {
     out += fmt::format("<b>{}</b> compositions of different figures have a higher TBT attainment than every published "
                        "system; the best of those is <b>{}</b> ({}). The best composition ({}), to paste:",
                        better.size(), escaped(published->name), figures(*published), figures(*own));
-  return out + "</p>\n<pre><code>using Found = sluice::" + escaped(own->engine) + ";</code></pre></section>\n";
+  return out + "</p>\n<pre><code>using Found = " + escaped(own->engine) + ";</code></pre></section>\n";
 }
 
 constexpr std::string_view plots = R"html(
@@ -141,7 +141,8 @@ constexpr std::string_view plots = R"html(
 <p class="sub">One mark an engine: the higher, the more of the tokens that users are owed came in time. Point at one to read what it is.</p>
 <div class="bar no-print" role="group" aria-label="What the plot shows">
 <div class="row"><span class="name">Coloured by</span><span id="roles" class="row"></span></div>
-<div class="row"><span class="name">To the right</span><span id="axes" class="row"></span></div></div>
+<div class="row"><span class="name">To the right</span><span id="axes" class="row"></span></div>
+<div class="row"><span class="name">Shown</span><span id="shown" class="row"></span></div></div>
 <noscript><p><b>The plots need JavaScript, which this browser does not run.</b> All numbers are in the table below.</p></noscript>
 <div id="legend"></div><div id="ranking"></div></section>
 <section class="keep"><h2>What each choice is worth</h2>

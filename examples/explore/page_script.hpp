@@ -14,11 +14,13 @@ const rows = systems; // all that were run: engines of the product, published sy
 const engines = rows.filter(r => !r.published), published = rows.filter(r => r.published && !r.control), control = rows.find(r => r.control);
 const rowOf = new Map(engines.map(r => [r.number, r]));
 const measures = {
-  throughput: {label: 'throughput, tokens/s', of: r => r.m.throughput_tokens_per_s, show: plain},
+  throughput: {label: 'throughput, tokens/s', of: r => r.m.throughput_tokens_per_s, show: plain, more: true},
   e2e: {label: 'mean E2E', of: r => r.m.mean_e2e_s, show: time, log: true},
   gap: {label: 'longest gap', of: r => r.m.longest_gap_s, show: time, log: true},
 };
-const view = {role: data.marginals.length ? data.marginals[0].role : 0, x: 'throughput'};
+/// Where the best all serve what arrives, throughput tells nothing: then what users wait.
+const best = rows.filter(r => r.rank > 0).slice(0, 30), rates = best.map(measures.throughput.of);
+const view = {role: data.marginals.length ? data.marginals[0].role : 0, x: Math.max(...rates) < 1.05 * Math.min(...rates) ? 'e2e' : 'throughput', all: true};
 const at = id => document.getElementById(id);
 let paper = false;
 const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
@@ -39,13 +41,20 @@ const dot = m => swatch(svg => svg.append(marker(shape(m), 11, 6, 4, colour(shap
 function controls() {
   at('roles').replaceChildren(...data.marginals.map(g => button(roles[g.role].role, view.role === g.role, () => { view.role = g.role; })));
   at('axes').replaceChildren(...Object.keys(measures).map(x => button(measures[x].label, view.x === x, () => { view.x = x; })));
+  at('shown').replaceChildren(button('all', view.all, () => { view.all = true; }), button('the best 30', !view.all, () => { view.all = false; }));
+}
+/// Who is drawn such that nobody drawn is better in both.
+function front(drawn, {of, more}) {
+  const sorted = drawn.filter(r => !r.control).sort((a, b) => (more ? of(b) - of(a) : of(a) - of(b)) || b.m.tbt_attainment - a.m.tbt_attainment);
+  let most = -1;
+  return sorted.filter(r => r.m.tbt_attainment > most && ((most = r.m.tbt_attainment), true));
 }
 
 // The ranking: attainment up, what it is paid with to the right ---------------------------------------------------------
 function scatter(host) {
   const {label, of, show, log} = measures[view.x], width = widthOf(host), height = paper ? 380 : 460;
   const left = 54, right = width - 18, top = 14, bottom = height - 44;
-  const drawn = rows.filter(r => !absent(of(r)) && !absent(r.m.tbt_attainment));
+  const drawn = (view.all ? rows : best).filter(r => !absent(of(r)) && !absent(r.m.tbt_attainment));
   if (!drawn.length) { host.append('Nobody was given a token.'); return; }
   const values = drawn.map(of).filter(v => v > 0), most = Math.max(...values) * 1.03, least = Math.min(...values) * 0.97;
   const wide = log && most / least > 3;
@@ -57,30 +66,30 @@ function scatter(host) {
   const ticks = [];
   for (let t = Math.ceil(Math.max(0, low - room) / step); t * step <= Math.min(1, high + room); ++t) ticks.push(t * step);
   axisY(svg, ticks, y, v => tidy(digits)(Math.round(v * 1e4) / 100) + '%', left, right);
-  const span0 = most / least < 2 ? least : 0, raw = linearTicks(most - span0, 6).map(t => t + span0);
-  const rounded = most / least < 2 ? raw.map(t => Number(t.toPrecision(3))) : raw;
-  axisX(svg, wide ? logTicks(least, most, right - left) : rounded, x, wide ? logTime : tidy(show), top, bottom);
+  const from = most / least < 2 ? least : 0, stride = linearTicks(most - from, 6)[1] ?? 1, marks = [];
+  for (let t = Math.ceil(from / stride - 1e-9); t * stride <= most; ++t) marks.push(t * stride);
+  axisX(svg, wide ? logTicks(least, most, right - left) : marks, x, wide ? logTime : tidy(show), top, bottom);
   svg.append(text(right, height - 6, label + (wide ? ', logarithmic' : ''), 'm s', 'end'), text(left, 10, 'TBT attainment', 'm s'));
-  if (view.x === 'throughput') {
-    const front = drawn.filter(r => r.pareto && !r.same).sort((a, b) => of(a) - of(b));
-    let d = '';
-    front.forEach((r, i) => { d += i === 0 ? `M${x(of(r))} ${y(r.m.tbt_attainment)}` : `V${y(r.m.tbt_attainment)}H${x(of(r))}`; });
-    if (front.length > 1) svg.append(el('path', {d: front.reduce((path, r, i) => i === 0 ? path : path + `H${x(of(r)).toFixed(1)}V${y(r.m.tbt_attainment).toFixed(1)}`, `M${x(of(front[0])).toFixed(1)} ${y(front[0].m.tbt_attainment).toFixed(1)}`), fill: 'none', stroke: 'var(--mute)', 'stroke-width': 1.2, 'stroke-dasharray': '5 3'}));
-  }
+  const edge = front(drawn, measures[view.x]);
+  if (edge.length > 1)
+    svg.append(el('path', {d: 'M' + edge.map(r => [x(of(r)).toFixed(1), y(r.m.tbt_attainment).toFixed(1)]).map(([px, py], i) => i ? `H${px}V${py}` : `${px} ${py}`).join(''),
+                           fill: 'none', stroke: 'var(--mute)', 'stroke-width': 1.2, 'stroke-dasharray': '5 3'}));
+  const places = [];
+  const free = box => !places.some(p => box[0] < p[2] && p[0] < box[2] && box[1] < p[3] && p[1] < box[3]);
   for (const r of [...drawn].reverse()) { // the best on top
     if (r.published) continue;
     const m = r.models[view.role];
+    places.push([x(of(r)) - 3, y(r.m.tbt_attainment) - 3, x(of(r)) + 3, y(r.m.tbt_attainment) + 3]);
     svg.append(tipped(el('g', {opacity: 0.88}, marker(shape(m), x(of(r)), y(r.m.tbt_attainment), 4.4, colour(shape(m)))), told(r)));
   }
-  const places = [];
-  const free = box => !places.some(p => box[0] < p[2] && p[0] < box[2] && box[1] < p[3] && p[1] < box[3]);
   for (const r of [...published, ...(control ? [control] : [])].filter(r => drawn.includes(r))) {
     const px = x(of(r)), py = y(r.m.tbt_attainment);
+    places.push([px - 5, py - 5, px + 5, py + 5]);
     svg.append(tipped(el('path', {d: `M${px - 6} ${py}h12M${px} ${py - 6}v12`, stroke: 'var(--fg)', 'stroke-width': r.control ? 3 : 1.6, fill: 'none'}), told(r)));
   }
   for (const r of [...published, ...(control ? [control] : [])].filter(r => drawn.includes(r) && !(r.same && published.some(p => p.name === r.same)))) { // names where there is room
     const px = x(of(r)), py = y(r.m.tbt_attainment), name = r.name + (r.control ? ' (control)' : ''), w = textWidth(name);
-    for (const [dx, dy, end] of [[9, 4, false], [-9, 4, true], [9, -8, false], [-9, -8, true], [9, 16, false], [-9, 16, true]]) {
+    for (const [dx, dy, end] of [[9, 4, false], [-9, 4, true], [7, -9, false], [-7, -9, true], [7, 17, false], [-7, 17, true]]) {
       const x0 = end ? px + dx - w : px + dx, box = [x0, py + dy - 11, x0 + w, py + dy + 3];
       if (x0 < left || x0 + w > right || py + dy > bottom || !free(box)) continue;
       places.push(box);
@@ -93,7 +102,7 @@ function scatter(host) {
 function scatterLegend() {
   const entries = roles[view.role].models.map((name, m) => [dot(m), name]);
   entries.push([swatch(svg => svg.append(el('path', {d: 'M5 6h12M11 0v12', stroke: 'var(--fg)', 'stroke-width': 1.6, fill: 'none'}))), 'published system']);
-  if (view.x === 'throughput') entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--mute)', 'stroke-width': 1.2, 'stroke-dasharray': '5 3', fill: 'none'}))), 'none has more of both']);
+  entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--mute)', 'stroke-width': 1.2, 'stroke-dasharray': '5 3', fill: 'none'}))), 'nobody is better in both']);
   return legendOf(entries);
 }
 

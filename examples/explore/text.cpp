@@ -95,10 +95,10 @@ void append_finding(std::string& out, const Exploration& found) {
   }));
   const Metrics& ours = better.front()->metrics;
   out += fmt::format(
-      "{} of different figures have a higher TBT attainment than every published system ({}, {} %), {} of them with "
-      "neither a longer mean E2E\nnor a longer longest gap. The best, to paste:\n\n  using Found = "
-      "sluice::{};\n\n  TBT attainment {} % against {} %, mean E2E {} s against {} s, longest gap {} s "
-      "against {} s\n",
+      "{} compositions of different figures have a higher TBT attainment than every published system (the best: "
+      "{}, {} %),\n{} of them with neither a longer mean E2E nor a longer longest gap. The best, to paste where "
+      "`using namespace sluice;` holds:\n\n  using Found = {};\n\n  TBT attainment {} % against {} %, mean "
+      "E2E {} s against {} s, longest gap {} s against {} s\n",
       better.size(), published->name, percent_text(theirs.tbt_attainment), also, better.front()->engine,
       percent_text(ours.tbt_attainment), percent_text(theirs.tbt_attainment), short_text(ours.mean_e2e_s),
       short_text(theirs.mean_e2e_s), short_text(ours.longest_gap_s), short_text(theirs.longest_gap_s));

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes; and one
+// line and exit code 2 for wrong input.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path program() {
+  const char* folder = std::getenv("SLUICE_BIN");
+  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-explore";
+}
+doctest::skip needs_program() {
+  std::error_code ignored;
+  const bool there = !program().empty() && fs::exists(program(), ignored);
+  if (!there) std::fputs("skipped: a test needs sluice-explore (set SLUICE_BIN to the folder that holds it)\n", stderr);
+  return doctest::skip(!there);
+}
+
+struct Ran {
+  int code = -1;
+  std::string out;
+};
+Ran run(const std::string& arguments) {
+  Ran ran;
+  const std::string command = "'" + program().string() + "' " + arguments;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "sluice-explore-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+};
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Six users of whom the device holds about three, so that engines differ; a second's work.
+const char* const workload = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
+                             "--kv-blocks 60 --batch 4 --slo-tbt 0.02 --systems "
+                             "OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow --quiet";
+
+struct Explored {
+  TemporaryFolder folder;
+  std::string printed;
+  json report;
+  explicit Explored(const std::string& more = "") {
+    const Ran ran = run(std::string{workload} + " " + more + " --out '" + folder.path.string() + "'");
+    REQUIRE(ran.code == 0);
+    printed = ran.out;
+    report = json::parse(content(folder.path / "explore.json"));
+  }
+};
+
+double attainment(const json& row) { return row.at("tbt_attainment").get<double>(); }
+
+/// The attainment of every combination that works, by its models in the order of the roles.
+std::map<std::vector<std::size_t>, double> combinations(const json& report) {
+  const json& product = report.at("product");
+  std::map<std::size_t, double> of_engine;
+  for (const json& row : report.at("rows"))
+    if (!row.at("published").get<bool>()) of_engine[row.at("number").get<std::size_t>()] = attainment(row);
+  std::map<std::vector<std::size_t>, double> all;
+  std::vector<std::size_t> models(product.at("roles").size(), 0);
+  for (const json& original : product.at("originals")) {
+    if (!original.is_null()) all[models] = of_engine.at(original.get<std::size_t>());
+    for (std::size_t r = models.size(); r-- > 0;) { // an odometer, the last role turning fastest
+      if (++models[r] < product.at("roles")[r].at("models").size()) break;
+      models[r] = 0;
+    }
+  }
+  return all;
+}
+
+void refuses(const std::string& arguments, const char* piece) {
+  const Ran ran = run(arguments + " 2>&1");
+  CAPTURE(ran.out);
+  CHECK(ran.code == 2);
+  CHECK(ran.out.find(piece) != std::string::npos);
+  CHECK(ran.out.find('\n') == ran.out.size() - 1);
+}
+
+} // namespace
+
+TEST_CASE("rows are ranked by what users got, the control apart" * needs_program()) {
+  const Explored explored;
+  const json& rows = explored.report.at("rows");
+  const json& product = explored.report.at("product");
+  CHECK(rows.size() == product.at("engines").get<std::size_t>() + 5);
+  CHECK(product.at("combinations").get<std::size_t>() == product.at("engines").get<std::size_t>() +
+                                                             product.at("repeats").get<std::size_t>() +
+                                                             product.at("conflicts").get<std::size_t>());
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    const json& row = rows[i];
+    CHECK(names.insert(row.at("name").get<std::string>()).second);
+    if (row.at("control").get<bool>()) {
+      CHECK(i == rows.size() - 1);
+      CHECK(row.at("rank").is_null());
+      continue;
+    }
+    std::size_t better = 0;
+    for (const json& other : rows)
+      if (!other.at("control").get<bool>() && attainment(other) > attainment(row)) ++better;
+    CHECK(row.at("rank").get<std::size_t>() > better);
+    if (row.at("same_as").is_null()) CHECK(row.at("rank").get<std::size_t>() == i + 1);
+    if (i > 0 && attainment(rows[i - 1]) == attainment(row))
+      CHECK(rows[i - 1].at("mean_e2e_s").get<double>() <= row.at("mean_e2e_s").get<double>());
+  }
+  CHECK(names.count("Engine<>") == 1);
+}
+
+TEST_CASE("nobody on the front has another with both more tokens a second and more of them in time" * needs_program()) {
+  const Explored explored;
+  std::size_t front = 0;
+  for (const json& row : explored.report.at("rows")) {
+    if (row.at("control").get<bool>()) continue;
+    bool beaten = false;
+    for (const json& other : explored.report.at("rows")) {
+      if (other.at("control").get<bool>()) continue;
+      const double rate =
+          other.at("throughput_tokens_per_s").get<double>() - row.at("throughput_tokens_per_s").get<double>();
+      const double in_time = attainment(other) - attainment(row);
+      beaten = beaten || (rate >= 0 && in_time >= 0 && rate + in_time > 0);
+    }
+    CHECK(row.at("pareto").get<bool>() == !beaten);
+    if (!beaten) ++front;
+  }
+  CHECK(front > 0);
+}
+
+TEST_CASE("what a choice is worth, counted again pair by pair" * needs_program()) {
+  const Explored explored;
+  const auto all = combinations(explored.report);
+  const json& roles = explored.report.at("product").at("roles");
+  double last_spread = 1;
+  std::size_t told = 0, differ = 0;
+  for (const json& marginals : explored.report.at("marginals")) {
+    const auto role = static_cast<std::size_t>(
+        std::find_if(roles.begin(), roles.end(), [&](const json& r) { return r.at("role") == marginals.at("role"); }) -
+        roles.begin());
+    REQUIRE(role < roles.size());
+    CHECK(marginals.at("spread").get<double>() <= last_spread);
+    last_spread = marginals.at("spread").get<double>();
+    for (std::size_t m = 0; m < roles[role].at("models").size(); ++m, ++told) {
+      const json& marginal = marginals.at("models")[m];
+      CHECK(marginal.at("model") == roles[role].at("models")[m]);
+      double sum = 0, best = 0, gain = 0;
+      std::size_t count = 0, pairs = 0, better = 0, worse = 0;
+      for (const auto& [models, value] : all) {
+        if (models[role] != m) continue;
+        ++count;
+        sum += value;
+        best = std::max(best, value);
+        std::vector<std::size_t> reference = models;
+        reference[role] = 0;
+        if (m == 0 || all.count(reference) == 0) continue;
+        ++pairs;
+        gain += value - all.at(reference);
+        if (value > all.at(reference)) ++better;
+        if (value < all.at(reference)) ++worse;
+      }
+      CHECK(marginal.at("combinations").get<std::size_t>() == count);
+      CHECK(marginal.at("mean").get<double>() == doctest::Approx(sum / static_cast<double>(count)));
+      CHECK(marginal.at("best").get<double>() == best);
+      CHECK(marginal.at("pairs").get<std::size_t>() == pairs);
+      CHECK(marginal.at("better").get<std::size_t>() == better);
+      CHECK(marginal.at("worse").get<std::size_t>() == worse);
+      if (pairs > 0) CHECK(marginal.at("gain").get<double>() == doctest::Approx(gain / static_cast<double>(pairs)));
+      differ += better + worse;
+    }
+  }
+  CHECK(told >= 10);
+  CHECK(differ > 0); // or there was nothing to count
+}
+
+TEST_CASE("a composition that is a published system has its figures, though compiled elsewhere" * needs_program()) {
+  const Explored explored;
+  std::map<std::string, json> by_name;
+  for (const json& row : explored.report.at("rows")) by_name[row.at("name").get<std::string>()] = row;
+  for (const auto& [engine, system] :
+       std::map<std::string, std::string>{{"Engine<>", "VllmRecompute"}, {"Engine<MoveToHost>", "VllmSwap"}})
+    for (const auto& [key, value] : by_name.at(system).items()) {
+      if (value.is_number() && key != "rank") {
+        CAPTURE(key);
+        CHECK(by_name.at(engine).at(key) == value);
+      }
+    }
+}
+
+TEST_CASE("whoever is said to beat every published system does" * needs_program()) {
+  const Explored explored;
+  double published = 0;
+  for (const json& row : explored.report.at("rows"))
+    if (row.at("published").get<bool>() && !row.at("control").get<bool>())
+      published = std::max(published, attainment(row));
+  std::set<std::string> said;
+  for (const json& engine : explored.report.at("beats_published")) said.insert(engine.get<std::string>());
+  for (const json& row : explored.report.at("rows")) {
+    if (row.at("published").get<bool>() || !row.at("same_as").is_null()) continue;
+    CHECK((said.count(row.at("engine").get<std::string>()) == 1) == (attainment(row) > published));
+  }
+  if (!said.empty()) CHECK(explored.printed.find(explored.report.at("beats_published")[0]) != std::string::npos);
+}
+
+TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_program()) {
+  const TemporaryFolder folder;
+  const auto at = [&](const char* threads) {
+    REQUIRE(run(std::string{workload} + " --threads " + threads + " --out '" + folder.path.string() + "' >/dev/null")
+                .code == 0);
+    return content(folder.path / "explore.json");
+  };
+  const std::string one = at("2"), again = at("2");
+  CHECK(!one.empty());
+  CHECK(one == again);
+  json with_two = json::parse(one), with_one = json::parse(at("1"));
+  with_two["workload"].erase("command");
+  with_one["workload"].erase("command");
+  CHECK(with_one == with_two);
+  CHECK(json::parse(at("2")).at("workload").at("seed") == 1);
+}
+
+TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
+  refuses("--deposit both", "--deposit");
+  refuses("--slo-scale 1,2", "--slo-scale");
+  refuses("--systems Nobody", "Nobody");
+  refuses("--threads 0", "--threads");
+  refuses("--top x", "--top");
+  refuses("--transfer own", "--transfer");
+  refuses("--trace missing.csv --format azure", "missing.csv");
+  refuses("--trace missing.csv", "--format");
+  const TemporaryFolder folder;
+  std::ofstream(folder.path / "file") << "in the way";
+  refuses(std::string{workload} + " --out '" + (folder.path / "file" / "out").string() + "'", "--out");
+}
