@@ -106,19 +106,21 @@ Expected<World> world_of(const Options& options) {
 Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens) {
   Work work;
   work.decodes = work.samples = 1;
-  work.decode_context = Tokens{budget.count() * block_tokens.count()};
+  work.decode_context = Tokens{std::max<std::int64_t>(1, budget.count() * block_tokens.count())};
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that the device holds beside the weights.
-Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens) {
+/// Token blocks that the device holds beside the weights. `larger`: the model may be larger than the device, and the
+/// answer below 0.
+Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger) {
   const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens);
-  if (blocks < TokenBlocks{1}) {
+  if (blocks < TokenBlocks{1} && !larger) {
     return flag_error("--model",
                       fmt::format("the {:.1f} GB of weights of {} do not fit 0.9 of the {:.1f} GB of {}",
                                   static_cast<double>(world.shape.weight_bytes().count()) / 1e9, world.shape.name,
                                   static_cast<double>(world.device.memory.count()) / 1e9, world.device.name),
-                      "a smaller model, a larger device, or --kv-blocks for a device that holds the weights elsewhere");
+                      "a smaller model, a larger device, --kv-blocks for a device that holds the weights elsewhere, or "
+                      "--slo-tbt and none but systems that stream weights (DeepSpeedWeights, FlexGenWeights, SelectN)");
   }
   return blocks;
 }
@@ -220,7 +222,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (options.kv_blocks) { // for a device that holds the weights elsewhere: nothing is left to check
     budget = TokenBlocks{*options.kv_blocks};
   } else {
-    const Expected<TokenBlocks> held = budget_of(*world, limits.block_tokens);
+    const bool all_stream =
+        std::all_of(systems->begin(), systems->end(), [](const System* system) { return system->streams_weights; });
+    const Expected<TokenBlocks> held =
+        budget_of(*world, limits.block_tokens, all_stream && options.slo_tbt.has_value());
     if (!held) return held.error();
     // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
     budget = header ? header->budget : demo ? std::min(demo_budget, *held) : *held;

@@ -71,7 +71,8 @@ struct System {
   Runner run = nullptr;
   std::string_view rule{}; ///< where it is another system on another rule
   bool control = false;
-  bool deposit_never = false; ///< an ablation that leaves the deposit out
+  bool deposit_never = false;   ///< an ablation that leaves the deposit out
+  bool streams_weights = false; ///< the model may be larger than the device
 };
 
 /// Every system, in the order of the table.

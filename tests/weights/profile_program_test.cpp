@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-profile: what it records is read back and is what the cost model says, and one line and exit code 2 for wrong
+// input.
+#include "sluice/cost/roofline.hpp"
+#include "sluice/device/named.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/weights/record_intervals.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace sluice;
+
+fs::path program() {
+  const char* folder = std::getenv("SLUICE_BIN");
+  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-profile";
+}
+doctest::skip needs_program() {
+  std::error_code ignored;
+  const bool there = !program().empty() && fs::exists(program(), ignored);
+  if (!there) std::fputs("skipped: a test needs sluice-profile (set SLUICE_BIN to the folder that holds it)\n", stderr);
+  return doctest::skip(!there);
+}
+
+struct Ran {
+  int code = -1;
+  std::string out;
+};
+Ran run(const std::string& arguments) {
+  Ran ran;
+  std::FILE* pipe = popen(("'" + program().string() + "' " + arguments).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+} // namespace
+
+TEST_CASE("sluice-profile records what the cost model says, and shows it again" * needs_program()) {
+  std::string folder = (fs::temp_directory_path() / "sluice-record-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const std::string file = folder + "/record.json";
+  const Ran made =
+      run("--record --model opt-6.7b --device a10 --max-batch 8 --least-length 64 --max-length 256 --slo-max "
+          "0.3 --slo 0.1 --quiet --out '" +
+          file + "'");
+  CHECK(made.code == 0);
+  const Expected<IntervalRecord> record = read_interval_record(file);
+  REQUIRE_MESSAGE(record.has_value(), record.error().line());
+  const ModelShape model = opt_6_7b();
+  const Geometry geometry{model.layers, model.layer_block_bytes(Tokens{16}), model.layer_weight_bytes(), Bytes{0}};
+  const IntervalGrid grid{.max_batch = 8,
+                          .least_length = Tokens{64},
+                          .max_length = Tokens{256},
+                          .slo_step = Seconds{0.002},
+                          .slo_steps = 150};
+  const IntervalRecord expected =
+      record_intervals(Roofline{model, a10()}, geometry, record->heading(), grid, [](std::int64_t, std::int64_t) {});
+  CHECK(interval_record_text(*record) == interval_record_text(expected));
+  CHECK(record->heading().device == "a10");
+  const Ran shown = run("--slo 0.1 --show '" + file + "'");
+  CHECK(shown.code == 0);
+  CHECK(made.out.find(shown.out) == 0); // and where it was written
+  fs::remove_all(folder);
+}
+
+TEST_CASE("sluice-profile prints a layer's times" * needs_program()) {
+  const Ran ran = run("--model opt-13b --device a10");
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("40 layers of 0.629 GB") != std::string::npos);
+  CHECK(ran.out.find("24.0 GB/s to the device") != std::string::npos);
+}
+
+TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with exit code 2" * needs_program()) {
+  const auto says = [](const std::string& arguments, const std::string& part) {
+    const Ran ran = run(arguments + " 2>&1");
+    INFO(ran.out);
+    CHECK(ran.code == 2);
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+    CHECK(ran.out.find("sluice-profile: ") == 0);
+    CHECK(ran.out.find(part) != std::string::npos);
+  };
+  says("--record", "--record: there is no --out");
+  says("--out x.json", "--out: nothing is written without --record");
+  says("--max-batch 24", "powers of two");
+  says("--least-length 512 --max-length 128", "they are 128, 512 and 128");
+  says("--slo-max 0.001", "1 to 1000000 steps of --slo-step");
+  says("--slo-max 0", "--slo-max");
+  says("--model nothing", "there is no model 'nothing'");
+  says("--show /nowhere/record.json", "cannot be opened");
+  says("--record --out /nowhere/record.json --quiet --max-batch 1", "cannot be written");
+}
