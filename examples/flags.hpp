@@ -26,6 +26,7 @@ class Flags {
   Flags(std::string program, std::string purpose) : program_(std::move(program)), app_(std::move(purpose)) {}
 
   CLI::App& app() { return app_; }
+  [[nodiscard]] const CLI::App& app() const { return app_; }
 
   /// A whole number from `least` to `most`. `Place`: an integer, or an optional of one.
   template <class Place>

@@ -18,19 +18,22 @@ inline constexpr std::string_view default_model = "llama3-8b";
 
 struct Options {
   std::optional<std::string> generate, model;
-  std::string trace, format, profile, record, systems = "all", transfer = "own", deposit = "both", out;
-  std::string device = "a5000";
+  std::string preset, trace, format, lengths, profile, record, systems = "all", transfer = "own", deposit = "both", out;
+  std::string device = "a5000", slo_base = "budget", table = "full", columns, data;
   std::string all_reduce; ///< a file of measured ones
   int tp = 1, gpus_per_link = 1;
-  std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks;
-  std::optional<double> slo_tbt;
+  std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks, interval, remapped, plan_nodes,
+      jobs;
+  std::optional<double> slo_tbt, max_pause, link_rate, host_memory, lag_alpha, lag_first, lag_next;
   double slo_ttft = 5; // SuperInfer's
   double rate_scale = 1;
+  double memory_share = 0.9; // vLLM's gpu_memory_utilization
   double alpha = 1;
-  std::optional<double> max_pause;
   std::vector<double> slo_scales;
   std::uint64_t seed = 1;
-  bool list = false, wall_times = false, quiet = false;
+  bool list = false, dry_run = false, keep_remapped = false, wall_times = false, quiet = false;
+
+  std::string preset_note, case_label; ///< not flags: what a preset made of them, for the report
 };
 
 /// Bad input, by its flag.
@@ -52,7 +55,7 @@ sluice::Expected<Comparison> prepare(const Options& options, const std::string& 
 /// Runs every row and writes its trace file; nothing else is written.
 sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison);
 
-/// The comparison's report: the table to standard output, and the files of `--out`.
-sluice::Status publish(const Options& options, const sluice::ComparisonReport& report);
+/// The files of `--out`, if it was given.
+sluice::Status write_report(const Options& options, const sluice::ComparisonReport& report);
 
 } // namespace compared

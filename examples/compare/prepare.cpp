@@ -71,6 +71,8 @@ Expected<World> world_of(const Options& options) {
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return of_flag("--device", device.error());
+  if (options.link_rate) device->host_to_device = device->device_to_host = BytesPerSecond{1e9 * *options.link_rate};
+  if (options.host_memory) device->host_memory = Bytes{static_cast<std::int64_t>(1e9 * *options.host_memory)};
   if (options.tp > 1) {
     Expected<Group> group = group_of(options, *shape, *device);
     if (!group) return group.error();
@@ -110,15 +112,26 @@ Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_to
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that the device holds beside the weights. `larger`: the model may be larger than the device, and the
+/// A decode of a full batch of the workload's mean lengths, the prompt and half of the output there, nothing offloaded.
+Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch) {
+  Work work;
+  work.decodes = work.samples =
+      static_cast<int>(std::min<std::int64_t>(batch, std::max<std::int64_t>(sum.requests, 1)));
+  const double mean = (static_cast<double>(sum.prompt.count()) + 0.5 * static_cast<double>(sum.output.count())) /
+                      static_cast<double>(std::max<std::int64_t>(sum.requests, 1));
+  work.decode_context = Tokens{std::llround(mean * static_cast<double>(work.decodes))};
+  return world.cost.step(work).total(world.shape.layers);
+}
+
+/// Token blocks that `share` of the device holds beside the weights. `larger`: the model may be larger than the device, and the
 /// answer below 0.
-Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger) {
-  const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens);
+Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger, double share) {
+  const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens, share);
   if (blocks < TokenBlocks{1} && !larger) {
     return flag_error("--model",
-                      fmt::format("the {:.1f} GB of weights of {} do not fit 0.9 of the {:.1f} GB of {}",
+                      fmt::format("the {:.1f} GB of weights of {} do not fit {:g} of the {:.1f} GB of {}",
                                   static_cast<double>(world.shape.weight_bytes().count()) / 1e9, world.shape.name,
-                                  static_cast<double>(world.device.memory.count()) / 1e9, world.device.name),
+                                  share, static_cast<double>(world.device.memory.count()) / 1e9, world.device.name),
                       "a smaller model, a larger device, --kv-blocks for a device that holds the weights elsewhere, or "
                       "--slo-tbt and none but systems that stream weights (DeepSpeedWeights, FlexGenWeights, SelectN)");
   }
@@ -142,7 +155,8 @@ Expected<std::string_view> rule_of(const std::string& name) {
 Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
   std::vector<const System*> chosen;
   if (list == "all") {
-    for (const System& system : systems()) chosen.push_back(&system);
+    for (const System& system : systems())
+      if (!system.variant) chosen.push_back(&system);
     return chosen;
   }
   std::string names;
@@ -178,6 +192,46 @@ Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& 
   return record;
 }
 
+/// Parameters of single policies.
+Tuned tuned_by(const Options& options) {
+  Tuned tuned{.alpha = options.alpha,
+              .plan_nodes = options.plan_nodes,
+              .lag_alpha = options.lag_alpha,
+              .lag_first = options.lag_first,
+              .lag_next = options.lag_next,
+              .revert = !options.keep_remapped};
+  if (options.max_pause) tuned.max_wait = Seconds{*options.max_pause};
+  if (options.rotation_blocks) tuned.rotation = TokenBlocks{*options.rotation_blocks};
+  if (options.interval) tuned.interval = static_cast<int>(*options.interval);
+  if (options.remapped) tuned.remapped = static_cast<int>(*options.remapped);
+  return tuned;
+}
+
+/// The flags' own rules, before anything is read.
+Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
+  if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
+    return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
+  if (options.slo_base != "budget" && options.slo_base != "batch")
+    return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget or batch");
+  if (options.memory_share > 1)
+    return flag_error("--memory-share", fmt::format("it is {:g}", options.memory_share), "a share above 0, at most 1");
+  if (options.generate && options.generate->empty())
+    return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
+  if (options.trace.empty() && !options.format.empty())
+    return flag_error("--format", "no trace is given", "--trace as well");
+  if (options.trace.empty() && !options.lengths.empty())
+    return flag_error("--lengths", "no trace is given", "--trace as well: a generated workload has lengths");
+  if (!options.trace.empty() && options.generate)
+    return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
+  if (!options.trace.empty() && options.format.empty())
+    return flag_error("--format", "it is missing", "azure, mooncake, orbitflow or vllm, for --trace");
+  for (const System* system : systems)
+    if (system->variant && !rule.empty())
+      return flag_error("--transfer", fmt::format("{} runs on its own rule alone", system->name),
+                        "own, or systems without it");
+  return {};
+}
+
 } // namespace
 
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
@@ -187,16 +241,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!systems) return systems.error();
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
-  if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
-    return flag_error("--deposit", fmt::format("it is '{}'", options.deposit), "both, on or off");
-  if (options.generate && options.generate->empty())
-    return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
-  if (options.trace.empty() && !options.format.empty())
-    return flag_error("--format", "no trace is given", "--trace as well");
-  if (!options.trace.empty() && options.generate)
-    return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
-  if (!options.trace.empty() && options.format.empty())
-    return flag_error("--format", "it is missing", "azure, mooncake, orbitflow or vllm, for --trace");
+  if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
 
   const bool demo = options.trace.empty() && !options.generate;
   std::optional<TraceFormat> format;
@@ -225,7 +270,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     const bool all_stream =
         std::all_of(systems->begin(), systems->end(), [](const System* system) { return system->streams_weights; });
     const Expected<TokenBlocks> held =
-        budget_of(*world, limits.block_tokens, all_stream && options.slo_tbt.has_value());
+        budget_of(*world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.memory_share);
     if (!held) return held.error();
     // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
     budget = header ? header->budget : demo ? std::min(demo_budget, *held) : *held;
@@ -246,8 +291,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes(),
                       shape.layer_hidden_bytes(limits.block_tokens)};
   c.setup.device_blocks = across_layers(budget, shape.layers);
-  c.setup.alpha = options.alpha;
-  if (options.max_pause) c.setup.max_wait = Seconds{*options.max_pause};
+  c.setup.tuned = tuned_by(options);
   if (!options.record.empty()) {
     Expected<IntervalRecord> record = read_record(options.record, shape);
     if (!record) return record.error();
@@ -256,11 +300,16 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                                               record->heading().device, record->heading().times));
     c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
   }
-  if (options.rotation_blocks) c.setup.rotation = TokenBlocks{*options.rotation_blocks};
   c.setup.host_blocks = LayerBlocks{world->device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   const Seconds full_step = full_budget_step(*world, budget, limits.block_tokens);
-  c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt} : full_step;
 
+  std::optional<GeneratorSpec> lengths;
+  if (!options.lengths.empty()) {
+    Expected<GeneratorSpec> spec = parse_generator(options.lengths);
+    if (!spec) return flag_error("--lengths", spec.error().what, spec.error().expected);
+    lengths = *std::move(spec);
+    lengths->requests = 1'000'000'000; // as many as the trace has
+  }
   ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
   const std::string path = options.trace;
   const std::string generator = options.generate.value_or("demo");
@@ -272,17 +321,35 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     const bool steps = *format == TraceFormat::orbitflow;
     return open_trace(path, *format, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
   };
-  c.setup.open = [open](Slo slo) -> Expected<Requests> {
+  c.setup.open = [open, lengths, seed](Slo slo) -> Expected<Requests> {
     Expected<Trace> opened = open(slo);
     if (!opened) return opened.error();
-    return Requests{[trace = std::make_shared<Trace>(*std::move(opened))] { return trace->next(); }};
+    std::shared_ptr<Generator> drawn;
+    if (lengths) drawn = std::make_shared<Generator>(*lengths, seed);
+    return Requests{
+        [trace = std::make_shared<Trace>(*std::move(opened)), drawn]() -> Expected<std::optional<RequestSpec>> {
+          Expected<std::optional<RequestSpec>> request = trace->next();
+          if (!drawn || !request || !*request) return request;
+          const Expected<std::optional<RequestSpec>> other = drawn->next();
+          if (!other) return other.error();
+          (*request)->prompt = (*other)->prompt;
+          (*request)->output = (*other)->output;
+          return request;
+        }};
   };
   // Once through the workload: how much there is to do, and what its longest request asks for.
-  Expected<Trace> trace = open(Slo{.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo});
+  const Slo promise{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
+  const Expected<Trace> trace = open(promise);
   if (!trace) return trace.error();
-  const Expected<std::vector<RequestSpec>> requests = read_all(*trace);
+  Expected<Requests> reader = c.setup.open(promise);
+  if (!reader) return reader.error();
+  const Expected<std::vector<RequestSpec>> requests = read_all(*reader);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);
+  const bool of_batch = options.slo_base == "batch";
+  c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt}
+               : of_batch      ? full_batch_step(*world, sum, limits.batch)
+                               : full_step;
   c.setup.limits.max_context = std::max(sum.longest, Tokens{1});
   c.setup.worst_batch =
       header ? header->peak_batch_blocks
@@ -313,9 +380,25 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
   if (options.rotation_blocks)
     w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));
+  if (options.plan_nodes)
+    w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.plan_nodes));
   if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
   if (!options.slo_tbt)
-    w.notes.emplace_back("Base SLO", "the step of a batch that fills the budget, nothing offloaded");
+    w.notes.emplace_back("Base SLO", of_batch ? "the step of a full batch of mean lengths, nothing offloaded"
+                                              : "the step of a batch that fills the budget, nothing offloaded");
+  if (lengths) w.notes.emplace_back("Lengths", options.lengths + ", arrivals of the trace");
+  if (options.link_rate) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", *options.link_rate));
+  if (options.memory_share != 0.9)
+    w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.memory_share));
+  const std::pair<const char*, std::optional<double>> lag[] = {
+      {"alpha", options.lag_alpha}, {"beta_F", options.lag_first}, {"beta_B", options.lag_next}};
+  for (const auto& [name, value] : lag)
+    if (value) w.notes.emplace_back("Virtual lag", fmt::format("{} {:g}", name, *value));
+  if (options.interval) w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.interval));
+  if (options.remapped) w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.remapped));
+  if (options.keep_remapped) w.notes.emplace_back("Mirage", "no reversion");
+  if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
+  if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
   return c;
 }
 

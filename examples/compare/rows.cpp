@@ -2,18 +2,22 @@
 // The rows of a comparison: runs them one after the other, and publishes what they gave.
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
-#include "sluice/report/table.hpp"
 
 #include "compare/comparison.hpp"
 #include "compare/outcome.hpp"
 #include "progress.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,24 +69,58 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
   if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
 
   const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
-  if (!options.out.empty()) remove_traces(traces);
+  if (!options.out.empty()) {
+    std::error_code refused;
+    std::filesystem::create_directories(traces, refused);
+    if (refused)
+      return flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to");
+    remove_traces(traces);
+  }
+  // Rows know nothing of each other: each has its engine and its reading of the workload.
   const auto each = static_cast<double>(c.workload.requests);
   Progress progress(each * static_cast<double>(rows.size()), stderr,
                     options.quiet ? Progress::Style::silent : Progress::Style::detect);
+  std::vector<double> ended(rows.size(), 0);
+  std::mutex telling; // of `progress` and `ended`
+  std::vector<Outcome> outcomes(rows.size());
+  std::vector<Status> statuses(rows.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < rows.size() && !failed; i = next++) {
+      const Row& row = rows[i];
+      const std::string label =
+          fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
+                      row.system->name, row.deposit ? " + deposit" : "", row.scale);
+      const Request request{.setup = c.setup,
+                            .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
+                            .deposit = row.deposit,
+                            .rule = !c.rule.empty() ? c.rule : row.system->rule,
+                            .details = !options.out.empty(),
+                            .tell = [&](std::int64_t count) {
+                              const std::lock_guard lock(telling);
+                              ended[i] = static_cast<double>(count);
+                              double sum = 0;
+                              for (const double one : ended) sum += one;
+                              progress.update(sum, label);
+                            }};
+      statuses[i] = row.system->run(request, outcomes[i]);
+      if (!statuses[i]) failed = true;
+      const std::lock_guard lock(telling);
+      ended[i] = each;
+    }
+  };
+  {
+    const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    const auto threads = std::min<std::int64_t>(options.jobs.value_or(processors), std::ssize(rows));
+    std::vector<std::jthread> others;
+    for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+  }
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!statuses[i]) return statuses[i].error();
     const Row& row = rows[i];
-    const std::string label =
-        fmt::format("{}{} at SLO x{:g}", row.system->name, row.deposit ? " + deposit" : "", row.scale);
-    const Request request{.setup = c.setup,
-                          .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
-                          .deposit = row.deposit,
-                          .rule = !c.rule.empty() ? c.rule : row.system->rule,
-                          .details = !options.out.empty(),
-                          .tell = [&](std::int64_t ended) {
-                            progress.update(each * static_cast<double>(i) + static_cast<double>(ended), label);
-                          }};
-    Outcome outcome;
-    if (Status ran = row.system->run(request, outcome); !ran) return ran.error();
+    Outcome& outcome = outcomes[i];
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
@@ -95,17 +133,13 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
   return report;
 }
 
-Status publish(const Options& options, const ComparisonReport& report) {
-  std::fputs(table_text(report).c_str(), stdout);
+Status write_report(const Options& options, const ComparisonReport& report) {
   if (options.out.empty()) return {};
   const std::filesystem::path out{options.out};
   const JsonOptions json{.wall_times = options.wall_times};
   for (const auto& [name, text] :
        {std::pair{"report.json", report_json(report, json)}, std::pair{"report.html", report_html(report)}})
     if (Status written = write_file(out / name, text); !written) return written;
-  fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/traces/      one per system, for "
-             "ui.perfetto.dev\n",
-             options.out);
   return {};
 }
 

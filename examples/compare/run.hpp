@@ -32,17 +32,27 @@ struct Requests {
   std::function<sluice::Expected<std::optional<sluice::RequestSpec>>()> next;
 };
 
+/// Parameters of single policies, where the command line gives them; else their own.
+struct Tuned {
+  double alpha = 1;                         ///< misses a step that OrbitFlow's plans may take
+  std::optional<std::int64_t> plan_nodes{}; ///< placements that its planner evaluates at most
+  sluice::Seconds max_wait{
+      std::numeric_limits<double>::infinity()};               ///< the longest that OrbitFlow keeps anybody paused
+  std::optional<sluice::TokenBlocks> rotation{};              ///< that SuperInfer may move beyond what is free
+  std::optional<double> lag_alpha{}, lag_first{}, lag_next{}; ///< SuperInfer's alpha, beta_F, beta_B
+  std::optional<int> interval{};                              ///< of DeepSpeedWeights: 1 is DeepSpeed's
+  std::optional<int> remapped{};                              ///< the most layers whose memory Mirage lends
+  bool revert = true;                                         ///< Mirage gives back what it lent
+};
+
 /// What every system of a comparison gets alike.
 struct Setup {
   sluice::Limits limits;
   sluice::Geometry geometry;
   sluice::LayerBlocks device_blocks{0};
   sluice::LayerBlocks host_blocks{0};
-  sluice::TokenBlocks worst_batch{0};            ///< for FlexGen
-  double alpha = 1;                              ///< misses a step that OrbitFlow's plans may take
-  std::optional<sluice::TokenBlocks> rotation{}; ///< that SuperInfer may move beyond what is free; else its own
-  sluice::Seconds max_wait{
-      std::numeric_limits<double>::infinity()};           ///< the longest that OrbitFlow keeps anybody paused
+  sluice::TokenBlocks worst_batch{0}; ///< for FlexGen
+  Tuned tuned{};
   CostChoice cost;                                        ///< planner's and world's
   std::shared_ptr<const sluice::IntervalRecord> record{}; ///< that Select-N looks up; else one of its own
   sluice::ModelShape model;                               ///< for FlexGen's estimate by peak rates
@@ -73,6 +83,7 @@ struct System {
   bool control = false;
   bool deposit_never = false;   ///< an ablation that leaves the deposit out
   bool streams_weights = false; ///< the model may be larger than the device
+  bool variant = false;       ///< one part of a system replaced: run where it is named, not with `all`
 };
 
 /// Every system, in the order of the table.

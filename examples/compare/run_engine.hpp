@@ -56,19 +56,31 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
                             .cost = setup.cost,
                             .backend = sluice::BasicSimulated<CostChoice>{setup.cost}};
   config.delivery.deposit = request.deposit;
-  if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = setup.alpha;
+  const Tuned& tuned = setup.tuned;
+  if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = tuned.alpha;
+  if constexpr (requires { config.placement.options.node_limit; })
+    if (tuned.plan_nodes) config.placement.options.node_limit = *tuned.plan_nodes;
   if constexpr (requires { config.admission.rotation; }) {
     config.admission.first_token = request.slo.ttft;
     config.admission.next_token = request.slo.tbt;
-    if (setup.rotation) config.admission.rotation = *setup.rotation;
+    if (tuned.rotation) config.admission.rotation = *tuned.rotation;
+    if (tuned.lag_alpha) config.admission.alpha = *tuned.lag_alpha;
+    if (tuned.lag_first) config.admission.beta_first = *tuned.lag_first;
+    if (tuned.lag_next) config.admission.beta_next = *tuned.lag_next;
   }
   if constexpr (requires { config.weights.peak; }) {
     sluice::Device peak = setup.device;
     peak.compute_fraction = peak.bandwidth_fraction = 1; // of the data sheet
     config.weights.peak.emplace(setup.model, peak);
   }
+  if constexpr (requires { config.weights.interval; })
+    if (tuned.interval) config.weights.interval = *tuned.interval;
+  if constexpr (requires { config.weights.most_layers; }) {
+    if (tuned.remapped) config.weights.most_layers = *tuned.remapped;
+    config.weights.revert = tuned.revert;
+  }
   if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
-  if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = setup.max_wait;
+  if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = tuned.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   sluice::Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();

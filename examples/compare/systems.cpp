@@ -36,6 +36,10 @@ sluice::Status run_MirageNoReversion(const Request&, Outcome&);
 sluice::Status run_OrbitFlowUniform(const Request&, Outcome&);
 sluice::Status run_OrbitFlowRequestWise(const Request&, Outcome&);
 sluice::Status run_OrbitFlow(const Request&, Outcome&);
+sluice::Status run_OrbitFlowSrtf(const Request&, Outcome&);
+sluice::Status run_OrbitFlowPauseShortest(const Request&, Outcome&);
+sluice::Status run_OrbitFlowPauseRandom(const Request&, Outcome&);
+sluice::Status run_OrbitFlowEven(const Request&, Outcome&);
 
 std::span<const System> systems() {
   // OrbitFlowPause is OrbitFlow without its deposit, and OrbitFlowPool is OrbitFlow on another rule: the same engine
@@ -108,6 +112,22 @@ std::span<const System> systems() {
              .what = "OrbitFlow on the pooled transfer rule",
              .run = run_OrbitFlow,
              .rule = sluice::DeadlinePool::name},
+      System{.name = "OrbitFlowSrtf",
+             .what = "variant: the shortest remaining first",
+             .run = run_OrbitFlowSrtf,
+             .variant = true},
+      System{.name = "OrbitFlowPauseShortest",
+             .what = "variant: the shortest context is paused",
+             .run = run_OrbitFlowPauseShortest,
+             .variant = true},
+      System{.name = "OrbitFlowPauseRandom",
+             .what = "variant: anybody is paused",
+             .run = run_OrbitFlowPauseRandom,
+             .variant = true},
+      System{.name = "OrbitFlowEven",
+             .what = "variant: any number of layers evenly spaced, besides distances",
+             .run = run_OrbitFlowEven,
+             .variant = true},
   };
   return table;
 }

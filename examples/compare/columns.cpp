@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// The columns there are, and the tables made of them.
+#include "compare/columns.hpp"
+
+#include "sluice/report/number_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+enum class Unit { share, seconds, milliseconds, number, count };
+
+/// Where a number is taken from.
+struct Of {
+  const Comparison& c;
+  const SystemReport& r;
+  const Metrics& m;
+};
+
+/// One number of a row, by name.
+struct Column {
+  std::string_view name, head;
+  Unit unit;
+  double (*number)(const Of&);
+
+  [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
+    return number({comparison, row, row.metrics});
+  }
+};
+
+double per(double a, double b) { return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN(); }
+double real(std::int64_t n) { return static_cast<double>(n); }
+
+/// Streamed weights are fetched anew in every iteration, so that what is fetched is what lies on the host.
+double weights_on_host(const SystemReport& r) {
+  return per(real(r.metrics.bytes_of_weights), real(r.metrics.iterations));
+}
+double layers_bytes(const Comparison& c) {
+  return real(c.setup.geometry.layer_weight_bytes.count()) * c.setup.geometry.layers;
+}
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> all{
+      {"slo", "SLO, ms", Unit::milliseconds, [](const Of& x) { return x.r.slo_tbt_s; }},
+      {"tbt", "TBT", Unit::share, [](const Of& x) { return x.m.tbt_attainment; }},
+      {"per-token", "per token", Unit::share, [](const Of& x) { return x.m.per_token_attainment; }},
+      {"tpot", "TPOT", Unit::share, [](const Of& x) { return x.m.tpot_attainment; }},
+      {"ttft", "TTFT", Unit::share, [](const Of& x) { return x.m.ttft_attainment; }},
+      {"mean-tbt", "mean TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tbt_s; }},
+      {"p50-tbt", "P50 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p50_tbt_s; }},
+      {"p95-tbt", "P95 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tbt_s; }},
+      {"p99-tbt", "P99 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p99_tbt_s; }},
+      {"mean-tpot", "mean TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tpot_s; }},
+      {"p95-tpot", "P95 TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tpot_s; }},
+      {"p99-tpot", "P99 TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p99_tpot_s; }},
+      {"mean-ttft", "mean TTFT, s", Unit::seconds, [](const Of& x) { return x.m.mean_ttft_s; }},
+      {"p50-ttft", "P50 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p50_ttft_s; }},
+      {"p95-ttft", "P95 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p95_ttft_s; }},
+      {"p99-ttft", "P99 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p99_ttft_s; }},
+      {"e2e", "mean E2E, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_s; }},
+      {"gap", "longest gap, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_s; }},
+      {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
+      {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},
+      {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
+      {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
+      {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
+      {"parked", "parked", Unit::count, [](const Of& x) { return real(x.m.times_parked); }},
+      {"served", "served", Unit::count, [](const Of& x) { return real(x.m.served); }},
+      {"refused", "refused", Unit::count, [](const Of& x) { return real(x.m.refused); }},
+      {"gb-in", "GB in", Unit::number, [](const Of& x) { return real(x.m.bytes_to_device) / 1e9; }},
+      {"gb-out", "GB out", Unit::number, [](const Of& x) { return real(x.m.bytes_to_host) / 1e9; }},
+      {"gb-in-step", "GB in an iteration", Unit::number,
+       [](const Of& x) { return per(real(x.m.bytes_to_device) / 1e9, real(x.m.iterations)); }},
+      {"device-peak", "KV peak", Unit::share, [](const Of& x) { return x.m.device_peak_share; }},
+      {"device-mean", "KV mean", Unit::share, [](const Of& x) { return x.m.device_mean_share; }},
+      {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x.r) / 1e9; }},
+      {"weights-share", "of the layers", Unit::share,
+       [](const Of& x) { return per(weights_on_host(x.r), layers_bytes(x.c)); }},
+      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x.c), weights_on_host(x.r)); }},
+      {"kv-room", "KV room, tokens", Unit::number,
+       [](const Of& x) {
+         return per(real(x.m.device_capacity_bytes), real(x.c.setup.geometry.layer_block_bytes.count()) *
+                                                         x.c.setup.geometry.layers / real(x.c.workload.block_tokens));
+       }},
+      {"plans", "plans", Unit::count, [](const Of& x) { return real(x.m.plans); }},
+      {"plans-request", "plans a request", Unit::number,
+       [](const Of& x) { return per(real(x.m.plans), real(x.m.served)); }},
+      {"planning", "planning", Unit::share, [](const Of& x) { return per(x.m.planning_s, x.m.end_s); }},
+      {"plan-of-step", "a plan, of a step", Unit::share,
+       [](const Of& x) { return per(per(x.m.planning_s, real(x.m.plans)), per(x.m.busy_s, real(x.m.iterations))); }},
+      {"plan-p99", "P99 plan, ms", Unit::milliseconds, [](const Of& x) { return 1e-6 * x.m.planning_p99_us; }},
+      {"iterations", "iterations", Unit::count, [](const Of& x) { return real(x.m.iterations); }},
+  };
+  return all;
+}
+
+const Column* find_column(std::string_view name) {
+  for (const Column& column : columns())
+    if (column.name == name) return &column;
+  return nullptr;
+}
+
+std::string text_of(Unit unit, double value) {
+  if (std::isnan(value)) return "-";
+  switch (unit) {
+  case Unit::share:
+    return percent_text(value);
+  case Unit::milliseconds:
+    return milliseconds_text(value);
+  case Unit::count:
+    return fixed_text(value, 0);
+  case Unit::seconds:
+  case Unit::number:
+    break;
+  }
+  return short_text(value);
+}
+
+/// A column of a table: a name, "case", "system", or one number at one SLO scale.
+struct Chosen {
+  const Column* column = nullptr; ///< null: `name` says which text
+  std::string_view name;
+  std::optional<double> scale;
+};
+
+constexpr std::string_view usual_columns =
+    "case,system,tbt,per-token,ttft,p99-tbt,p99-ttft,e2e,gap,tokens,stall,refused";
+
+Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
+  const std::string_view names = list.empty() ? usual_columns : std::string_view{list};
+  std::vector<Chosen> chosen;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string_view word = names.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t at = word.find('@');
+    Chosen one{find_column(word.substr(0, at)), word.substr(0, at), {}};
+    bool good = one.column != nullptr || ((word == "case" || word == "system" || word == "scale"));
+    if (at != std::string_view::npos) {
+      const std::string_view text = word.substr(at + 1);
+      double scale = 0;
+      const auto [stopped, wrong] = std::from_chars(text.data(), text.data() + text.size(), scale);
+      good = good && one.column != nullptr && wrong == std::errc{} && stopped == text.data() + text.size() && scale > 0;
+      one.scale = scale;
+    }
+    if (!good) {
+      std::string all = "case, system, scale";
+      for (const Column& column : columns()) all += ", " + std::string{column.name};
+      return flag_error("--columns", fmt::format("there is no column '{}'", excerpt(word)), "any of " + all);
+    }
+    chosen.push_back(one);
+  }
+  return chosen;
+}
+
+/// Cells under heads, as Markdown whose source is aligned too, or with commas.
+std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
+                     const std::vector<bool>& left) {
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < heads.size(); ++c) {
+    std::size_t width = std::max<std::size_t>(heads[c].size(), 3);
+    for (const auto& row : rows) width = std::max(width, row[c].size());
+    widths.push_back(width);
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text = "|";
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      text += left[c] ? fmt::format(" {:<{}} |", cells[c], widths[c]) : fmt::format(" {:>{}} |", cells[c], widths[c]);
+    return text + "\n";
+  };
+  std::string text = line(heads) + "|";
+  for (std::size_t c = 0; c < heads.size(); ++c)
+    text += left[c] ? std::string(widths[c] + 2, '-') + "|" : std::string(widths[c] + 1, '-') + ":|";
+  text += "\n";
+  for (const auto& row : rows) text += line(row);
+  return text;
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char character : text) quoted += character == '"' ? std::string{"\"\""} : std::string(1, character);
+  return quoted + "\"";
+}
+
+std::string csv_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    for (std::size_t c = 0; c < cells.size(); ++c) text += (c > 0 ? "," : "") + csv_cell(cells[c]);
+    text += "\n";
+  };
+  line(heads);
+  for (const auto& row : rows) line(row);
+  return text;
+}
+
+const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit, double scale) {
+  for (const SystemReport& row : ran.report.systems)
+    if (row.name == system && row.deposit == deposit && row.slo_scale == scale) return &row;
+  return nullptr;
+}
+
+/// The cells of one table: rows with, or without, a deposit, of these comparisons.
+std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen, std::span<const Ran> all,
+                                               bool deposit, bool raw) {
+  const bool pivoted = std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.scale.has_value(); });
+  std::vector<std::vector<std::string>> rows;
+  for (const Ran& ran : all) {
+    std::vector<std::string_view> seen;
+    for (const SystemReport& row : ran.report.systems) {
+      if (row.deposit != deposit) continue;
+      if (pivoted) {
+        if (std::find(seen.begin(), seen.end(), row.name) != seen.end()) continue;
+        seen.push_back(row.name);
+      }
+      std::vector<std::string> cells;
+      for (const Chosen& one : chosen) {
+        if (one.column == nullptr) {
+          cells.push_back(one.name == "case" ? ran.label : one.name == "system" ? row.name : tidy_text(row.slo_scale));
+          continue;
+        }
+        const SystemReport* of = one.scale ? row_of(ran, row.name, deposit, *one.scale) : &row;
+        const double value =
+            of == nullptr ? std::numeric_limits<double>::quiet_NaN() : one.column->of(ran.comparison, *of);
+        cells.push_back(raw ? (std::isnan(value) ? std::string{} : fmt::format("{:.10g}", value))
+                            : text_of(one.column->unit, value));
+      }
+      rows.push_back(std::move(cells));
+    }
+  }
+  return rows;
+}
+
+} // namespace
+
+Status check_columns(const Options& options) {
+  if (options.table != "full" && options.table != "md" && options.table != "csv")
+    return flag_error("--table", fmt::format("it is '{}'", excerpt(options.table)), "full, md or csv");
+  const Expected<std::vector<Chosen>> chosen = chosen_columns(options.columns);
+  if (!chosen) return chosen.error();
+  if (options.table == "full" && !options.columns.empty() && options.preset.empty())
+    return flag_error("--columns", "the full table has columns of its own", "--table md or csv as well");
+  return {};
+}
+
+std::string column_table(const Options& options, std::span<const Ran> all) {
+  const Expected<std::vector<Chosen>> checked = chosen_columns(options.columns);
+  SLUICE_ASSERT(checked.has_value(), "columns that passed check_columns()");
+  std::vector<Chosen> chosen = *checked;
+  const bool csv = options.table == "csv";
+  const bool one_table = csv || all.size() == 1 ||
+                         std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "case"; });
+  if (all.size() == 1) std::erase_if(chosen, [](const Chosen& c) { return c.name == "case"; });
+  std::vector<std::string> heads;
+  std::vector<bool> left;
+  for (const Chosen& one : chosen) {
+    std::string head{one.column == nullptr ? one.name : csv ? one.column->name : one.column->head};
+    if (one.scale) head += (csv ? "@" : " x") + tidy_text(*one.scale);
+    heads.push_back(std::move(head));
+    left.push_back(one.column == nullptr);
+  }
+  std::string text;
+  const auto add = [&](std::span<const Ran> of, const std::string& title) {
+    for (const bool deposit : {false, true}) {
+      const auto rows = cells_of(chosen, of, deposit, csv);
+      if (rows.empty()) continue;
+      if (!csv)
+        text +=
+            fmt::format("{}{}{}:\n\n", title, title.empty() ? "" : ", ", deposit ? "with deposit" : "without deposit");
+      text += csv ? csv_of(heads, rows) : table_of(heads, rows, left) + "\n";
+    }
+  };
+  if (one_table)
+    add(all, "");
+  else
+    for (std::size_t i = 0; i < all.size(); ++i) add(all.subspan(i, 1), all[i].label);
+  return text;
+}
+
+namespace {
+
+/// The figure in one comparison; NaN where its rows did not run. `base` may be of another comparison.
+double figure_in(const PaperFigure& figure, const Ran& ran, const Ran& base_ran, double scale) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const Column* column = find_column(figure.column);
+  const SystemReport* row = row_of(ran, figure.system, figure.deposit, scale);
+  if (column == nullptr || row == nullptr) return none;
+  const double value = column->of(ran.comparison, *row);
+  if (figure.form == Form::value) return value;
+  const SystemReport* base = row_of(base_ran, figure.base, figure.base_deposit, scale);
+  if (base == nullptr) return none;
+  const double other = column->of(base_ran.comparison, *base);
+  switch (figure.form) {
+  case Form::ratio:
+    return value / other;
+  case Form::gain:
+    return value / other - 1;
+  case Form::fall:
+    return 1 - value / other;
+  case Form::points:
+    return value - other;
+  case Form::value:
+    break;
+  }
+  return value;
+}
+
+std::string figure_text(const PaperFigure& figure, double value) {
+  if (std::isnan(value)) return "-";
+  switch (figure.form) {
+  case Form::ratio:
+    return fixed_text(value, 2) + "x";
+  case Form::gain:
+    return fmt::format("{:+.1f} %", 100 * value);
+  case Form::fall:
+    return fmt::format("{:+.1f} %", -100 * value);
+  case Form::points:
+    return fmt::format("{:+.1f} points", 100 * value);
+  case Form::value:
+    break;
+  }
+  const Unit unit = find_column(figure.column)->unit;
+  const std::string text = text_of(unit, value);
+  return unit == Unit::share ? text + " %" : text;
+}
+
+} // namespace
+
+Status check_figures(const Preset& preset) {
+  const auto is_case = [&preset](std::string_view label) {
+    return label.empty() || std::any_of(preset.cases.begin(), preset.cases.end(),
+                                        [label](const PresetCase& one) { return one.label == label; });
+  };
+  const auto is_system = [](std::string_view name) {
+    return std::any_of(systems().begin(), systems().end(), [name](const System& one) { return one.name == name; });
+  };
+  for (const PaperFigure& figure : preset.figures) {
+    const auto wrong = [&](std::string_view what, std::string_view name) {
+      return flag_error("--preset",
+                        fmt::format("{}: the figure '{}' names {} '{}'", preset.name, figure.what, what, name),
+                        "one that there is");
+    };
+    if (find_column(figure.column) == nullptr) return wrong("the column", figure.column);
+    if (!is_system(figure.system)) return wrong("the system", figure.system);
+    if (figure.form != Form::value && !is_system(figure.base)) return wrong("the system", figure.base);
+    if (!is_case(figure.where)) return wrong("the case", figure.where);
+    if (!is_case(figure.base_where)) return wrong("the case", figure.base_where);
+  }
+  return {};
+}
+
+std::string figures_table(std::span<const PaperFigure> figures, std::span<const Ran> all) {
+  std::vector<std::vector<std::string>> rows;
+  for (const PaperFigure& figure : figures) {
+    std::vector<double> values;
+    for (const Ran& ran : all) {
+      if (!figure.where.empty() && !ran.label.empty() && ran.label != figure.where) continue;
+      const Ran* base = &ran;
+      if (!figure.base_where.empty())
+        for (const Ran& other : all)
+          if (other.label == figure.base_where) base = &other;
+      std::vector<double> scales;
+      for (const SystemReport& row : ran.report.systems)
+        if ((std::isnan(figure.scale) || row.slo_scale == figure.scale) &&
+            std::find(scales.begin(), scales.end(), row.slo_scale) == scales.end())
+          scales.push_back(row.slo_scale);
+      for (const double scale : scales)
+        if (const double value = figure_in(figure, ran, *base, scale); !std::isnan(value)) values.push_back(value);
+    }
+    if (values.empty()) continue;
+    double value = 0;
+    switch (figure.over) {
+    case Over::most:
+      value = *std::max_element(values.begin(), values.end());
+      break;
+    case Over::least:
+      value = *std::min_element(values.begin(), values.end());
+      break;
+    case Over::mean:
+      for (const double one : values) value += one / static_cast<double>(values.size());
+      break;
+    }
+    rows.push_back({std::string{figure.what}, figure_text(figure, figure.paper), figure_text(figure, value),
+                    fixed_text(value / figure.paper, 2)});
+  }
+  if (rows.empty()) return {};
+  return table_of({"figure", "paper", "here", "here / paper"}, rows, {true, false, false, false}) + "\n";
+}
+
+} // namespace compared

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// MIRAGE's experiments (section 7), one tenant: a preset of several would list them under one more flag.
+#include "compare/presets/papers.hpp"
+
+#include <vector>
+
+namespace compared {
+
+namespace {
+
+/// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1, said to hold for 7.4 to 7.6), arrivals of
+/// the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths as vLLM's paper has them,
+/// lognormal with CV 1, within the 2,048 tokens of the model; an SLO of 100 ms, which no system here looks at.
+std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
+  std::vector<PresetFlag> flags{
+      {"--model", "opt-13b"}, {"--device", "gh200-96"}, {"--memory-share", "0.35"},
+      {"--batch", "256"},     {"--slo-tbt", "0.1"},     {"--slo-scale", "1"},
+      {"--deposit", "off"},   {"--table", "md"},        {"--trace", "data:traces/azure_llm_2023_code.csv"},
+      {"--format", "azure"},  {"--limit", "1000"}};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+constexpr std::string_view sharegpt =
+    "poisson:rate=1,requests=1,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024";
+constexpr std::string_view alpaca =
+    "poisson:rate=1,requests=1,prompt=lognormal(19.3,1.0),output=lognormal(58.5,1.0),longest=1024";
+
+// The trace's first 1,000 requests arrive at 1.917 a second.
+const std::vector<PresetCase> rates{{"1/s", {{"--rate-scale", "0.5217"}}},
+                                    {"3/s", {{"--rate-scale", "1.565"}}},
+                                    {"5/s", {{"--rate-scale", "2.608"}}},
+                                    {"10/s", {{"--rate-scale", "5.217"}}}};
+constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,parked,weights-share";
+
+std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
+  return {{.what = "P99 TBT beside vLLM's",
+           .paper = tbt,
+           .form = Form::fall,
+           .column = "p99-tbt",
+           .system = "Mirage",
+           .base = "VllmRecompute"},
+          {.what = "P99 TTFT beside vLLM's",
+           .paper = ttft,
+           .form = Form::fall,
+           .column = "p99-ttft",
+           .system = "Mirage",
+           .base = "VllmRecompute"},
+          {.what = "throughput beside vLLM's",
+           .paper = tokens,
+           .form = Form::gain,
+           .column = "tokens",
+           .system = "Mirage",
+           .base = "VllmRecompute"}};
+}
+
+} // namespace
+
+std::vector<Preset> mirage_presets() {
+  return {
+      {.name = "mirage",
+       .what = "MIRAGE, Fig. 13 and 14 with ShareGPT's lengths: OPT-13B on a GH200, bursts of the Azure coding trace",
+       .flags = setup({{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .cases = rates,
+       // Strict isolation, "a special case of single-model inference" (7.3): averages over models and loads.
+       .figures = beside_vllm(0.574, 0.348, 0.079)},
+      {.name = "mirage-alpaca",
+       .what = "MIRAGE, Fig. 14: the same with Alpaca's lengths",
+       .flags = setup({{"--lengths", alpaca}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .cases = rates},
+      {.name = "mirage-reversion",
+       .what = "MIRAGE, Fig. 16: with and without giving back what was lent",
+       .flags = setup({{"--lengths", sharegpt}, {"--systems", "Mirage"}, {"--columns", columns}}),
+       .cases = {{"1/s", {{"--rate-scale", "0.5217"}}},
+                 {"1/s, kept", {{"--rate-scale", "0.5217"}, {"--keep-remapped", ""}}},
+                 {"10/s", {{"--rate-scale", "5.217"}}},
+                 {"10/s, kept", {{"--rate-scale", "5.217"}, {"--keep-remapped", ""}}}},
+       .figures = {{.what = "P50 TBT at 1/s, beside keeping it",
+                    .paper = 0.49,
+                    .form = Form::fall,
+                    .column = "p50-tbt",
+                    .system = "Mirage",
+                    .base = "Mirage",
+                    .where = "1/s",
+                    .base_where = "1/s, kept"}}},
+      {.name = "mirage-cap",
+       .what = "MIRAGE, Fig. 17: a cap on the layers that are lent",
+       .flags =
+           setup({{"--lengths", sharegpt}, {"--systems", "Mirage"}, {"--columns", columns}, {"--rate-scale", "5.217"}}),
+       .cases = {{"0 layers", {{"--remap-layers", "0"}}},
+                 {"2 layers", {{"--remap-layers", "2"}}},
+                 {"4 layers", {{"--remap-layers", "4"}}},
+                 {"8 layers", {{"--remap-layers", "8"}}},
+                 {"16 layers", {{"--remap-layers", "16"}}},
+                 {"no cap", {}}}},
+  };
+}
+
+} // namespace compared

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Select-N's experiments (section 5), each engine alone: what shares a bus needs several.
+#include "compare/presets/papers.hpp"
+
+#include <vector>
+
+namespace compared {
+
+namespace {
+
+/// Section 5.1: A10s of 24 GB at 24 GB/s (section 3), prefill and decode apart, DeepSpeed, FlexGen and a naive vLLM.
+/// Here one instance prefills all requests in its first iteration and decodes from then on: gaps are those of the
+/// paper's decoding instance. `longest` sequences as in 5.4: 64 tokens; how many are generated is not said: 32.
+std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
+  std::vector<PresetFlag> flags{{"--device", "a10"},  {"--deposit", "off"}, {"--slo-base", "batch"},
+                                {"--slo-ttft", "60"}, {"--table", "md"},    {"--max-batch-tokens", "32768"}};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+constexpr std::string_view four = "VllmRecompute,DeepSpeedWeights,FlexGenWeights,SelectN";
+constexpr std::string_view batch128 = "even:rate=10000,requests=128,prompt=64,output=32";
+
+} // namespace
+
+std::vector<Preset> select_n_presets() {
+  return {
+      {.name = "select-n",
+       .what = "Select-N, Fig. 9: latency under SLOs 10 to 60 % above the unoffloaded step, two models, batch 128",
+       // Memory for the KV of all 128, at 0.96 of the device; their SLOs are shares of the naive step (5.2).
+       .flags = setup(
+           {{"--generate", batch128},
+            {"--batch", "128"},
+            {"--memory-share", "0.96"},
+            {"--slo-scale", "1.1,1.2,1.3,1.4,1.5,1.6"},
+            {"--systems", four},
+            {"--columns", "case,system,scale,slo,p50-tbt,tbt-of-slo,per-token,tokens,weights-host,interval,stall"}}),
+       .cases = {{"OPT-6.7B", {{"--model", "opt-6.7b"}}}, {"Qwen1.5-7B", {{"--model", "qwen1.5-7b"}}}},
+       .figures =
+           {
+               {.what = "Select-N's TPOT / SLO, at most",
+                .paper = 1,
+                .column = "tbt-of-slo",
+                .system = "SelectN",
+                .over = Over::most},
+               {.what = "DeepSpeed's TPOT / SLO, at most",
+                .paper = 8.08,
+                .column = "tbt-of-slo",
+                .system = "DeepSpeedWeights",
+                .over = Over::most},
+               {.what = "Select-N's throughput over DeepSpeed's, at least",
+                .paper = 6.8,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SelectN",
+                .base = "DeepSpeedWeights",
+                .over = Over::least},
+               {.what = "the same, at most",
+                .paper = 8.23,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SelectN",
+                .base = "DeepSpeedWeights",
+                .over = Over::most},
+           }},
+      {.name = "select-n-memory",
+       .what = "Select-N, Fig. 10: weights on the host and throughput beside FlexGen, OPT-13B, batch 4 to 32",
+       // OPT-13B's weights alone are more than the device: KV blocks are given, and both systems must offload. The SLO
+       // is not said: 1.5 as in 5.4.
+       .flags = setup({{"--model", "opt-13b"},
+                       {"--kv-blocks", "256"},
+                       {"--slo-scale", "1.5"},
+                       {"--systems", four},
+                       {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,weights-host,weights-share,stall"}}),
+       .cases = {{"batch 4", {{"--batch", "4"}, {"--generate", "even:rate=10000,requests=4,prompt=64,output=32"}}},
+                 {"batch 8", {{"--batch", "8"}, {"--generate", "even:rate=10000,requests=8,prompt=64,output=32"}}},
+                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=16,prompt=64,output=32"}}},
+                 {"batch 32", {{"--batch", "32"}, {"--generate", "even:rate=10000,requests=32,prompt=64,output=32"}}}},
+       .figures =
+           {
+               {.what = "weights on the host, over FlexGen's",
+                .paper = 2.37,
+                .form = Form::ratio,
+                .column = "weights-host",
+                .system = "SelectN",
+                .base = "FlexGenWeights"},
+               {.what = "throughput over FlexGen's, at most",
+                .paper = 1.85,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SelectN",
+                .base = "FlexGenWeights",
+                .over = Over::most},
+           }},
+      {.name = "select-n-interval",
+       .what = "Select-N, Fig. 11: the interval that it picks beside all others, OPT-6.7B, batch 128",
+       .flags = setup({{"--model", "opt-6.7b"}, // 5.4, with its SLO of 50 %
+                       {"--generate", batch128},
+                       {"--batch", "128"},
+                       {"--slo-scale", "1.5"},
+                       {"--systems", "DeepSpeedWeights"},
+                       {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,weights-host,interval,stall"}}),
+       .cases = {{"its choice", {{"--systems", "SelectN"}}},
+                 {"interval 1", {{"--interval", "1"}}},
+                 {"interval 2", {{"--interval", "2"}}},
+                 {"interval 4", {{"--interval", "4"}}},
+                 {"interval 6", {{"--interval", "6"}}},
+                 {"interval 7", {{"--interval", "7"}}},
+                 {"interval 8", {{"--interval", "8"}}},
+                 {"interval 9", {{"--interval", "9"}}},
+                 {"interval 10", {{"--interval", "10"}}},
+                 {"interval 12", {{"--interval", "12"}}},
+                 {"interval 16", {{"--interval", "16"}}}},
+       .figures = {{.what = "the decoding interval",
+                    .paper = 8,
+                    .column = "interval",
+                    .system = "SelectN",
+                    .where = "its choice"}}},
+      {.name = "select-n-deepspeed",
+       .what = "Select-N, Fig. 2 and 3: what DeepSpeed costs, Qwen1.5-7B, 256 tokens, batch 4 to 64",
+       .flags = setup({{"--model", "qwen1.5-7b"},
+                       {"--slo-scale", "1.5"}, // not said
+                       {"--systems", "VllmRecompute,DeepSpeedWeights,SelectN"},
+                       {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,stall,weights-host"}}),
+       .cases = {{"batch 4", {{"--batch", "4"}, {"--generate", "even:rate=10000,requests=4,prompt=256,output=32"}}},
+                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=16,prompt=256,output=32"}}},
+                 {"batch 64", {{"--batch", "64"}, {"--generate", "even:rate=10000,requests=64,prompt=256,output=32"}}}},
+       .figures =
+           {
+               {.what = "a layer's transfer over its computation, decode, batch 4 (as step over step)",
+                .paper = 13.8,
+                .form = Form::ratio,
+                .column = "p50-tbt",
+                .system = "DeepSpeedWeights",
+                .base = "VllmRecompute",
+                .where = "batch 4"},
+               {.what = "DeepSpeed's latency over the SLO, at most",
+                .paper = 9.5,
+                .column = "tbt-of-slo",
+                .system = "DeepSpeedWeights",
+                .over = Over::most},
+               {.what = "throughput lost to DeepSpeed's stalls, at most",
+                .paper = 8.2,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SelectN",
+                .base = "DeepSpeedWeights",
+                .over = Over::most},
+           }},
+      {.name = "select-n-large",
+       .what = "Select-N, Fig. 13: 13B models beside 24 GB, 100 ms a token, batch 8 to 32",
+       .flags = setup({{"--kv-blocks", "256"},
+                       {"--slo-tbt", "0.1"}, // 5.5
+                       {"--slo-scale", "1"},
+                       {"--systems", "VllmRecompute,DeepSpeedWeights,FlexGenWeights,SelectN"},
+                       {"--columns", "case,system,p50-tbt,tbt-of-slo,tokens,weights-host,interval,stall"}}),
+       .cases = {{"OPT-13B, batch 8",
+                  {{"--model", "opt-13b"},
+                   {"--batch", "8"},
+                   {"--generate", "even:rate=10000,requests=8,prompt=64,output=32"}}},
+                 {"OPT-13B, batch 32",
+                  {{"--model", "opt-13b"},
+                   {"--batch", "32"},
+                   {"--generate", "even:rate=10000,requests=32,prompt=64,output=32"}}},
+                 {"Llama2-13B, batch 8",
+                  {{"--model", "llama2-13b"},
+                   {"--batch", "8"},
+                   {"--generate", "even:rate=10000,requests=8,prompt=64,output=32"}}},
+                 {"Llama2-13B, batch 32",
+                  {{"--model", "llama2-13b"},
+                   {"--batch", "32"},
+                   {"--generate", "even:rate=10000,requests=32,prompt=64,output=32"}}}},
+       .figures = {{.what = "Select-N's TPOT / 100 ms, at most",
+                    .paper = 1,
+                    .column = "tbt-of-slo",
+                    .system = "SelectN",
+                    .over = Over::most}}},
+      {.name = "select-n-length",
+       .what = "Select-N, Fig. 14: tokens of KV that an interval makes room for, Qwen1.5-7B",
+       .flags = setup({{"--model", "qwen1.5-7b"},
+                       {"--generate", "even:rate=10000,requests=4,prompt=256,output=32"},
+                       {"--batch", "4"},
+                       {"--slo-scale", "1.5"},
+                       {"--systems", "DeepSpeedWeights"},
+                       {"--columns", "case,system,kv-room,weights-host,p50-tbt"}}),
+       .cases = {{"naive", {{"--systems", "VllmRecompute"}}},
+                 {"interval 1", {{"--interval", "1"}}},
+                 {"interval 2", {{"--interval", "2"}}},
+                 {"interval 4", {{"--interval", "4"}}},
+                 {"interval 8", {{"--interval", "8"}}},
+                 {"interval 16", {{"--interval", "16"}}}}},
+  };
+}
+
+} // namespace compared

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SuperInfer's experiments: of the paper only the abstract and the captions of its figures are at hand.
+#include "compare/presets/papers.hpp"
+
+#include <string>
+#include <vector>
+
+namespace compared {
+
+namespace {
+
+/// Qwen2.5-32B on a GH200 of 144 GB, 5 s to the first token, 100 ms a token, ShareGPT at 5 to 20 requests a second
+/// (Fig. 16, 21). Assumed: ShareGPT's mean lengths as vLLM's paper has them (161 and 338), lognormal with CV 1; at most
+/// 1,024 in a batch, so that memory binds.
+std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
+  std::vector<PresetFlag> flags{{"--model", "qwen2.5-32b"}, {"--device", "gh200-144"}, {"--batch", "1024"},
+                                {"--slo-tbt", "0.1"},       {"--slo-scale", "1"},      {"--slo-ttft", "5"},
+                                {"--deposit", "off"},       {"--table", "md"}};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+/// At so many requests a second.
+PresetFlag at(int rate, int requests) {
+  // Kept for good: presets are views.
+  static std::vector<std::string*> kept;
+  kept.push_back(new std::string("poisson:rate=" + std::to_string(rate) + ",requests=" + std::to_string(requests) +
+                                 ",prompt=lognormal(161,1.0),output=lognormal(338,1.0)"));
+  return {"--generate", *kept.back()};
+}
+
+constexpr std::string_view baselines =
+    "SuperInfer,VllmRecompute,VllmSwap,WaitingFirst,SjfOracle,LengthRanked,FutureMemory";
+constexpr std::string_view service = "case,system,ttft,tbt,per-token,p99-ttft,p99-tbt,gap,tokens";
+
+} // namespace
+
+std::vector<Preset> superinfer_presets() {
+  // 6,500 token blocks are what a GH200 of 96 GB has left beside the weights.
+  const PresetFlag scarce{"--kv-blocks", "6500"};
+  const PresetFlag alone{"--systems", "SuperInfer"};
+  return {
+      {.name = "superinfer",
+       .what =
+           "SuperInfer, Fig. 16 and 22: Qwen2.5-32B on a GH200, requests a second up to and beyond what it can serve",
+       .flags = setup({{"--systems", baselines}, {"--columns", service}}),
+       .cases = {{"15/s", {at(15, 3000)}}, {"20/s", {at(20, 3000)}}, {"22/s", {at(22, 3000)}}},
+       .figures =
+           {
+               {.what = "TTFT attainment above vLLM's, at most",
+                .paper = 0.747,
+                .form = Form::points,
+                .column = "ttft",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::most},
+               {.what = "TBT attainment (per token) beside vLLM's (\"comparable\"), at least",
+                .paper = 1,
+                .form = Form::ratio,
+                .column = "per-token",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::least},
+               {.what = "throughput beside vLLM's (\"comparable\"), at least",
+                .paper = 1,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::least},
+           }},
+      {.name = "superinfer-96",
+       .what = "the same with the KV memory of a GH200 of 96 GB",
+       .flags = setup({scarce, {"--systems", baselines}, {"--columns", service}}),
+       .cases = {{"18/s", {at(18, 3000)}}, {"20/s", {at(20, 3000)}}},
+       .figures =
+           {
+               {.what = "TTFT attainment above vLLM's, at most",
+                .paper = 0.747,
+                .form = Form::points,
+                .column = "ttft",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::most},
+               {.what = "TBT attainment (per token) beside vLLM's, at least",
+                .paper = 1,
+                .form = Form::ratio,
+                .column = "per-token",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::least},
+               {.what = "throughput beside vLLM's, at least",
+                .paper = 1,
+                .form = Form::ratio,
+                .column = "tokens",
+                .system = "SuperInfer",
+                .base = "VllmRecompute",
+                .over = Over::least},
+           }},
+      {.name = "superinfer-rotation",
+       .what = "SuperInfer, Fig. 21: blocks that a decision may move, 20 requests a second",
+       .flags =
+           setup({alone, at(20, 3000), {"--columns", "case,ttft,per-token,p99-ttft,p99-tbt,gap,stall,gb-in,tokens"}}),
+       .cases = {{"100", {{"--rotation-blocks", "100"}}},
+                 {"300", {{"--rotation-blocks", "300"}}},
+                 {"600", {{"--rotation-blocks", "600"}}},
+                 {"1200", {{"--rotation-blocks", "1200"}}},
+                 {"2400", {{"--rotation-blocks", "2400"}}},
+                 {"4800", {{"--rotation-blocks", "4800"}}}}},
+      {.name = "superinfer-alpha",
+       .what = "SuperInfer, Fig. 18: weight of a rotated request's lag, the others' shares at 0",
+       .flags = setup({alone,
+                       scarce,
+                       at(18, 2000),
+                       {"--lag-first", "0"},
+                       {"--lag-next", "0"},
+                       {"--columns", "case,ttft,tbt,per-token,p99-ttft,p99-tbt,gap,tokens"}}),
+       .cases = {{"alpha 1", {{"--lag-alpha", "1"}}},
+                 {"alpha 2", {{"--lag-alpha", "2"}}},
+                 {"alpha 3", {{"--lag-alpha", "3"}}},
+                 {"alpha 5", {{"--lag-alpha", "5"}}},
+                 {"alpha 10", {{"--lag-alpha", "10"}}}}},
+      {.name = "superinfer-beta-first",
+       .what = "SuperInfer, Fig. 19: share of the first token's SLO before waiting counts",
+       .flags =
+           setup({alone, scarce, at(18, 2000), {"--columns", "case,ttft,tbt,per-token,p99-ttft,p99-tbt,gap,tokens"}}),
+       .cases = {{"beta_F 0", {{"--lag-first", "0"}}},
+                 {"beta_F 0.2", {{"--lag-first", "0.2"}}},
+                 {"beta_F 0.6", {{"--lag-first", "0.6"}}},
+                 {"beta_F 1", {{"--lag-first", "1"}}},
+                 {"beta_F 5", {{"--lag-first", "5"}}},
+                 {"beta_F 10", {{"--lag-first", "10"}}}}},
+      {.name = "superinfer-beta-next",
+       .what = "SuperInfer, Fig. 20: share of the next token's SLO before a rotated request lags",
+       .flags =
+           setup({alone, scarce, at(18, 2000), {"--columns", "case,ttft,tbt,per-token,p99-ttft,p99-tbt,gap,tokens"}}),
+       .cases = {{"beta_B 0", {{"--lag-next", "0"}}},
+                 {"beta_B 1", {{"--lag-next", "1"}}},
+                 {"beta_B 5", {{"--lag-next", "5"}}},
+                 {"beta_B 20", {{"--lag-next", "20"}}}}},
+      {.name = "superinfer-link",
+       .what = "SuperInfer, Fig. 2: what the link's rate does to vLLM with swapping, 20 requests a second",
+       .flags =
+           setup({scarce, at(20, 2000), {"--systems", "VllmSwap,WaitingFirst,SuperInfer"}, {"--columns", service}}),
+       .cases = {{"10 GB/s", {{"--link-rate", "10"}}},
+                 {"32 GB/s", {{"--link-rate", "32"}}},
+                 {"64 GB/s", {{"--link-rate", "64"}}},
+                 {"256 GB/s", {{"--link-rate", "256"}}}}},
+  };
+}
+
+} // namespace compared

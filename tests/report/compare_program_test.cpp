@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-compare: its presets are what they say, given flags win, and what is wrong is one line and exit code 2.
+#include "support/shared_data.hpp"
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path program() {
+  const char* folder = std::getenv("SLUICE_BIN");
+  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-compare";
+}
+
+struct Ran {
+  int code = -1;
+  std::string out; ///< what the program printed, errors too
+};
+/// `SLUICE_SHARED` is where these tests find the shared folder, wherever that is.
+Ran run(const std::string& arguments) {
+  Ran ran;
+  const std::string shared = sluice_test::shared_folder().string();
+  const std::string command = (shared.empty() ? "" : "SLUICE_SHARED='" + shared + "' ") + "'" + program().string() +
+                              "' --quiet " + arguments + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+doctest::skip needs_program() {
+  std::error_code ignored;
+  const bool there = !program().empty() && fs::exists(program(), ignored);
+  if (!there) std::fputs("skipped: a test needs sluice-compare (set SLUICE_BIN to the folder that holds it)\n", stderr);
+  return doctest::skip(!there);
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) all.push_back(line);
+  return all;
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The names below `--preset:` in what --list prints.
+std::vector<std::string> preset_names() {
+  const Ran listed = run("--list");
+  REQUIRE(listed.code == 0);
+  std::vector<std::string> names;
+  bool presets = false;
+  for (const std::string& line : lines(listed.out)) {
+    if (presets) names.push_back(line.substr(0, line.find(' ')));
+    presets = presets || line == "--preset:";
+  }
+  return names;
+}
+
+/// The comparisons that a dry run names, behind the preset's own line.
+std::vector<std::string> dry_run(const std::string& arguments) {
+  const Ran ran = run(arguments + " --dry-run");
+  CAPTURE(ran.out);
+  REQUIRE(ran.code == 0);
+  std::vector<std::string> all = lines(ran.out);
+  REQUIRE(all.size() > 2);
+  return {all.begin() + 2, all.end()};
+}
+
+bool absent_data(const Ran& ran) {
+  return sluice_test::shared_folder().empty() && ran.code == 2 && contains(ran.out, "which is not there");
+}
+
+} // namespace
+
+TEST_CASE("every preset can be run: known systems and columns, values within the flags' ranges, figures of what runs" *
+          needs_program()) {
+  const std::vector<std::string> names = preset_names();
+  for (const char* paper : {"orbitflow", "select-n", "ellm", "superinfer", "mirage"})
+    CHECK(std::find(names.begin(), names.end(), paper) != names.end());
+  for (const std::string& name : names) {
+    const Ran ran = run("--preset " + name + " --dry-run");
+    CHECK_MESSAGE((ran.code == 0 || absent_data(ran)), name, ": ", ran.out);
+    const Ran all = run("--preset " + name + " --systems all --dry-run");
+    CHECK_MESSAGE((all.code == 0 || absent_data(all)), name, ": ", all.out);
+  }
+}
+
+TEST_CASE("a flag that is given wins over a preset's, and the first line says so" * needs_program()) {
+  const Ran ran = run("--preset superinfer --batch 7 --systems SuperInfer,OneAtATime --dry-run");
+  REQUIRE(ran.code == 0);
+  const std::vector<std::string> all = lines(ran.out);
+  CHECK(contains(all.front(), "superinfer: "));
+  CHECK(contains(all.front(), "given instead of its own: "));
+  CHECK(contains(all.front(), "--batch"));
+  CHECK(contains(all.front(), "--systems"));
+  CHECK_FALSE(contains(all.front(), "--model"));
+  REQUIRE(all.size() > 3);
+  for (std::size_t i = 2; i < all.size(); ++i) {
+    CHECK(contains(all[i], "batch 7;"));
+    CHECK(contains(all[i], " SuperInfer OneAtATime"));
+    CHECK_FALSE(contains(all[i], "Vllm"));
+  }
+  CHECK_FALSE(contains(run("--preset superinfer --dry-run").out, "given instead"));
+}
+
+TEST_CASE("cases that a given flag makes the same are one, and what a flag makes meaningless stands back" *
+          needs_program()) {
+  CHECK(dry_run("--preset superinfer-rotation").size() > 1);
+  CHECK(dry_run("--preset superinfer-rotation --rotation-blocks 50").size() == 1);
+  const std::vector<std::string> generated = dry_run("--preset superinfer --generate demo");
+  REQUIRE(generated.size() == 1);
+  CHECK(contains(generated.front(), "demo"));
+  // Another workload than the trace: neither its format nor its rate, nor the lengths that replace its own.
+  const Ran ran = run("--preset mirage --generate demo --dry-run");
+  CHECK(ran.code == 0);
+  CHECK(lines(ran.out).size() == 3);
+}
+
+TEST_CASE("what is wrong is one line, with what would be right" * needs_program()) {
+  const struct {
+    const char* arguments;
+    const char* what;
+  } wrong[] = {
+      {"--preset nonsense", "--preset: there is no preset 'nonsense'; expected one of orbitflow, "},
+      {"--preset ''x", "--preset: there is no preset 'x'"},
+      {"--table html", "--table: it is 'html'; expected full, md or csv"},
+      {"--table md --columns system,speed", "--columns: there is no column 'speed'; expected any of case, system, "},
+      {"--table md --columns tbt@x", "--columns: there is no column 'tbt@x'"},
+      {"--table md --columns ''", nullptr},
+      {"--columns tbt", "--columns: the full table has columns of its own; expected --table md or csv"},
+      {"--slo-base step", "--slo-base: it is 'step'; expected budget or batch"},
+      {"--memory-share 1.5", "--memory-share: it is 1.5; expected a share"},
+      {"--lengths demo", "--lengths: no trace is given; expected --trace"},
+      {"--jobs 0", "--jobs: it is '0'; expected a whole number from 1"},
+      {"--interval 0", "--interval: it is '0'; expected a whole number from 1"},
+      {"--systems OrbitFlowSrtf --transfer next-layer", "--transfer: "},
+      {"--preset superinfer --batch 0", "--batch: it is '0'"},
+      {"--preset superinfer --format azure", "--format: no trace is given"},
+  };
+  for (const auto& each : wrong) {
+    if (each.what == nullptr) continue;
+    const Ran ran = run(std::string{each.arguments} + " --dry-run");
+    CAPTURE(each.arguments);
+    CAPTURE(ran.out);
+    CHECK(ran.code == 2);
+    CHECK(contains(ran.out, each.what));
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("a table of columns: a row a system and case, the same numbers as Markdown and as CSV" * needs_program()) {
+  const std::string small = "--preset select-n-interval --columns case,system,served,interval@1.5 ";
+  const Ran csv = run(small + "--table csv");
+  REQUIRE(csv.code == 0);
+  const std::vector<std::string> rows = lines(csv.out);
+  CHECK(rows.front() == "case,system,served,interval@1.5");
+  CHECK(rows.size() == 1 + dry_run("--preset select-n-interval").size());
+  for (std::size_t i = 1; i < rows.size(); ++i) CHECK(std::count(rows[i].begin(), rows[i].end(), ',') == 3);
+  // 32 layers: of an interval of 8, four; of 1, all.
+  CHECK(contains(csv.out, "interval 8,DeepSpeedWeights,128,8\n"));
+  CHECK(contains(csv.out, "interval 1,DeepSpeedWeights,128,1\n"));
+
+  const Ran table = run(small);
+  REQUIRE(table.code == 0);
+  CHECK(contains(table.out, "| system "));
+  CHECK(contains(table.out, "| figure "));
+  CHECK(contains(table.out, "here / paper |"));
+  std::size_t width = 0;
+  for (const std::string& line : lines(table.out)) {
+    if (line.empty() || line.front() != '|') {
+      width = 0;
+      continue;
+    }
+    CHECK((width == 0 || line.size() == width)); // aligned in its source
+    width = line.size();
+  }
+}
+
+TEST_CASE("rows run beside each other give the bytes that they give one after the other" * needs_program()) {
+  std::string folder = (fs::temp_directory_path() / "sluice-compare-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const auto bytes = [&](const std::string& name) {
+    std::ifstream file(fs::path{folder} / name / "report.json");
+    std::ostringstream text;
+    text << file.rdbuf();
+    std::string json = text.str();
+    for (const char* differs : {"--jobs 1", "--jobs 4", "/one", "/four"}) // the command that repeats it
+      for (std::size_t at; (at = json.find(differs)) != std::string::npos;) json.erase(at, std::string{differs}.size());
+    return json;
+  };
+  const std::string what = "--generate demo:requests=8 --slo-scale 1,2 --systems "
+                           "OneAtATime,VllmRecompute,SuperInfer,DynamicHeuristic,Mirage,OrbitFlow ";
+  CHECK(run(what + "--jobs 1 --out '" + folder + "/one'").code == 0);
+  CHECK(run(what + "--jobs 4 --out '" + folder + "/four'").code == 0);
+  CHECK(bytes("one").size() > 1000);
+  CHECK(bytes("one") == bytes("four"));
+  fs::remove_all(folder);
+}
