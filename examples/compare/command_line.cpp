@@ -82,7 +82,6 @@ CommandLine::CommandLine()
                "DeepSpeedWeights: of every so many layers one is on the host (default: 1)");
   flags_.whole("--remap-layers", options.remapped, 0, 100'000,
                "the most layers whose memory Mirage lends to KV (default: what the computation hides)");
-  app.add_flag("--keep-remapped", options.keep_remapped, "Mirage does not give back what it lent");
   app.add_option("--record", options.record,
                  "the performance record that SelectN looks up, made by sluice-profile (default: by its own cost "
                  "model)");

@@ -31,7 +31,7 @@ struct Options {
   double alpha = 1;
   std::vector<double> slo_scales;
   std::uint64_t seed = 1;
-  bool list = false, dry_run = false, keep_remapped = false, wall_times = false, quiet = false;
+  bool list = false, dry_run = false, wall_times = false, quiet = false;
 
   std::string preset_note, case_label; ///< not flags: what a preset made of them, for the report
 };

@@ -198,8 +198,7 @@ Tuned tuned_by(const Options& options) {
               .plan_nodes = options.plan_nodes,
               .lag_alpha = options.lag_alpha,
               .lag_first = options.lag_first,
-              .lag_next = options.lag_next,
-              .revert = !options.keep_remapped};
+              .lag_next = options.lag_next};
   if (options.max_pause) tuned.max_wait = Seconds{*options.max_pause};
   if (options.rotation_blocks) tuned.rotation = TokenBlocks{*options.rotation_blocks};
   if (options.interval) tuned.interval = static_cast<int>(*options.interval);
@@ -396,7 +395,6 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     if (value) w.notes.emplace_back("Virtual lag", fmt::format("{} {:g}", name, *value));
   if (options.interval) w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.interval));
   if (options.remapped) w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.remapped));
-  if (options.keep_remapped) w.notes.emplace_back("Mirage", "no reversion");
   if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
   if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
   return c;

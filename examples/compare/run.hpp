@@ -42,7 +42,6 @@ struct Tuned {
   std::optional<double> lag_alpha{}, lag_first{}, lag_next{}; ///< SuperInfer's alpha, beta_F, beta_B
   std::optional<int> interval{};                              ///< of DeepSpeedWeights: 1 is DeepSpeed's
   std::optional<int> remapped{};                              ///< the most layers whose memory Mirage lends
-  bool revert = true;                                         ///< Mirage gives back what it lent
 };
 
 /// What every system of a comparison gets alike.

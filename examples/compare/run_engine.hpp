@@ -75,10 +75,8 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
   }
   if constexpr (requires { config.weights.interval; })
     if (tuned.interval) config.weights.interval = *tuned.interval;
-  if constexpr (requires { config.weights.most_layers; }) {
+  if constexpr (requires { config.weights.most_layers; })
     if (tuned.remapped) config.weights.most_layers = *tuned.remapped;
-    config.weights.revert = tuned.revert;
-  }
   if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
   if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = tuned.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;

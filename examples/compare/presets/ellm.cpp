@@ -16,6 +16,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
       {"--device", "a100-80"},
       {"--host-memory", "40"},
       {"--batch", "512"},
+      {"--plan-nodes", "100"},
       {"--slo-tbt", "0.05"},
       {"--slo-scale", "1"},
       {"--deposit", "off"},

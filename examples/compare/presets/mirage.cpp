@@ -12,11 +12,12 @@ namespace {
 /// the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths as vLLM's paper has them,
 /// lognormal with CV 1, within the 2,048 tokens of the model; an SLO of 100 ms, which no system here looks at.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
-  std::vector<PresetFlag> flags{
-      {"--model", "opt-13b"}, {"--device", "gh200-96"}, {"--memory-share", "0.35"},
-      {"--batch", "256"},     {"--slo-tbt", "0.1"},     {"--slo-scale", "1"},
-      {"--deposit", "off"},   {"--table", "md"},        {"--trace", "data:traces/azure_llm_2023_code.csv"},
-      {"--format", "azure"},  {"--limit", "1000"}};
+  std::vector<PresetFlag> flags{{"--model", "opt-13b"},     {"--device", "gh200-96"},
+                                {"--memory-share", "0.35"}, {"--batch", "256"},
+                                {"--plan-nodes", "100"},    {"--slo-tbt", "0.1"},
+                                {"--slo-scale", "1"},       {"--deposit", "off"},
+                                {"--table", "md"},          {"--trace", "data:traces/azure_llm_2023_code.csv"},
+                                {"--format", "azure"},      {"--limit", "1000"}};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
@@ -33,7 +34,7 @@ const std::vector<PresetCase> rates{{"1/s", {{"--rate-scale", "0.5217"}}},
                                     {"10/s", {{"--rate-scale", "5.217"}}}};
 constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,parked,weights-share";
 
-std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
+std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens, const PaperFigure& more) {
   return {{.what = "P99 TBT beside vLLM's",
            .paper = tbt,
            .form = Form::fall,
@@ -51,7 +52,8 @@ std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
            .form = Form::gain,
            .column = "tokens",
            .system = "Mirage",
-           .base = "VllmRecompute"}};
+           .base = "VllmRecompute"},
+          more};
 }
 
 } // namespace
@@ -60,38 +62,51 @@ std::vector<Preset> mirage_presets() {
   return {
       {.name = "mirage",
        .what = "MIRAGE, Fig. 13 and 14 with ShareGPT's lengths: OPT-13B on a GH200, bursts of the Azure coding trace",
-       .flags = setup({{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .flags = setup({{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Pie,Mirage"}, {"--columns", columns}}),
        .cases = rates,
-       // Strict isolation, "a special case of single-model inference" (7.3): averages over models and loads.
-       .figures = beside_vllm(0.574, 0.348, 0.079)},
+       // Strict isolation, "a special case of single-model inference" (7.3): averages over models and loads. Pie: 7.4.
+       .figures = beside_vllm(0.574, 0.348, 0.079,
+                              {.what = "throughput beside Pie's",
+                               .paper = 0.471,
+                               .form = Form::gain,
+                               .column = "tokens",
+                               .system = "Mirage",
+                               .base = "Pie"})},
       {.name = "mirage-alpaca",
-       .what = "MIRAGE, Fig. 14: the same with Alpaca's lengths",
-       .flags = setup({{"--lengths", alpaca}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .what = "MIRAGE, Fig. 14 and 15: the same with Alpaca's lengths, and one slot always",
+       .flags = setup(
+           {{"--lengths", alpaca}, {"--systems", "VllmRecompute,Pie,Mirage,MirageOneSlot"}, {"--columns", columns}}),
        .cases = rates},
+      {.name = "mirage-slots",
+       .what = "MIRAGE, Fig. 15 with ShareGPT's lengths: one slot always, beside what the equations say",
+       .flags = setup({{"--lengths", sharegpt}, {"--systems", "Mirage,MirageOneSlot"}, {"--columns", columns}}),
+       .cases = rates,
+       .figures = {{.what = "throughput with one slot always, at least",
+                    .paper = -0.127,
+                    .form = Form::gain,
+                    .column = "tokens",
+                    .system = "MirageOneSlot",
+                    .base = "Mirage",
+                    .over = Over::least}}},
       {.name = "mirage-reversion",
        .what = "MIRAGE, Fig. 16: with and without giving back what was lent",
-       .flags = setup({{"--lengths", sharegpt}, {"--systems", "Mirage"}, {"--columns", columns}}),
-       .cases = {{"1/s", {{"--rate-scale", "0.5217"}}},
-                 {"1/s, kept", {{"--rate-scale", "0.5217"}, {"--keep-remapped", ""}}},
-                 {"10/s", {{"--rate-scale", "5.217"}}},
-                 {"10/s, kept", {{"--rate-scale", "5.217"}, {"--keep-remapped", ""}}}},
+       .flags = setup({{"--lengths", sharegpt}, {"--systems", "Mirage,MirageNoReversion"}, {"--columns", columns}}),
+       .cases = rates,
        .figures = {{.what = "P50 TBT at 1/s, beside keeping it",
                     .paper = 0.49,
                     .form = Form::fall,
                     .column = "p50-tbt",
                     .system = "Mirage",
-                    .base = "Mirage",
-                    .where = "1/s",
-                    .base_where = "1/s, kept"}}},
+                    .base = "MirageNoReversion",
+                    .where = "1/s"}}},
       {.name = "mirage-cap",
-       .what = "MIRAGE, Fig. 17: a cap on the layers that are lent",
+       .what = "MIRAGE, Fig. 17: a cap on the layers that are lent, 10 requests a second",
        .flags =
            setup({{"--lengths", sharegpt}, {"--systems", "Mirage"}, {"--columns", columns}, {"--rate-scale", "5.217"}}),
        .cases = {{"0 layers", {{"--remap-layers", "0"}}},
                  {"2 layers", {{"--remap-layers", "2"}}},
                  {"4 layers", {{"--remap-layers", "4"}}},
                  {"8 layers", {{"--remap-layers", "8"}}},
-                 {"16 layers", {{"--remap-layers", "16"}}},
                  {"no cap", {}}}},
   };
 }

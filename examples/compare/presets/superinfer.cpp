@@ -14,8 +14,8 @@ namespace {
 /// 1,024 in a batch, so that memory binds.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "qwen2.5-32b"}, {"--device", "gh200-144"}, {"--batch", "1024"},
-                                {"--slo-tbt", "0.1"},       {"--slo-scale", "1"},      {"--slo-ttft", "5"},
-                                {"--deposit", "off"},       {"--table", "md"}};
+                                {"--plan-nodes", "100"},    {"--slo-tbt", "0.1"},      {"--slo-scale", "1"},
+                                {"--slo-ttft", "5"},        {"--deposit", "off"},      {"--table", "md"}};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
