@@ -123,8 +123,8 @@ Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that `share` of the device holds beside the weights. `larger`: the model may be larger than the device, and the
-/// answer below 0.
+/// Token blocks that `share` of the device holds beside the weights. `larger`: the model may be larger than the device,
+/// and the answer below 0.
 Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger, double share) {
   const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens, share);
   if (blocks < TokenBlocks{1} && !larger) {

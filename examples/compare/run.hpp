@@ -82,7 +82,7 @@ struct System {
   bool control = false;
   bool deposit_never = false;   ///< an ablation that leaves the deposit out
   bool streams_weights = false; ///< the model may be larger than the device
-  bool variant = false;       ///< one part of a system replaced: run where it is named, not with `all`
+  bool variant = false;         ///< one part of a system replaced: run where it is named, not with `all`
 };
 
 /// Every system, in the order of the table.
