@@ -229,7 +229,7 @@ TEST_CASE("a decision log is readable and bounded") {
   view.step = 21;
   view.rows = rows;
   Plan plan;
-  plan.requests = {{Slot{0}, {}, false}, {Slot{1}, {}, false}};
+  plan.requests = {{Slot{0}, {}}, {Slot{1}, {}}};
   plan.requests[1].holding.host = LayerSet{}.insert(4).insert(8);
   plan.binding = Binding::link;
   plan.effort = 33;
