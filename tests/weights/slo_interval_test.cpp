@@ -279,6 +279,46 @@ TEST_CASE("a longer interval that is in force stays until KV needs the room of a
   CHECK(interval(80, 1, 0) == shorter);
 }
 
+TEST_CASE("of those who would join as many are reckoned with as fit what their own interval leaves them") {
+  Random random{86};
+  int fewer = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    Scene scene{random_world(random)};
+    const std::size_t count = 2 + random.below(30);
+    const std::size_t musts = 1 + random.below(count);
+    const Geometry& geometry = scene.world.geometry;
+    std::vector<LayerBlocks> demand(count + 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      scene.add(Tokens{static_cast<std::int64_t>(16 * (1 + random.below(200)))},
+                Seconds{0.02 + 0.2 * random.uniform()});
+      scene.claims[i].must = i < musts;
+      scene.rows[i].blocks = blocks_for(scene.rows[i].computed, Tokens{16});
+      demand[i + 1] = demand[i] + across_layers(scene.rows[i].blocks + TokenBlocks{1}, geometry.layers);
+    }
+    const LayerBlocks own{
+        static_cast<std::int64_t>(1.2 * random.uniform() * static_cast<double>(demand[count].count()))};
+    const auto plan_of = [&](std::size_t prefix) {
+      Work work;
+      Seconds slo{1e9};
+      for (std::size_t i = 0; i < prefix; ++i) {
+        slo = std::min(slo, scene.rows[i].spec.slo.tbt);
+        work.decode_context += scene.rows[i].context() + Tokens{1};
+      }
+      work.decodes = work.samples = static_cast<std::int64_t>(prefix);
+      const int interval = smallest_by_search(scene.world, work, slo);
+      return interval == 0 ? WeightsPlan{} : interval_level(geometry, interval).plan;
+    };
+    std::size_t prefix = count;
+    while (prefix > musts && demand[prefix] > own + plan_of(prefix).freed) --prefix;
+    SloInterval::State state;
+    std::vector<WeightsLevel> levels;
+    SloInterval{}.offer(scene.task(demand[count], own), state, levels);
+    CHECK((levels.empty() ? LayerBlocks{0} : levels.front().plan.freed) == plan_of(prefix).freed);
+    fewer += prefix < count && plan_of(prefix).freed > plan_of(count).freed ? 1 : 0;
+  }
+  CHECK(fewer > 20);
+}
+
 TEST_CASE(
     "a promise is kept by an interval that frees enough within the SLO, and nobody is refused for whom there is one") {
   Random random{83};

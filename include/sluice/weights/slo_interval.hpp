@@ -31,6 +31,10 @@ namespace sluice {
 /// *Levels*: all intervals from there up that free memory, the smallest first, for a bus coordinator to choose among;
 /// of those that stream as many layers the longest, which spaces them most evenly.
 ///
+/// *Batch*: of those who would run, as many as fit the memory that their own interval leaves them, musts first. A
+/// larger batch computes longer and takes a longer interval, which has room for fewer: sized for all who wait, it would
+/// keep out those whom a shorter one has room for.
+///
 /// *Changes*: nearly all streamed layers of one interval are others than those of the next, and come back over the link
 /// in the iteration that changes it, which can take longer than the SLO for that once. So a longer interval that is in
 /// force stays while KV has no use for more memory; and a record, whose answers change with the next power of two
@@ -54,19 +58,38 @@ struct BasicSloInterval {
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
     const Geometry& geometry = task.view.geometry;
-    const int none = geometry.layers + 1;
-    int good = phase == InferencePhase::decode ? for_decodes(task, state) : for_prompts(task, state);
-    good = good == 0 ? none : most_even(geometry.layers, good);
-    if (state.interval > good && task.demand <= task.own + interval_level(geometry, state.interval).plan.freed)
-      good = state.interval;
-    int longest = geometry.layers;
-    if (task.own < LayerBlocks{0}) {
-      longest = longest_that_frees(geometry, LayerBlocks{geometry.layers} - task.own);
-      good = std::min(good, longest);
-      if (good == 0) return; // nothing is enough
+    int longest = geometry.layers + 1;
+    if (task.own < LayerBlocks{0}) longest = longest_that_frees(geometry, LayerBlocks{geometry.layers} - task.own);
+    if (longest == 0) return; // nothing is enough
+    int good = longest;
+    LayerBlocks demand = task.demand;
+    if (phase == InferencePhase::prefill) {
+      good = std::min(longest, for_prompts(task, state));
+    } else {
+      // The longest prefix of the claims that fits: by bisection, between one that does and one that does not.
+      const auto fits = [&](std::size_t count) {
+        const Front front = front_of(task, count);
+        demand = front.demand;
+        good = std::min(longest, for_decodes(task, front, count, state));
+        return demand <= task.own + interval_level(geometry, good).plan.freed;
+      };
+      std::size_t fitting = 0;
+      while (fitting < task.claims.size() && task.claims[fitting].must) ++fitting;
+      fitting = std::max<std::size_t>(1, fitting); // whether or not they fit: somebody else says who gives way
+      std::size_t last = task.claims.size();
+      if (!fits(last)) {
+        for (std::size_t beyond = last; beyond - fitting > 1;) {
+          const std::size_t middle = fitting + (beyond - fitting) / 2;
+          (fits(middle) ? fitting : beyond) = middle;
+        }
+        (void)fits(fitting);
+      }
     }
+    if (state.interval > good && demand <= task.own + interval_level(geometry, state.interval).plan.freed)
+      good = std::min(longest, state.interval);
     state.interval = good;
-    for (int interval = good; interval <= longest; interval = most_even(geometry.layers, interval + 1)) {
+    for (int interval = good; interval <= std::min(longest, geometry.layers);
+         interval = most_even(geometry.layers, interval + 1)) {
       const WeightsLevel level = interval_level(geometry, interval);
       if (level.plan.level < 1) break; // a layer in a slot of its own size
       levels.push_back(level);
@@ -107,15 +130,43 @@ struct BasicSloInterval {
   }
 
  private:
+  /// What is taken where `smallest` is the smallest that meets the SLO: above the layers, where none does.
+  template <class Task>
+  static int taken(const Task& task, int smallest) {
+    return smallest == 0 ? task.layers() + 1 : most_even(task.layers(), smallest);
+  }
   /// The longest interval that streams as many layers.
   static int most_even(int layers, int interval) { return interval > layers ? interval : layers / (layers / interval); }
-  template <class Task>
-  int for_decodes(const Task& task, State& state) const {
+  /// The first so many of the claims.
+  struct Front {
+    Work steady;
     Seconds slo{std::numeric_limits<double>::infinity()};
-    for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
-    const std::int64_t batch = std::max<std::int64_t>(1, task.steady.decodes);
-    const Tokens length{(task.steady.decode_context.count() + batch - 1) / batch};
-    return source.smallest(question(task, task.steady, batch, length), state.source, slo);
+    LayerBlocks demand{0};
+  };
+  template <class Task>
+  static Front front_of(const Task& task, std::size_t count) {
+    Front front;
+    const Limits& limits = task.view.limits;
+    TokenBlocks blocks{0};
+    for (const Claim& claim : task.claims.first(count)) {
+      const RequestRow& who = task.view.row(claim.slot);
+      front.slo = std::min(front.slo, who.spec.slo.tbt);
+      front.steady.decode_context += who.context() + Tokens{1};
+      blocks += who.blocks_after(std::max(claim.tokens, claim.reserve), limits.block_tokens);
+    }
+    front.steady.decodes = front.steady.samples = static_cast<std::int64_t>(count);
+    front.demand = across_layers(blocks, task.layers());
+    if (count == task.claims.size()) { // as the engine has summed it up
+      front.steady = task.steady;
+      front.demand = task.demand;
+    }
+    return front;
+  }
+  template <class Task>
+  int for_decodes(const Task& task, const Front& front, std::size_t count, State& state) const {
+    const auto batch = static_cast<std::int64_t>(count);
+    const Tokens length{(front.steady.decode_context.count() + batch - 1) / batch};
+    return taken(task, source.smallest(question(task, front.steady, batch, length), state.source, front.slo));
   }
   template <class Task>
   int for_prompts(const Task& task, State& state) const {
@@ -136,7 +187,7 @@ struct BasicSloInterval {
     }
     work.chunks = state.chunks;
     const auto batch = static_cast<std::int64_t>(state.chunks.size());
-    return source.smallest(question(task, work, batch, longest), state.source, slo);
+    return taken(task, source.smallest(question(task, work, batch, longest), state.source, slo));
   }
   template <class Task>
   IntervalQuestion<typename Task::cost_type> question(const Task& task, const Work& work, std::int64_t batch,
