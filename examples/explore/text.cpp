@@ -20,19 +20,19 @@ namespace {
 std::string points(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 void append_head(std::string& out) {
-  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6}\n", "", "TBT", "per token", "mean", "longest",
-                     "through-", "TTFT");
-  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6}  {}\n", "rank", "%", "%", "E2E, s", "gap, s",
-                     "put, t/s", "%", "engine");
+  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}\n", "", "TBT", "per token", "mean", "longest",
+                     "through-", "TTFT", "");
+  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}  {}\n", "rank", "%", "%", "E2E, s", "gap, s",
+                     "put, t/s", "%", "refused", "engine");
   out += std::string(120, '-') + '\n';
 }
 void append_row(std::string& out, const Row& row, std::size_t alike) {
   const Metrics& m = row.metrics;
-  out +=
-      fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6}  {}{}{}\n", row.control ? "-" : std::to_string(row.rank),
-                  percent_text(m.tbt_attainment), percent_text(m.per_token_attainment), short_text(m.mean_e2e_s),
-                  short_text(m.longest_gap_s), short_text(m.throughput_tokens_per_s), percent_text(m.ttft_attainment),
-                  row.name, row.control ? " (control)" : "", alike > 0 ? fmt::format(" (and {} alike)", alike) : "");
+  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}  {}{}{}\n",
+                     row.control ? "-" : std::to_string(row.rank), percent_text(m.tbt_attainment),
+                     percent_text(m.per_token_attainment), short_text(m.mean_e2e_s), short_text(m.longest_gap_s),
+                     short_text(m.throughput_tokens_per_s), percent_text(m.ttft_attainment), m.refused, row.name,
+                     row.control ? " (control)" : "", alike > 0 ? fmt::format(" (and {} alike)", alike) : "");
 }
 
 /// The first `most` of the published, or of the others, those of equal figures as one.
