@@ -6,6 +6,7 @@
 #include "compare/run.hpp"
 
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,9 @@ struct Composed {
 /// Makes a report's row of what was recorded of a run that ended at `end`, and a trace where details were asked for.
 void collect(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
              Outcome& outcome);
+
+/// The same of a node that ended at `end`: of all tenants together, and of each.
+void collect(const Request& request, const Composed& engine, std::span<const Recorder::State* const> recorded,
+             sluice::Seconds end, Outcome& outcome);
 
 } // namespace compared

@@ -345,7 +345,8 @@ Status check_figures(const Preset& preset) {
     return label.empty() || std::any_of(preset.cases.begin(), preset.cases.end(),
                                         [label](const PresetCase& one) { return one.label == label; });
   };
-  const auto is_system = [](std::string_view name) {
+  const auto is_system = [](std::string_view row) {
+    const std::string_view name = row.substr(0, row.find('/')); // of a tenant's row
     return std::any_of(systems().begin(), systems().end(), [name](const System& one) { return one.name == name; });
   };
   for (const PaperFigure& figure : preset.figures) {

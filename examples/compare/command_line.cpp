@@ -40,6 +40,27 @@ CommandLine::CommandLine()
                  "measured all-reduces of the group: a CSV of bytes,time_us (default: by the device's figures)");
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
+  flags_.app()
+      .add_option("--tenants", options.tenants,
+                  "several models in one simulation, each with its share of the device's memory (weights and KV): "
+                  "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2")
+      ->delimiter(',');
+  flags_.app().add_option(
+      "--tenant-load", options.tenant_loads,
+      "a generated workload for each tenant, in order, once for each (default: all requests are one "
+      "stream, dealt at random)");
+  flags_.app()
+      .add_option("--sharing", options.sharing,
+                  "of tenants: in turns or together on one device, each on its part of it (parts), or on devices of "
+                  "their own (devices)")
+      ->capture_default_str();
+  flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
+  flags_.number("--bus", options.bus, 0, false,
+                "GB/s to the devices that the tenants share (default: one device's link)");
+  flags_.app()
+      .add_option("--remap-order", options.remap_order,
+                  "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru)")
+      ->capture_default_str();
   flags_.number("--link-rate", options.link_rate, 0, false, "GB/s of the link, each way (default: the device's)");
   flags_.number("--memory-share", options.memory_share, 0, false,
                 "of the device's memory that is for weights and KV (default: 0.9)");

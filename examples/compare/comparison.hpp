@@ -25,6 +25,10 @@ struct Options {
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks, interval, remapped, plan_nodes,
       jobs;
   std::optional<double> slo_tbt, max_pause, link_rate, host_memory, lag_alpha, lag_first, lag_next;
+  std::vector<std::string> tenants, tenant_loads;
+  std::string sharing = "turns", remap_order = "mru";
+  double quantum = 1; // seconds of a turn
+  std::optional<double> bus;
   double slo_ttft = 5; // SuperInfer's
   double rate_scale = 1;
   double memory_share = 0.9; // vLLM's gpu_memory_utilization
@@ -34,10 +38,14 @@ struct Options {
   bool list = false, dry_run = false, wall_times = false, quiet = false;
 
   std::string preset_note, case_label; ///< not flags: what a preset made of them, for the report
+  double part = 1;                     ///< nor this: of one device's computation and bandwidth, a tenant's
 };
 
 /// Bad input, by its flag.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);
+
+/// Systems by their names with commas, or all.
+sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& list);
 
 /// Everything a comparison needs, from the command line; what the trace itself says comes before the defaults.
 struct Comparison {

@@ -16,6 +16,7 @@
 
 #include "compare/comparison.hpp"
 #include "compare/group.hpp"
+#include "compare/tenants.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,6 +73,8 @@ Expected<World> world_of(const Options& options) {
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return of_flag("--device", device.error());
   if (options.link_rate) device->host_to_device = device->device_to_host = BytesPerSecond{1e9 * *options.link_rate};
+  device->half_precision_peak = device->half_precision_peak * options.part;
+  device->memory_bandwidth = device->memory_bandwidth * options.part;
   if (options.host_memory) device->host_memory = Bytes{static_cast<std::int64_t>(1e9 * *options.host_memory)};
   if (options.tp > 1) {
     Expected<Group> group = group_of(options, *shape, *device);
@@ -152,31 +155,6 @@ Expected<std::string_view> rule_of(const std::string& name) {
                     "own, next-layer, fair-share, earliest-deadline-first or deadline-pool");
 }
 
-Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
-  std::vector<const System*> chosen;
-  if (list == "all") {
-    for (const System& system : systems())
-      if (!system.variant) chosen.push_back(&system);
-    return chosen;
-  }
-  std::string names;
-  for (const System& system : systems()) names += (names.empty() ? "" : ", ") + std::string{system.name};
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    const std::string name = list.substr(begin, end - begin);
-    begin = end + 1;
-    const System* found = nullptr;
-    for (const System& system : systems())
-      if (system.name == name) found = &system;
-    if (found == nullptr)
-      return flag_error("--systems", fmt::format("there is no system '{}'", excerpt(name)), "all, or any of " + names);
-    if (std::find(chosen.begin(), chosen.end(), found) != chosen.end())
-      return flag_error("--systems", fmt::format("{} is named twice", name), "each system once");
-    chosen.push_back(found);
-  }
-  return chosen;
-}
-
 /// Select-N's record, if it is one of this model. (On which device it was made is its maker's business: a test device
 /// has another name than the server's.)
 Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& shape) {
@@ -233,7 +211,33 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
 
 } // namespace
 
+Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
+  std::vector<const System*> chosen;
+  if (list == "all") {
+    for (const System& system : systems())
+      if (!system.variant) chosen.push_back(&system);
+    return chosen;
+  }
+  std::string names;
+  for (const System& system : systems()) names += (names.empty() ? "" : ", ") + std::string{system.name};
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    begin = end + 1;
+    const System* found = nullptr;
+    for (const System& system : systems())
+      if (system.name == name) found = &system;
+    if (found == nullptr)
+      return flag_error("--systems", fmt::format("there is no system '{}'", excerpt(name)), "all, or any of " + names);
+    if (std::find(chosen.begin(), chosen.end(), found) != chosen.end())
+      return flag_error("--systems", fmt::format("{} is named twice", name), "each system once");
+    chosen.push_back(found);
+  }
+  return chosen;
+}
+
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
+  if (!options.tenants.empty()) return prepare_tenants(options, command);
   Expected<World> world = world_of(options);
   if (!world) return world.error();
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);

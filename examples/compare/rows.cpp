@@ -124,11 +124,27 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
-    if (!options.out.empty()) {
-      const std::string name = trace_name(*row.system, row.deposit, fmt::format("{:g}", row.scale));
-      if (Status written = write_file(traces / name, outcome.trace); !written) return written.error();
+    const auto keep = [&](Outcome& one, const std::string& tenant) -> Status {
+      if (!options.out.empty()) {
+        const std::string name =
+            trace_name(*row.system, row.deposit, fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant));
+        if (Status written = write_file(traces / name, one.trace); !written) return written;
+      }
+      report.systems.push_back(std::move(one.report));
+      return {};
+    };
+    if (outcome.tenants.empty()) {
+      if (Status kept = keep(outcome, ""); !kept) return kept.error();
+      continue;
     }
     report.systems.push_back(std::move(outcome.report));
+    for (Outcome& tenant : outcome.tenants) {
+      const std::string who = tenant.report.name;
+      tenant.report.name = fmt::format("{}/{}", row.system->name, who);
+      tenant.report.control = row.system->control;
+      tenant.report.slo_scale = row.scale;
+      if (Status kept = keep(tenant, who); !kept) return kept.error();
+    }
   }
   return report;
 }

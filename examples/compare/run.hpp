@@ -27,6 +27,8 @@ class IntervalRecord;
 
 namespace compared {
 
+struct Tenants; ///< compare/tenants.hpp
+
 /// The workload, one request at a time: a TraceReader, whatever reads it (compare/prepare.cpp).
 struct Requests {
   std::function<sluice::Expected<std::optional<sluice::RequestSpec>>()> next;
@@ -57,6 +59,8 @@ struct Setup {
   sluice::ModelShape model;                               ///< for FlexGen's estimate by peak rates
   sluice::Device device;
   std::function<sluice::Expected<Requests>(sluice::Slo)> open; ///< the workload, from its start
+  std::shared_ptr<const Tenants> tenants{};                    ///< if there are several models
+  int engines_on_bus = 1;                                      ///< of them
 };
 
 /// One row of the table to be.
@@ -83,6 +87,7 @@ struct System {
   bool deposit_never = false;   ///< an ablation that leaves the deposit out
   bool streams_weights = false; ///< the model may be larger than the device
   bool variant = false;         ///< one part of a system replaced: run where it is named, not with `all`
+  bool tenants = false;         ///< serves several tenants as well
 };
 
 /// Every system, in the order of the table.

@@ -44,11 +44,13 @@ std::array<std::string, 10> choices(bool deposit) {
           choice<roles::Layout, typename E::layout_type>()};
 }
 
-/// `Watch`: what is recorded of the run, with a `collect` of its own.
+/// The system's engine, with what a comparison chooses while it runs. `Watch`: what is recorded.
 template <class Engine, class Watch = Recorder>
-sluice::Status run_engine(const Request& request, Outcome& outcome) {
-  using E = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Watch>;
-  const Setup& setup = request.setup;
+using Dressed = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Watch>;
+
+/// Its configuration: what every system gets alike, and the parameters of single policies.
+template <class E>
+typename E::Config config_of(const Setup& setup, const Request& request) {
   typename E::Config config{.limits = setup.limits,
                             .geometry = setup.geometry,
                             .device_blocks = setup.device_blocks,
@@ -73,6 +75,7 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
     peak.compute_fraction = peak.bandwidth_fraction = 1; // of the data sheet
     config.weights.peak.emplace(setup.model, peak);
   }
+  if constexpr (requires { config.weights.engines_on_bus; }) config.weights.engines_on_bus = setup.engines_on_bus;
   if constexpr (requires { config.weights.interval; })
     if (tuned.interval) config.weights.interval = *tuned.interval;
   if constexpr (requires { config.weights.most_layers; })
@@ -80,7 +83,15 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
   if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
   if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = tuned.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
-  sluice::Expected<E> engine = E::make(std::move(config));
+  return config;
+}
+
+/// `Watch` has a `collect` of its own.
+template <class Engine, class Watch = Recorder>
+sluice::Status run_engine(const Request& request, Outcome& outcome) {
+  using E = Dressed<Engine, Watch>;
+  const Setup& setup = request.setup;
+  sluice::Expected<E> engine = E::make(config_of<E>(setup, request));
   if (!engine) return engine.error();
   sluice::Expected<Requests> requests = setup.open(request.slo);
   if (!requests) return requests.error();

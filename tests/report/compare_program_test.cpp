@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -186,6 +187,38 @@ TEST_CASE("a table of columns: a row a system and case, the same numbers as Mark
     }
     CHECK((width == 0 || line.size() == width)); // aligned in its source
     width = line.size();
+  }
+}
+
+TEST_CASE("tenants: a row for all and one for each, nobody lost, and the same bytes again" * needs_program()) {
+  const std::string what = "--tenants opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2 --device gh200-96 --generate "
+                           "sharegpt:rate=6,requests=60 --slo-tbt 0.1 --deposit off --systems VllmRecompute,Mirage "
+                           "--table csv --columns system,served,refused,tokens ";
+  for (const std::string sharing : {"turns", "together", "parts"}) {
+    INFO(sharing);
+    const auto first = run(what + "--sharing " + sharing);
+    CHECK(first.code == 0);
+    CHECK(first.out == run(what + "--sharing " + sharing).out);
+    std::map<std::string, long> served;
+    for (const std::string& line : lines(first.out)) {
+      const std::size_t comma = line.find(',');
+      if (comma != std::string::npos && line.substr(0, comma) != "system")
+        served[line.substr(0, comma)] = std::strtol(line.c_str() + comma + 1, nullptr, 10);
+    }
+    for (const std::string system : {"VllmRecompute", "Mirage"}) {
+      CHECK(served[system] == 60);
+      CHECK(served[system + "/opt-13b"] + served[system + "/llama2-13b"] + served[system + "/llama3-8b"] == 60);
+    }
+  }
+  for (const char* wrong :
+       {"--tenants opt-13b", "--tenants opt-13b@0.9", "--tenants opt-13b@0.9,opt-13b@0.9",
+        "--tenants opt-13b@0.4,opt-13b@0.3 --systems Ellm", "--tenants opt-13b@0.4,opt-13b@0.3 --model opt-13b",
+        "--tenants opt-13b@0.4,opt-13b@0.3 --sharing so", "--tenants opt-13b@0.4,opt-13b@0.3 --tenant-load demo"}) {
+    INFO(wrong);
+    const auto failed = run(wrong);
+    CHECK(failed.code == 2);
+    CHECK(lines(failed.out).size() == 1);
+    CHECK(contains(failed.out, "expected"));
   }
 }
 

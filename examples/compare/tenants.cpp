@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// From --tenants to several setups in one comparison.
+#include "compare/tenants.hpp"
+
+#include "sluice/core/random.hpp"
+#include "sluice/device/nlohmann/device_json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+struct TenantFlag {
+  std::string model;
+  double share = 0; ///< of the device's memory, weights and KV
+};
+
+/// "opt-13b@0.35"
+Expected<TenantFlag> read_tenant(const std::string& text) {
+  const std::size_t at = text.rfind('@');
+  TenantFlag tenant{text.substr(0, at), 0};
+  if (at != std::string::npos) {
+    const std::string_view number = std::string_view{text}.substr(at + 1);
+    const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), tenant.share);
+    if (failed == std::errc{} && end == number.data() + number.size() && tenant.share > 0 && tenant.share <= 1 &&
+        !tenant.model.empty())
+      return tenant;
+  }
+  return flag_error("--tenants", fmt::format("'{}' is no tenant", text),
+                    "a model and its share of the device's memory, weights and KV, such as opt-13b@0.35");
+}
+
+/// Of a stream of requests those that fall to one tenant: each to one of all, at random and evenly.
+class Dealt {
+ public:
+  Dealt(Requests all, std::size_t tenant, std::size_t tenants, std::uint64_t seed)
+      : all_(std::move(all)), tenant_(tenant), tenants_(tenants), random_(seed) {}
+  Expected<std::optional<RequestSpec>> next() {
+    for (;;) {
+      Expected<std::optional<RequestSpec>> request = all_.next();
+      if (!request || !*request || random_.below(tenants_) == tenant_) return request;
+    }
+  }
+
+ private:
+  Requests all_;
+  std::size_t tenant_, tenants_;
+  Random random_;
+};
+
+} // namespace
+
+Expected<Comparison> prepare_tenants(const Options& options, const std::string& command) {
+  if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
+    return flag_error("--tenants",
+                      fmt::format("there {} {}", options.tenants.size() == 1 ? "is" : "are", options.tenants.size()),
+                      fmt::format("2 to {}, with commas between them", most_tenants));
+  if (options.model) return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
+  if (options.kv_blocks)
+    return flag_error("--kv-blocks", "there are tenants, each with a share of the device", "the shares in --tenants");
+  if (!options.profile.empty())
+    return flag_error("--profile", "there are several models", "no profile: times by the roofline of each");
+  if (!options.record.empty())
+    return flag_error("--record", "there are several models", "no record: each makes its own");
+  if (options.transfer != "own") return flag_error("--transfer", "there are tenants", "own: each system's rule");
+  if (!options.tenant_loads.empty() && options.tenant_loads.size() != options.tenants.size())
+    return flag_error("--tenant-load",
+                      fmt::format("{} for {} tenants", options.tenant_loads.size(), options.tenants.size()),
+                      "one for each, or none");
+  if (!options.tenant_loads.empty() && options.generate)
+    return flag_error("--generate", "each tenant has a load of its own", "--generate or --tenant-load, not both");
+
+  Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
+  if (!systems) return systems.error();
+  std::string able;
+  for (const System& system : compared::systems())
+    if (system.tenants) able += (able.empty() ? "" : ", ") + std::string{system.name};
+  if (options.systems == "all")
+    std::erase_if(*systems, [](const System* system) { return !system->tenants; });
+  else
+    for (const System* system : *systems)
+      if (!system->tenants)
+        return flag_error("--systems", fmt::format("{} serves one tenant", system->name), "all, or any of " + able);
+
+  std::vector<TenantFlag> flags;
+  double shares = 0;
+  for (const std::string& text : options.tenants) {
+    Expected<TenantFlag> tenant = read_tenant(text);
+    if (!tenant) return tenant.error();
+    shares += tenant->share;
+    flags.push_back(*std::move(tenant));
+  }
+  auto tenants = std::make_shared<Tenants>();
+  if (options.sharing == "turns")
+    tenants->sharing.kind = SharingKind::turns;
+  else if (options.sharing == "together")
+    tenants->sharing.kind = SharingKind::together;
+  else if (options.sharing == "parts" || options.sharing == "devices")
+    tenants->sharing.kind = SharingKind::apart;
+  else
+    return flag_error("--sharing", fmt::format("it is '{}'", options.sharing), "turns, together, parts or devices");
+  const bool one_device = options.sharing != "devices";
+  if (one_device && shares > 1 + 1e-9)
+    return flag_error("--tenants", fmt::format("their shares sum to {:g} of one device", shares),
+                      "at most 1, or --sharing devices: one for each");
+  tenants->sharing.turns.quantum = Seconds{options.quantum};
+  if (options.remap_order == "lru")
+    tenants->order = RemapController::Order::least_recent_first;
+  else if (options.remap_order != "mru")
+    return flag_error("--remap-order", fmt::format("it is '{}'", options.remap_order), "mru or lru");
+
+  std::optional<Comparison> all;
+  std::string models;
+  std::int64_t requests = 0;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    Options one = options;
+    one.tenants.clear();
+    one.model = flags[i].model;
+    one.memory_share = flags[i].share;
+    one.part = options.sharing == "parts" ? flags[i].share / shares : 1.0;
+    if (!options.tenant_loads.empty()) {
+      one.generate = options.tenant_loads[i];
+      one.seed = options.seed + i;
+    }
+    Expected<Comparison> prepared = prepare(one, command);
+    if (!prepared) return prepared.error();
+    Tenant tenant{prepared->workload.model, prepared->setup, prepared->base_slo};
+    if (options.sharing != "turns") tenant.setup.engines_on_bus = static_cast<int>(flags.size());
+    for (const Tenant& other : tenants->each)
+      if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
+    if (options.tenant_loads.empty()) { // one stream of arrivals for all
+      tenant.setup.open = [open = prepared->setup.open, i, count = flags.size(),
+                           seed = options.seed](Slo slo) -> Expected<Requests> {
+        Expected<Requests> stream = open(slo);
+        if (!stream) return stream.error();
+        return Requests{
+            [dealt = std::make_shared<Dealt>(*std::move(stream), i, count, seed + 77)] { return dealt->next(); }};
+      };
+      requests = prepared->workload.requests;
+    } else {
+      requests += prepared->workload.requests;
+    }
+    models += (i == 0 ? "" : " + ") + fmt::format("{} ({:g} %)", tenant.name, 100 * flags[i].share);
+    tenants->each.push_back(std::move(tenant));
+    if (!all) all = *std::move(prepared);
+  }
+  const BytesPerSecond lane = all->setup.cost.link().rate;
+  tenants->bus = options.bus ? BytesPerSecond{*options.bus * 1e9} : lane;
+  all->setup.tenants = tenants;
+  all->systems = *std::move(systems);
+  all->workload.model = models;
+  all->workload.requests = requests;
+  all->workload.notes.emplace_back(
+      "Tenants",
+      fmt::format("{}; bus {:.1f} GB/s; {}",
+                  options.sharing == "turns"      ? fmt::format("in turns of {:g} s on one device", options.quantum)
+                  : options.sharing == "together" ? "side by side on one device, without isolation"
+                  : options.sharing == "parts"    ? "each on its part of one device"
+                                                  : "each on a device of its own",
+                  tenants->bus.count() / 1e9,
+                  options.tenant_loads.empty() ? "one stream of requests, dealt at random" : "each its own requests"));
+  return *std::move(all);
+}
+
+} // namespace compared
