@@ -256,6 +256,8 @@ TEST_CASE("when to plan has no effect on AllResident") {
     CHECK(diary<Engine<EveryStep, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<DecodeWindow, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<Once>>(trial, world) == diary<Engine<OnBatchChange>>(trial, world));
+    // A plan that does not change, and somebody swapped in whole: the steps after it are quiet, and owe it nothing.
+    CHECK(diary<Engine<Once, MoveToHost>>(trial, world) == diary<Engine<OnBatchChange, MoveToHost>>(trial, world));
     if (parks(on_change)) ++parked;
   });
   CHECK(parked > worlds / 4);
