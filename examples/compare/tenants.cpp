@@ -121,7 +121,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
 
   std::optional<Comparison> all;
   std::string models;
-  std::int64_t requests = 0;
+  std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // of all
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Options one = options;
     one.tenants.clear();
@@ -150,6 +150,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     } else {
       requests += prepared->workload.requests;
     }
+    budget_blocks += prepared->workload.budget_blocks;
+    budget_bytes += prepared->workload.budget_bytes;
     models += (i == 0 ? "" : " + ") + fmt::format("{} ({:g} %)", tenant.name, 100 * flags[i].share);
     tenants->each.push_back(std::move(tenant));
     if (!all) all = *std::move(prepared);
@@ -160,6 +162,9 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   all->systems = *std::move(systems);
   all->workload.model = models;
   all->workload.requests = requests;
+  all->workload.budget_blocks = budget_blocks;
+  all->workload.budget_bytes = budget_bytes;
+  std::erase_if(all->workload.notes, [](const auto& note) { return note.first == "Memory"; }); // the first one's alone
   all->workload.notes.emplace_back(
       "Tenants",
       fmt::format("{}; bus {:.1f} GB/s; {}",
