@@ -27,10 +27,7 @@ sluice::Status run_tenants(const Request& request, Outcome& outcome) {
     typename N::Config config{
         .engines = {config_of<E>(tenants.each[I].setup, request)...}, .sharing = tenants.sharing, .bus = tenants.bus};
     if constexpr (requires { config.coordinator.bus; }) config.coordinator.bus = tenants.bus;
-    if constexpr (requires { config.coordinator.order; }) {
-      config.coordinator.order = tenants.order;
-      config.coordinator.revert = request.setup.tuned.revert;
-    }
+    if constexpr (requires { config.coordinator.order; }) config.coordinator.order = tenants.order;
     sluice::Expected<N> node = N::make(std::move(config));
     if (!node) return node.error();
     std::array<Requests, Count> readers;

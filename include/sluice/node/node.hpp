@@ -202,7 +202,7 @@ class BasicNode {
     flight.look_ahead([&](auto& sink) { return engine.foresee({flight.spells(), flight.slowdown()}, sink); });
   }
   void divide() {
-    bus_.divide(at_, [this](std::size_t engine) { with(engine, [this]<std::size_t I>() { look_ahead<I>(); }); });
+    bus_.divide(at_, [this](std::size_t engine) { with(engine, [&]<std::size_t I>() { look_ahead<I>(); }); });
   }
   void refresh() {
     each([&]<std::size_t I>() {
