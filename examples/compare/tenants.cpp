@@ -4,6 +4,8 @@
 
 #include "sluice/core/random.hpp"
 #include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
 
 #include <fmt/format.h>
 
@@ -119,12 +121,31 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   else if (options.remap_order != "mru")
     return flag_error("--remap-order", fmt::format("it is '{}'", options.remap_order), "mru or lru");
 
+  // Of all systems those that can: a model that is larger than its share asks for streamed weights.
+  std::string left_out;
+  if (options.systems == "all" && options.slo_tbt) {
+    const Expected<Device> device = find_or_read_device(options.device);
+    bool larger = false;
+    for (const TenantFlag& flag : flags)
+      if (const Expected<ModelShape> shape = find_or_read_model(flag.model); shape && device)
+        larger =
+            larger || kv_blocks_beside_weights(*shape, *device, Limits{}.block_tokens, flag.share) < TokenBlocks{1};
+    if (larger)
+      std::erase_if(*systems, [&left_out](const System* system) {
+        if (!system->streams_weights) left_out += (left_out.empty() ? "" : ", ") + std::string{system->name};
+        return !system->streams_weights;
+      });
+  }
+  std::string chosen;
+  for (const System* system : *systems) chosen += (chosen.empty() ? "" : ",") + std::string{system->name};
+
   std::optional<Comparison> all;
   std::string models;
   std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // of all
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Options one = options;
     one.tenants.clear();
+    one.systems = chosen;
     one.model = flags[i].model;
     one.memory_share = flags[i].share;
     one.part = options.sharing == "parts" ? flags[i].share / shares : 1.0;
@@ -160,6 +181,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   tenants->bus = options.bus ? BytesPerSecond{*options.bus * 1e9} : lane;
   all->setup.tenants = tenants;
   all->systems = *std::move(systems);
+  if (!left_out.empty())
+    all->workload.notes.emplace_back("Left out", left_out + ": a model is larger than its share of the device");
   all->workload.model = models;
   all->workload.requests = requests;
   all->workload.budget_blocks = budget_blocks;
