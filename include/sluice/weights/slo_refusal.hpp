@@ -18,8 +18,8 @@ namespace sluice::detail {
   return text;
 }
 
-[[nodiscard, gnu::cold, gnu::noinline]] inline Error slo_refusal(std::string asked, Seconds best, std::string more,
-                                                                 int streamed) {
+[[nodiscard, gnu::cold, gnu::noinline]] inline Error slo_refusal(const std::string& asked, Seconds best,
+                                                                 const std::string& more, int streamed) {
   Error error{ErrorCode::infeasible, {}, "its SLO of " + asked + " cannot be met", {}};
   if (!std::isfinite(best.count())) {
     error.what += ": no recorded interval makes room for its KV in that time";

@@ -66,7 +66,8 @@ inline Status read_interval_point(const nlohmann::json& value, const std::string
   if (IntervalGrid::batch(b) != batch || grid.length(l) != length)
     fields.fail("there is no point of " + std::to_string(batch) + " x " + std::to_string(length.count()) + " tokens",
                 "powers of two");
-  const auto place = static_cast<std::size_t>(b * grid.lengths() + l);
+  const auto place =
+      static_cast<std::size_t>(b) * static_cast<std::size_t>(grid.lengths()) + static_cast<std::size_t>(l);
   if (fields.status() && seen[place])
     fields.fail("the point of " + std::to_string(batch) + " x " + std::to_string(length.count()) +
                     " tokens is there twice",
@@ -131,7 +132,7 @@ inline Expected<IntervalRecord> read_interval_record(const nlohmann::json& objec
     return fields.status().error();
   }
   IntervalRecord record{std::move(heading), grid};
-  const auto points = static_cast<std::size_t>(grid.batches() * grid.lengths());
+  const auto points = static_cast<std::size_t>(grid.batches()) * static_cast<std::size_t>(grid.lengths());
   for (const InferencePhase phase : {InferencePhase::prefill, InferencePhase::decode}) {
     const std::string name{name_of(phase)};
     const auto list = object.find(name);
