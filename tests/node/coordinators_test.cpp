@@ -82,7 +82,7 @@ TEST_CASE("the coordinator chooses Figure 8's pair, on random pairs of models") 
       members[i].alive = true;
       // A maximum: with none streamed the model would not fit. (The figure knows of none streamed only as infinite.)
       members[i].own = LayerBlocks{0};
-      members[i].demand = LayerBlocks{1};
+      members[i].demand = members[i].musts = LayerBlocks{1};
       for (WeightsLevel& level : levels[i]) level.plan.freed = LayerBlocks{5};
     }
     const double bandwidth = 1e6 * static_cast<double>(random.below(30'000));
@@ -157,6 +157,31 @@ TEST_CASE("for any number of engines the combination is the best of all of them"
   }
 }
 
+TEST_CASE("where the bus has no room for all batches it is divided by what runs, and the batches are what fits") {
+  // Each level streams as many megabytes a tenth of a second and frees ten times as many blocks.
+  const std::vector<WeightsLevel> levels{level_of(9, 9e6, 0.1, 90), level_of(5, 5e6, 0.1, 50),
+                                         level_of(2, 2e6, 0.1, 20)};
+  std::array<Member, 2> members;
+  for (Member& member : members) {
+    member.levels = levels;
+    member.demand = LayerBlocks{1000}; // only the most of all is enough, and 90 MB/s twice are too much
+    member.alive = true;
+  }
+  const BusCoordinator coordinator{BytesPerSecond{1.2e8}};
+  CHECK(coordinator.best(members, 0).empty());
+  members[0].musts = LayerBlocks{15};
+  members[1].musts = LayerBlocks{75}; // it has 90 MB/s already
+  CHECK(coordinator.grant(members, 0) == 2);
+  CHECK(coordinator.grant(members, 1) == 9);
+  members[1].musts = LayerBlocks{35};
+  CHECK(coordinator.grant(members, 0) + coordinator.grant(members, 1) == 11); // 9 and 2 are more than 5 and 5
+  members[0].musts = LayerBlocks{30};
+  CHECK(coordinator.grant(members, 0) == 5);
+  CHECK(coordinator.grant(members, 1) == 5);
+  members[0].musts = members[1].musts = LayerBlocks{80}; // not even those who run fit: nobody is preempted
+  CHECK(coordinator.grant(members, 0) == 9);
+}
+
 TEST_CASE("beside an idle engine one has its minimum interval") {
   const std::vector<WeightsLevel> levels{level_of(9, 9e6, 0.1, 5), level_of(3, 3e6, 0.1, 5)};
   std::array<Member, 2> members;
@@ -181,6 +206,7 @@ TEST_CASE("memory is lent by inactive models alone, in the order asked for, and 
     const std::size_t asks = random.below(count);
     for (std::size_t i = 0; i < count; ++i) {
       Member& member = members[i];
+      member.alive = true;
       member.layer_weight_bytes = Bytes{static_cast<std::int64_t>(1 + random.below(1000))};
       member.inactive = i != asks && random.below(4) > 0;
       member.active_until = Seconds{static_cast<double>(random.below(4))};
@@ -238,6 +264,11 @@ TEST_CASE("memory is lent by inactive models alone, in the order asked for, and 
     CHECK(ask_again(missing, settled) == settled);
     const std::vector<int> again = ask_again(Bytes{-1'000'000}, settled);
     CHECK(std::accumulate(again.begin(), again.end(), 0) == before[asks]);
+    // Who has nothing to do keeps nothing, not even what would be at the edge.
+    members[asks].alive = false;
+    const std::vector<int> idle = ask_again(Bytes{-1}, settled);
+    const int kept = std::accumulate(idle.begin(), idle.end(), 0) - idle[asks];
+    CHECK(kept == 0);
   }
 }
 

@@ -283,6 +283,56 @@ TEST_CASE("in turns one runs at a time, memory is only lent where it lies idle, 
   CHECK(lent > 0);
 }
 
+TEST_CASE("what others had of a model's memory comes back over the link with its next iteration") {
+  // The first two lack memory and have layers of the third, which has enough and never streams of itself.
+  Random random{19};
+  int returns = 0;
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    Trial trials[3] = {random_trial(random), random_trial(random), random_trial(random)};
+    for (Trial& trial : trials) trial.batch = 8;
+    for (int i = 0; i < 2; ++i)
+      trials[i].device = LayerBlocks{trials[i].layers * static_cast<std::int64_t>(8 + random.below(8))};
+    trials[2].device = LayerBlocks{trials[2].layers * 1000L};
+    using E = Small<Mirage>;
+    using Three = Node<RemapController, TakeTurns, E, E, E>;
+    const BytesPerSecond rate{1e9};
+    auto made = Three::make({.engines = {small_config<E>(trials[0], rate), small_config<E>(trials[1], rate),
+                                         small_config<E>(trials[2], rate)},
+                             .sharing = {.quantum = Seconds{0.05 + 0.3 * random.uniform()}}});
+    REQUIRE(made.has_value());
+    std::array<ListReader, 3> readers{ListReader{trials[0].requests}, ListReader{trials[1].requests},
+                                      ListReader{trials[2].requests}};
+    std::size_t seen = 0; // iterations of the third
+    int most = 0;         // layers of it that others had since
+    LayerSet streamed;    // by its last plan
+    const auto watch = [&](const SimulationProgress&) {
+      const E& lender = made->engine<2>();
+      const auto& spans = lender.observed<Watch>().spans;
+      const int lent = made->lent(2, 0) + made->lent(2, 1);
+      if (spans.size() > seen) {
+        CHECK(spans.size() == seen + 1);
+        const LayerSet now = lender.plan().weights.streamed;
+        const int given = std::max(0, most - (now - streamed).count());
+        const std::int64_t back = (streamed - now).count() + (streamed.empty() ? given : 0);
+        const Bytes moved = spans.back().weights;
+        if (streamed.empty()) CHECK(moved == Bytes{1 << 16} * (now.count() + back));
+        if (streamed.empty() && now.empty() && most > 0) {
+          ++returns;
+          CHECK(spans.back().end - spans.back().start >= moved / rate);
+        }
+        streamed = now;
+        seen = spans.size();
+        most = 0;
+      }
+      most = std::max(most, lent);
+      return true;
+    };
+    REQUIRE(simulate_node(*made, readers, watch, 1).ok());
+  }
+  CHECK(returns > 5);
+}
+
 TEST_CASE("side by side each computes half as fast while both have work") {
   Trial trial;
   trial.layers = 4;

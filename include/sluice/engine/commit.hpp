@@ -105,15 +105,22 @@ void BasicEngine<C>::commit(Decision& decision) {
     }
   }
   if constexpr (offers_weights)
-    if (decision.new_plan) return_weights(weights, plan_.weights);
+    if (!decision.claims.empty()) {
+      return_weights(weights, plan_.weights, most_lent_layers_ - lent_in_force_);
+      lent_in_force_ = most_lent_layers_ = lent_layers_;
+    }
   const bool other_batch = plan_changed_ || !decision.victims.empty() || !decision.leaving.empty();
   if (came_back || (other_batch && (fetched || !streams_.empty() || !(weights == plan_.weights)))) forget_prefetches();
 }
 
 /// Weights that were streamed until now and stay from now on come over the link once more, each layer before it
 /// computes. Nothing goes the other way: the host has all of them.
+///
+/// So do those whose memory others have had since the last iteration, `overwritten` layers beside those that `before`
+/// does without. Which those are was for this engine to say: as far as they go, those that it streams from now on, and
+/// of the others as many as are missing, evenly spaced.
 template <class C>
-void BasicEngine<C>::return_weights(const WeightsPlan& before, const WeightsPlan& after) {
+void BasicEngine<C>::return_weights(const WeightsPlan& before, const WeightsPlan& after, int overwritten) {
   const auto fetch = [this](LayerSet layers, double share) {
     if (layers.empty() || share <= 0) return;
     const WeightStream whole = config_.geometry.stream_of({.streamed = layers, .share = share});
@@ -124,6 +131,17 @@ void BasicEngine<C>::return_weights(const WeightsPlan& before, const WeightsPlan
   };
   fetch(before.streamed - after.streamed, before.share);
   fetch(before.streamed & after.streamed, before.share - after.share);
+  int missing = overwritten - (after.streamed - before.streamed).count();
+  if (missing <= 0) return;
+  const LayerSet resident = LayerSet::all(config_.geometry.layers) - (before.streamed | after.streamed);
+  missing = std::min(missing, resident.count());
+  LayerSet chosen;
+  int place = 0;
+  resident.for_each([&](int layer) { // the i-th of them, where i * missing / count passes a whole number
+    if ((place + 1) * missing / resident.count() > place * missing / resident.count()) chosen.insert(layer);
+    ++place;
+  });
+  fetch(chosen, 1);
 }
 
 /// The holding that the plan just adopted gives to the claim at position `i`.

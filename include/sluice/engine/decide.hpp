@@ -150,10 +150,13 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
     const auto& predictor = config_.cost.believe(cost_state_);
     WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, config_.device_blocks, {}};
+    musts_demand_ = LayerBlocks{0};
     for (const Claim& claim : decision.claims) {
       const RequestRow& who = row(claim.slot);
       const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
       task.demand += across_layers(blocks, config_.geometry.layers);
+      if (claim.must)
+        musts_demand_ += across_layers(who.blocks_after(claim.tokens, config_.limits.block_tokens), task.layers());
       ++task.steady.decodes;
       task.steady.decode_context += who.context() + Tokens{1};
     }
@@ -169,11 +172,29 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
     if (coordination_.node != nullptr) {
       for (WeightsLevel& level : levels_) {
         level.plan.freed -= config_.geometry.blocks_in(lent_layers_);
-        level.step = level_times_(task, level.plan);
+        level.step = level_times_.of(predictor, config_.geometry, steady_within(decision, task.own + level.plan.freed),
+                                     level.plan);
       }
       granted_level_ = coordination_.grant(coordination_.node, coordination_.engine);
     }
   }
+}
+
+/// A steady decode of as many of the claims as `room` holds, those who must run first and in any case.
+template <class C>
+Work BasicEngine<C>::steady_within(const Decision& decision, LayerBlocks room) const {
+  Work steady;
+  LayerBlocks taken{0};
+  for (const Claim& claim : decision.claims) {
+    const RequestRow& who = row(claim.slot);
+    taken += across_layers(who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens),
+                           config_.geometry.layers);
+    if (taken > room && steady.decodes > 0 && !claim.must) break;
+    ++steady.decodes;
+    steady.decode_context += who.context() + Tokens{1};
+  }
+  steady.samples = steady.decodes;
+  return steady;
 }
 
 /// Whether the weights, asked for those who are left alone, take another level: nobody gives way for one who would only

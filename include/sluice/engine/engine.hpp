@@ -116,6 +116,8 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] std::span<const WeightsLevel> levels() const { return levels_; }
   /// What it would take if all of its batch were resident, when the weights were last asked.
   [[nodiscard]] LayerBlocks demand() const { return demand_; }
+  /// Of that, what those who run already take.
+  [[nodiscard]] LayerBlocks musts_demand() const { return musts_demand_; }
   [[nodiscard]] const Geometry& geometry() const { return config_.geometry; }
   /// KV memory while all weights are resident.
   [[nodiscard]] LayerBlocks own_blocks() const { return config_.device_blocks; }
@@ -124,10 +126,12 @@ class BasicEngine : private detail::EngineState {
   /// The most layers whose memory it could lend while it does not run: what the prefill of a prompt of mean length, the
   /// first thing it will do, has time to bring back.
   [[nodiscard]] int most_lent() const;
-  /// Others have the memory of so many of its layers from its next decision on.
+  /// Others have the memory of so many of its layers from its next decision on. What they had and give back comes over
+  /// the link with its next iteration.
   void lend(int layers) {
     quiet_ = quiet_ && layers == lent_layers_;
     lent_layers_ = layers;
+    most_lent_layers_ = std::max(most_lent_layers_, layers);
   }
   /// What it has of others' memory by the plan in force, and layers' memory of its own that its KV has.
   [[nodiscard]] LayerBlocks borrowed() const { return borrowed_in_force_; }
@@ -174,6 +178,7 @@ class BasicEngine : private detail::EngineState {
   void keep_after_all(Slot slot, Decision& decision);
   void offer_weights(const View& view, const Decision& decision);
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision);
+  [[nodiscard]] Work steady_within(const Decision& decision, LayerBlocks room) const;
   [[nodiscard]] WeightsPlan granted() const;
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const;
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {
@@ -185,7 +190,7 @@ class BasicEngine : private detail::EngineState {
 
   // commit (engine/commit.hpp): moves, phases, plan delta, ledger -----------------------------------------------------
   void commit(Decision& decision);
-  void return_weights(const WeightsPlan& before, const WeightsPlan& after);
+  void return_weights(const WeightsPlan& before, const WeightsPlan& after, int overwritten);
   void park(Slot slot);
   void join(Slot slot);
   [[gnu::cold]] void refuse(Slot slot, std::string_view reason);

@@ -166,8 +166,10 @@ void BasicEngine<C>::finish(const Surroundings& around) {
 /// plan in force would take the same: room only shrinks until something happens.
 template <class C>
 void BasicEngine<C>::remember_quiet() {
-  quiet_ = chunks_.empty() && streams_.empty() && rebuilds_.empty() && plan_.weights.streamed.empty() &&
-           parked_.empty() && transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
+  // What others of a node need may change any time, so that weights which could give way are asked in every step.
+  quiet_ = !(offers_weights && coordination_.node != nullptr) && chunks_.empty() && streams_.empty() &&
+           rebuilds_.empty() && plan_.weights.streamed.empty() && parked_.empty() &&
+           transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
            decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
            work_.decodes == static_cast<std::int64_t>(running_.size());
   full_blocks_ = 0;

@@ -17,8 +17,12 @@ namespace sluice {
 /// host. An engine that is idle is left out: whoever runs beside it has its minimum.
 ///
 /// Figure 8 is for two engines, and enumerates. Any number is searched here by branch and bound over the levels, each
-/// engine's best first, with what the rest could still add as the bound: the same combination. Where no combination
-/// fits the bus, who asks takes its maximum, which moves the least; the paper says nothing of that case.
+/// engine's best first, with what the rest could still add as the bound: the same combination.
+///
+/// Where no combination fits the bus, which the paper says nothing of, the maximum is by the memory of those who run
+/// already, and the batch is what fits beside: an engine that wants more than the bus can stream takes fewer requests,
+/// and does not stream beyond the bus at everybody's cost. Where not even that fits, who asks takes the level that
+/// moves the least and preempts nobody.
 struct BusCoordinator {
   using role = roles::Coordinator;
 
@@ -28,15 +32,18 @@ struct BusCoordinator {
             std::span<int> /*layers*/) const {}
 
   [[nodiscard]] int grant(std::span<const Member> members, std::size_t asks) const {
-    const std::vector<int> chosen = best(members, asks);
-    return chosen.empty() ? quietest(members[asks]) : chosen[asks];
+    for (LayerBlocks Member::*batch : {&Member::demand, &Member::musts})
+      if (const std::vector<int> chosen = best(members, asks, batch); !chosen.empty()) return chosen[asks];
+    return valid(members[asks], members[asks].musts).back().level;
   }
 
-  /// The best combination, a level (`WeightsPlan::level`, -1: none streamed) for each engine; empty if none is valid.
-  [[nodiscard]] std::vector<int> best(std::span<const Member> members, std::size_t asks) const {
+  /// The best combination, a level (`WeightsPlan::level`, -1: none streamed) for each engine that has room for its
+  /// `batch`; empty if none fits the bus.
+  [[nodiscard]] std::vector<int> best(std::span<const Member> members, std::size_t asks,
+                                      LayerBlocks Member::*batch = &Member::demand) const {
     std::vector<std::vector<Choice>> choices(members.size());
     for (std::size_t i = 0; i < members.size(); ++i)
-      choices[i] = i == asks || members[i].alive ? valid(members[i]) : std::vector<Choice>{{-1, 0, 0}};
+      choices[i] = i == asks || members[i].alive ? valid(members[i], members[i].*batch) : std::vector{Choice{}};
     Search search{choices, bus.count(), std::vector<double>(members.size() + 1, 0), {}, {}, -1};
     for (std::size_t i = members.size(); i-- > 0;) search.most[i] = search.most[i + 1] + choices[i].front().host;
     search.current.resize(members.size());
@@ -53,11 +60,11 @@ struct BusCoordinator {
 
   /// The most on the host first. The maximum is by memory: a level that leaves the batch less than it takes is no
   /// choice, unless none leaves it more.
-  static std::vector<Choice> valid(const Member& member) {
+  static std::vector<Choice> valid(const Member& member, LayerBlocks batch) {
     std::vector<Choice> choices;
     LayerBlocks most = member.own;
     for (const WeightsLevel& level : member.levels) most = std::max(most, member.own + level.plan.freed);
-    const LayerBlocks needed = std::min(member.demand, most);
+    const LayerBlocks needed = std::min(batch, most);
     for (const WeightsLevel& level : member.levels)
       if (member.own + level.plan.freed >= needed) {
         const auto host = static_cast<double>(level.moved_per_iteration.count());
@@ -67,8 +74,6 @@ struct BusCoordinator {
     std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.host > b.host; });
     return choices;
   }
-  static int quietest(const Member& member) { return valid(member).back().level; }
-
   struct Search {
     const std::vector<std::vector<Choice>>& choices;
     double bus;

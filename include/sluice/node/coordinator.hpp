@@ -22,6 +22,7 @@ struct Sharing;     ///< of a node: which of its engines may run
 struct Member {
   std::span<const WeightsLevel> levels; ///< offered when its weights were last asked, the preferred first
   LayerBlocks demand{0};                ///< its batch, all of it resident, when its weights were last asked
+  LayerBlocks musts{0};                 ///< of that, of those who run already: with less somebody is preempted
   LayerBlocks own{0};                   ///< KV memory with all weights resident; negative: they exceed the device
   Bytes layer_weight_bytes{0};
   Bytes block_bytes{0};    ///< of a layer block of KV

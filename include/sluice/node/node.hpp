@@ -220,6 +220,7 @@ class BasicNode {
       Member& member = all[I];
       member.levels = engine.levels();
       member.demand = engine.demand();
+      member.musts = engine.musts_demand();
       member.own = engine.own_blocks();
       member.layer_weight_bytes = engine.geometry().layer_weight_bytes;
       member.block_bytes = engine.geometry().layer_block_bytes;

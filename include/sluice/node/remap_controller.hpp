@@ -19,7 +19,8 @@ namespace sluice {
 /// first prompt, and not beyond its cap (`ParameterRemap::most_layers`). Only then the active model's own layers:
 /// that is its own `ParameterRemap`, which reckons with what it was lent.
 ///
-/// When KV needs less it gives back what it took last (dynamic reversion, 7.6.1), once a layer more would be spare.
+/// When KV needs less it gives back what it took last (dynamic reversion, 7.6.1), once a layer more would be spare; and
+/// all of it when it has nothing left to do.
 /// A borrower is not preempted when the lender's turn comes: the lender streams the layers that it lacks until they
 /// come back. The paper does not say.
 struct RemapController {
@@ -55,7 +56,7 @@ struct RemapController {
     // would change with every block.
     std::reverse(lenders.begin(), lenders.end());
     for (const std::size_t i : lenders)
-      while (layers[i] > 0 && -needed >= 2 * bytes(i)) {
+      while (layers[i] > 0 && (!members[asks].alive || -needed >= 2 * bytes(i))) {
         --layers[i];
         needed += bytes(i);
       }

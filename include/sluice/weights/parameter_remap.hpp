@@ -36,8 +36,10 @@ enum class RemapSlots : std::uint8_t {
 /// and otherwise whichever the evaluator finds shorter. The text says that two slots pay from alpha = 9 on (n = 40); by
 /// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. The equations are built.
 ///
-/// alpha never exceeds what the computation hides by one of the equations, nor `most_layers`. With `revert` it falls
-/// again with the demand (7.6), once a whole layer more would be spare: at the edge it would change at every block.
+/// No layer is taken beyond what the computation hides by one of the equations, nor beyond `most_layers`. What is lent
+/// stays lent while the demand needs it, also where a smaller batch hides less: to take it back then would be to
+/// preempt those whose KV lies there. With `revert` it returns with the demand (7.6), once a whole layer more would be
+/// spare: at the edge it would change at every block.
 ///
 /// `Slots` and `Reverts` are what MIRAGE's ablations vary. How many layers are lent depends on neither: the text of 7.5
 /// says that one slot always disrupts the computation, so it is not spared that by lending less.
@@ -45,7 +47,6 @@ template <RemapSlots Slots = RemapSlots::by_equations, bool Reverts = true>
 struct BasicParameterRemap {
   using role = roles::Weights;
   struct State {
-    int alpha = 0;
     StreamedStep step;
   };
 
@@ -64,14 +65,14 @@ struct BasicParameterRemap {
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
     const int most = std::min({most_layers, geometry.layers - 2, only_hidden ? most_hidden(task) : geometry.layers});
-    int alpha = std::min(needed_for(task.demand) + task.lent, std::max(task.lent, most));
-    if (alpha < state.alpha) {
+    const int in_force = task.view.plan != nullptr ? task.view.plan->weights.level : 0;
+    int alpha = std::min(needed_for(task.demand) + task.lent, std::max({task.lent, most, in_force}));
+    if (alpha < in_force) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
       const int kept = needed_for(task.demand + spare) + task.lent;
-      alpha = revert ? std::max(alpha, std::min(state.alpha, kept)) : state.alpha;
+      alpha = revert ? std::max(alpha, std::min(in_force, kept)) : in_force;
     }
-    state.alpha = std::min(alpha, std::max(task.lent, most));
-    for (int less = state.alpha; less >= std::max(1, task.lent); --less) levels.push_back(level_of(task, state, less));
+    for (int less = alpha; less >= std::max(1, task.lent); --less) levels.push_back(level_of(task, state, less));
   }
   /// How much is hidden depends on the batch, so that nothing is promised by it.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
