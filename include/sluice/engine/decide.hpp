@@ -150,16 +150,22 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
     const auto& predictor = config_.cost.believe(cost_state_);
     WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, config_.device_blocks, {}};
-    musts_demand_ = LayerBlocks{0};
+    musts_demand_ = first_demand_ = LayerBlocks{0};
+    tightest_slo_ = Seconds{std::numeric_limits<double>::infinity()};
     for (const Claim& claim : decision.claims) {
       const RequestRow& who = row(claim.slot);
       const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
       task.demand += across_layers(blocks, config_.geometry.layers);
-      if (claim.must)
-        musts_demand_ += across_layers(who.blocks_after(claim.tokens, config_.limits.block_tokens), task.layers());
+      if (claim.must || first_demand_.count() == 0) {
+        const TokenBlocks now = who.blocks_after(claim.tokens, config_.limits.block_tokens);
+        if (first_demand_.count() == 0) first_demand_ = across_layers(now, task.layers());
+        if (claim.must) musts_demand_ += across_layers(now, task.layers());
+      }
       ++task.steady.decodes;
       task.steady.decode_context += who.context() + Tokens{1};
+      tightest_slo_ = std::min(tightest_slo_, who.spec.slo.tbt);
     }
+    if (tightest_slo_ == Seconds{std::numeric_limits<double>::infinity()}) tightest_slo_ = Seconds{0};
     task.steady.samples = task.steady.decodes;
     demand_ = task.demand;
     if (coordination_.node != nullptr) {

@@ -118,6 +118,10 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] LayerBlocks demand() const { return demand_; }
   /// Of that, what those who run already take.
   [[nodiscard]] LayerBlocks musts_demand() const { return musts_demand_; }
+  /// And what the first takes, whether it runs or would join.
+  [[nodiscard]] LayerBlocks first_demand() const { return first_demand_; }
+  /// The tightest SLO between two tokens of that batch; 0: there is none.
+  [[nodiscard]] Seconds tightest_slo() const { return tightest_slo_; }
   [[nodiscard]] const Geometry& geometry() const { return config_.geometry; }
   /// KV memory while all weights are resident.
   [[nodiscard]] LayerBlocks own_blocks() const { return config_.device_blocks; }

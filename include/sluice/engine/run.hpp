@@ -206,7 +206,7 @@ bool BasicEngine<C>::begin_quietly() {
   work_.decode_context += Tokens{work_.decodes};
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
   urgent_blocks_ = first_blocks_ = written_blocks_ = 0; // the step before may have swapped somebody in
-  launched_ = {}; // nothing moves: no need to `prepare`
+  launched_ = {};                                       // nothing moves: no need to `prepare`
   launched_.room = static_cast<double>(ledger_.device().free().count());
   return true;
 }

@@ -68,7 +68,8 @@ class EngineState {
   Coordination coordination_; ///< of the node that the engine is in, if it is
   LayerBlocks borrowed_{0};   ///< memory of others of the node, as KV blocks
   LayerBlocks demand_{0};     ///< what the last batch that asked would take, all of it resident
-  LayerBlocks musts_demand_{0};
+  LayerBlocks musts_demand_{0}, first_demand_{0};
+  Seconds tightest_slo_{0};
   LayerBlocks borrowed_in_force_{0};
   int lent_layers_ = 0;      ///< of its own, to others of the node
   int lent_in_force_ = 0;    ///< of these, those that the plan in force does without

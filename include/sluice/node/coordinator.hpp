@@ -23,7 +23,9 @@ struct Member {
   std::span<const WeightsLevel> levels; ///< offered when its weights were last asked, the preferred first
   LayerBlocks demand{0};                ///< its batch, all of it resident, when its weights were last asked
   LayerBlocks musts{0};                 ///< of that, of those who run already: with less somebody is preempted
+  LayerBlocks first{0};                 ///< of the first of all: with less nobody can run
   LayerBlocks own{0};                   ///< KV memory with all weights resident; negative: they exceed the device
+  Seconds slo{0};                       ///< the tightest between two tokens of its batch; 0: there is none
   Bytes layer_weight_bytes{0};
   Bytes block_bytes{0};    ///< of a layer block of KV
   BytesPerSecond link{0};  ///< its own lane to the device, alone on the bus

@@ -221,6 +221,8 @@ class BasicNode {
       member.levels = engine.levels();
       member.demand = engine.demand();
       member.musts = engine.musts_demand();
+      member.first = engine.first_demand();
+      member.slo = engine.tightest_slo();
       member.own = engine.own_blocks();
       member.layer_weight_bytes = engine.geometry().layer_weight_bytes;
       member.block_bytes = engine.geometry().layer_block_bytes;
