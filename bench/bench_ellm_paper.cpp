@@ -222,6 +222,19 @@ int main(int argc, char** argv) {
   print_units<LayerGroups<4>>(setup, 4, 0.0384);
   print_units<LayerGroups<8>>(setup, 8, 0.0147);
 
+  // Whether newcomers that grow are what eLLM loses by: here they hardly do.
+  const std::string grown = fmt::format(
+      "gamma:rate=50,cv=1.69,requests={},prompt=lognormal(1346,1.0),output=lognormal(222,1.0),longest=3600", requests);
+  Setup exchanged = setup;
+  if (Expected<GeneratorSpec> other = parse_generator(grown); other) exchanged.requests = *std::move(other);
+  fmt::print("\nThe lengths of prompts and outputs exchanged: {}\n\n", grown);
+  head();
+  const Row exchanged_base = run<VllmRecomputeSized>(exchanged);
+  print("VllmRecomputeSized", exchanged_base, exchanged_base);
+  print("VllmSwapSized", run<VllmSwapSized>(exchanged), exchanged_base);
+  print("HCache", run<HCache>(exchanged), exchanged_base);
+  print("Ellm", run<Ellm>(exchanged), exchanged_base);
+
   fmt::print("\nThe equations, for 32 requests that fill the memory, at the device's peak:\n\n");
   print_equations(server.model, server.device, server.kv_blocks);
   return 0;

@@ -147,14 +147,16 @@ void slo_table() {
     const Device device = a10();
     const Roofline cost{model, device};
     for (const double slack : {0.2, 0.3, 0.4, 0.5}) {
+      // The setup of `sluice-compare --preset select-n`: memory for all 128, the SLO of a batch halfway through.
       const Tokens prompt{64};
       const Tokens output{64};
-      const Seconds tbt = cost.step(decode_work(128, prompt + output)).total(model.layers) * (1 + slack);
+      const Seconds tbt = cost.step(decode_work(128, Tokens{96})).total(model.layers) * (1 + slack);
       const Batch batch{128, prompt, output, {never, tbt}};
-      const Served exact = serve_batch<Exact>(model, device, batch, as_it_is);
-      const Served recorded = serve_batch<SelectN>(model, device, batch, as_it_is);
-      const Served deepspeed = serve_batch<DeepSpeedWeights>(model, device, batch, as_it_is);
-      const Served flexgen = serve_batch<FlexGenWeights>(model, device, batch, peak_of(model, device));
+      const double memory = 0.96;
+      const Served exact = serve_batch<Exact>(model, device, batch, as_it_is, 128, memory);
+      const Served recorded = serve_batch<SelectN>(model, device, batch, as_it_is, 128, memory);
+      const Served deepspeed = serve_batch<DeepSpeedWeights>(model, device, batch, as_it_is, 128, memory);
+      const Served flexgen = serve_batch<FlexGenWeights>(model, device, batch, peak_of(model, device), 128, memory);
       RecordedWork prompts;
       const Seconds ttft = cost.step(prompts.of(InferencePhase::prefill, 32, prompt)).total(model.layers) * (1 + slack);
       int layers = 0, all = 0;
@@ -276,12 +278,13 @@ void accuracy_table() {
   const Roofline cost{model, device};
   const Geometry geometry = geometry_of(model);
   fmt::print(
-      "\nFig. 11: {}, 64 tokens, SLO +50 %: iteration over SLO by interval (prefill: 16 requests, decode: 128)\n\n",
+      "\nFig. 11: {}, SLO +50 %: iteration over SLO by interval (prefill: 16 requests of 64 tokens, decode: 128, 64 "
+      "tokens and half of 64 more there)\n\n",
       model.name);
   fmt::print("| interval | prefill | decode | weights on the device, GB |\n|--:|--:|--:|--:|\n");
   StreamedStep step;
   RecordedWork prompts;
-  const Work decode = decode_work(128, Tokens{64});
+  const Work decode = decode_work(128, Tokens{96}); // as in `--preset select-n-interval`
   const Work prefill = prompts.of(InferencePhase::prefill, 16, Tokens{64});
   const auto over = [&](const Work& work, int interval) {
     const Seconds slo = cost.step(work).total(model.layers) * 1.5;

@@ -90,6 +90,8 @@ const std::vector<Column>& columns() {
       {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x.r) / 1e9; }},
       {"weights-share", "of the layers", Unit::share,
        [](const Of& x) { return per(weights_on_host(x.r), layers_bytes(x.c)); }},
+      {"host-layers", "layers on the host", Unit::number,
+       [](const Of& x) { return per(weights_on_host(x.r), real(x.c.setup.geometry.layer_weight_bytes.count())); }},
       {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x.c), weights_on_host(x.r)); }},
       {"kv-room", "KV room, tokens", Unit::number,
        [](const Of& x) {

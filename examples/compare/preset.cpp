@@ -44,9 +44,11 @@ struct Replaces {
   std::string_view given;
   std::array<std::string_view, 6> others;
 };
-constexpr std::array<Replaces, 6> replaces{{
-    {"--trace", {"--format", "--generate", "--lengths", "--limit", "--rate-scale"}},
-    {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale"}},
+constexpr std::array<Replaces, 8> replaces{{
+    {"--trace", {"--format", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
+    {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
+    {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
+    {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load"}},
     {"--model", {"--profile"}},
     {"--device", {"--profile", "--link-rate", "--host-memory"}},
     {"--slo-tbt", {"--slo-base"}},
@@ -75,14 +77,15 @@ std::filesystem::path data_folder(const Options& options) {
 }
 
 /// A preset's value as a word of the command line.
-Expected<std::string> word_of(const Preset& preset, const PresetFlag& flag, const Options& options) {
+Expected<std::string> word_of(const Preset& preset, std::string_view value, std::string_view flag,
+                              const Options& options) {
   constexpr std::string_view mark = "data:";
-  if (!flag.value.starts_with(mark)) return std::string{flag.value};
-  const std::filesystem::path path = data_folder(options) / flag.value.substr(mark.size());
+  if (!value.starts_with(mark)) return std::string{value};
+  const std::filesystem::path path = data_folder(options) / value.substr(mark.size());
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
     return flag_error("--preset", fmt::format("{} reads {}, which is not there", preset.name, path.string()),
-                      "the public traces in $SLUICE_SHARED/data or in --data FOLDER, or " + std::string{flag.flag} +
+                      "the public traces in $SLUICE_SHARED/data or in --data FOLDER, or " + std::string{flag} +
                           " with a file of yours");
   return path.string();
 }
@@ -95,7 +98,7 @@ void add_once(std::vector<std::string>& list, std::string text) {
 } // namespace
 
 Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<std::string>& words) {
-  if (asked.options.preset.empty()) return std::vector<Run>{{"", asked.options}};
+  if (!asked.given("--preset")) return std::vector<Run>{{"", asked.options}};
   const Expected<const Preset*> found = find_preset(asked.options.preset);
   if (!found) return found.error();
   const Preset& preset = **found;
@@ -114,10 +117,13 @@ Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<s
         return {};
       }
       line.emplace_back(flag.flag);
-      if (flag.value.empty()) return {}; // a switch
-      Expected<std::string> word = word_of(preset, flag, asked.options);
-      if (!word) return word.error();
-      line.push_back(*std::move(word));
+      for (std::size_t begin = 0; begin < flag.value.size();) { // none of a switch, several where spaces part them
+        const std::size_t end = std::min(flag.value.find(' ', begin), flag.value.size());
+        Expected<std::string> word = word_of(preset, flag.value.substr(begin, end - begin), flag.flag, asked.options);
+        if (!word) return word.error();
+        line.push_back(*std::move(word));
+        begin = end + 1;
+      }
       return {};
     };
     for (const PresetFlag& flag : one.flags)

@@ -15,7 +15,7 @@
 
 namespace compared {
 
-/// A flag as on the command line. A value that begins with `data:` is a file of the public traces.
+/// A flag as on the command line. A value that begins with `data:` is a file of the public traces; spaces part several.
 struct PresetFlag {
   std::string_view flag, value;
 };

@@ -102,7 +102,7 @@ std::span<const System> systems() {
              .what = "KV of the fewest layers swapped in and out in every step, as long as that is hidden",
              .run = run_Pie},
       System{.name = "Mirage",
-             .what = "weights' memory becomes KV when KV runs out; one tenant",
+             .what = "weights' memory becomes KV when KV runs out, an inactive tenant's first",
              .run = run_Mirage,
              .tenants = true},
       System{.name = "MirageOneSlot",

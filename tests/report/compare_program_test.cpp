@@ -130,6 +130,16 @@ TEST_CASE("cases that a given flag makes the same are one, and what a flag makes
   CHECK(lines(ran.out).size() == 3);
 }
 
+TEST_CASE("a preset of tenants with loads of their own stands back where other tenants or another load are given" *
+          needs_program()) {
+  CHECK(dry_run("--preset mirage-rates").size() == 3);
+  const std::vector<std::string> others = dry_run("--preset mirage-rates --tenants opt-6.7b@0.4,opt-6.7b@0.4 "
+                                                  "--generate sharegpt:rate=1,requests=30");
+  REQUIRE(others.size() == 1);
+  CHECK(contains(others.front(), "opt-6.7b (40 %) + opt-6.7b-2 (40 %)"));
+  CHECK(contains(others.front(), ", 30 requests"));
+}
+
 TEST_CASE("what is wrong is one line, with what would be right" * needs_program()) {
   const struct {
     const char* arguments;
@@ -137,6 +147,7 @@ TEST_CASE("what is wrong is one line, with what would be right" * needs_program(
   } wrong[] = {
       {"--preset nonsense", "--preset: there is no preset 'nonsense'; expected one of orbitflow, "},
       {"--preset ''x", "--preset: there is no preset 'x'"},
+      {"--preset ''", "--preset: there is no preset ''; expected one of orbitflow, "},
       {"--table html", "--table: it is 'html'; expected full, md or csv"},
       {"--table md --columns system,speed", "--columns: there is no column 'speed'; expected any of case, system, "},
       {"--table md --columns tbt@x", "--columns: there is no column 'tbt@x'"},

@@ -2,19 +2,31 @@
 // MIRAGE's experiments (section 7): several tenants (7.2, 7.3), and one (7.4 to 7.6).
 #include "compare/presets/papers.hpp"
 
+#include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace compared {
 
 namespace {
 
+constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,parked,weights-share";
+constexpr std::string_view sharegpt =
+    "poisson:rate=1,requests=1,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024";
+constexpr std::string_view alpaca =
+    "poisson:rate=1,requests=1,prompt=lognormal(19.3,1.0),output=lognormal(58.5,1.0),longest=1024";
+constexpr std::string_view until_empty = "100000"; // seconds, more than any queue takes
+
 /// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1, said to hold for 7.4 to 7.6), arrivals of
 /// the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths as vLLM's paper has them,
 /// lognormal with CV 1, within the 2,048 tokens of the model; an SLO of 100 ms, which no system here looks at.
+/// OrbitFlow, which these papers do not compare with, looks at one placement a plan: with `--systems all` at such
+/// batches its planner alone would take minutes.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "opt-13b"},     {"--device", "gh200-96"},
                                 {"--memory-share", "0.35"}, {"--batch", "256"},
-                                {"--plan-nodes", "100"},    {"--slo-tbt", "0.1"},
+                                {"--plan-nodes", "1"},      {"--slo-tbt", "0.1"},
                                 {"--slo-scale", "1"},       {"--deposit", "off"},
                                 {"--table", "md"},          {"--trace", "data:traces/azure_llm_2023_code.csv"},
                                 {"--format", "azure"},      {"--limit", "1000"}};
@@ -22,25 +34,45 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   return flags;
 }
 
-/// Table 1's combinations, on the same device with the same arrivals, dealt to the tenants at random. Turns are taken
-/// until a model has nothing to do: the text names round robin and no quantum. Its KV is gone then, as 7.4 says of
-/// inactive models, and so is what it borrowed.
+/// Table 1's combinations, on the same device. Turns are taken until a model has nothing to do: the text names round
+/// robin and no quantum (`mirage-quantum` has others). Its KV is gone then, as 7.4 says of inactive models, and so is
+/// what it borrowed.
 std::vector<PresetFlag> tenants(std::string_view who, std::vector<PresetFlag> more) {
-  std::vector<PresetFlag> flags{
-      {"--tenants", who},    {"--device", "gh200-96"}, {"--quantum", "100000"},
-      {"--batch", "256"},    {"--slo-tbt", "0.1"},     {"--slo-scale", "1"},
-      {"--deposit", "off"},  {"--table", "md"},        {"--trace", "data:traces/azure_llm_2023_code.csv"},
-      {"--format", "azure"}, {"--limit", "600"}};
+  std::vector<PresetFlag> flags{{"--tenants", who},         {"--device", "gh200-96"},
+                                {"--quantum", until_empty}, {"--batch", "256"},
+                                {"--slo-tbt", "0.1"},       {"--slo-scale", "1"},
+                                {"--deposit", "off"},       {"--table", "md"},
+                                {"--columns", columns},     {"--systems", "VllmRecompute,Mirage"}};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+/// The same arrivals as above, dealt to the tenants at random.
+std::vector<PresetFlag> dealt(std::string_view who, std::vector<PresetFlag> more) {
+  std::vector<PresetFlag> flags = tenants(who, {{"--trace", "data:traces/azure_llm_2023_code.csv"},
+                                                {"--format", "azure"},
+                                                {"--limit", "1000"},
+                                                {"--lengths", sharegpt}});
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
 constexpr std::string_view c1 = "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2";
 constexpr std::string_view c2 = "opt-30b@0.65,opt-6.7b@0.15";
 
-constexpr std::string_view sharegpt =
-    "poisson:rate=1,requests=1,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024";
-constexpr std::string_view alpaca =
-    "poisson:rate=1,requests=1,prompt=lognormal(19.3,1.0),output=lognormal(58.5,1.0),longest=1024";
+/// Fig. 9 and 10: each tenant's own requests, for three minutes. One trace cannot be scaled to two rates. The bursts
+/// are milder than the trace's (the CV of its gaps is 11): a few hundred gaps of such a CV have no rate to speak of.
+PresetFlag loads_of(int rate_a, const std::string& lengths_a, int rate_b, const std::string& lengths_b) {
+  static std::vector<std::unique_ptr<const std::string>> kept; // for good: presets are views
+  const auto load = [](int rate, const std::string& lengths) {
+    return "gamma:cv=4,rate=" + std::to_string(rate) + ",requests=" + std::to_string(180 * rate) + "," + lengths;
+  };
+  kept.push_back(std::make_unique<const std::string>(load(rate_a, lengths_a) + " " + load(rate_b, lengths_b)));
+  return {"--tenant-load", *kept.back()};
+}
+const std::string chats = "prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024"; // as `sharegpt`
+/// 1,734 and 634 tokens on average. How many of them are generated is not said: a fifth; nor their spread: a CV of 0.1,
+/// so that none is beyond the models' 2,048.
+const std::string long_requests = "prompt=lognormal(1387,0.1),output=lognormal(347,0.1)";
+const std::string short_requests = "prompt=lognormal(507,0.1),output=lognormal(127,0.1)";
 
 // The trace's first 1,000 requests arrive at 1.917 a second.
 const std::vector<PresetCase> loads{
@@ -49,7 +81,6 @@ const std::vector<PresetCase> rates{{"1/s", {{"--rate-scale", "0.5217"}}},
                                     {"3/s", {{"--rate-scale", "1.565"}}},
                                     {"5/s", {{"--rate-scale", "2.608"}}},
                                     {"10/s", {{"--rate-scale", "5.217"}}}};
-constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,parked,weights-share";
 
 std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
   return {{.what = "P99 TBT beside vLLM's",
@@ -71,10 +102,26 @@ std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
            .system = "Mirage",
            .base = "VllmRecompute"}};
 }
-std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens, const PaperFigure& more) {
-  std::vector<PaperFigure> figures = beside_vllm(tbt, ttft, tokens);
-  figures.push_back(more);
-  return figures;
+/// 7.4.
+std::vector<PaperFigure> beside_pie() {
+  return {{.what = "throughput beside Pie's",
+           .paper = 0.471,
+           .form = Form::gain,
+           .column = "tokens",
+           .system = "Mirage",
+           .base = "Pie"},
+          {.what = "P99 TTFT beside Pie's",
+           .paper = 0.936,
+           .form = Form::fall,
+           .column = "p99-ttft",
+           .system = "Mirage",
+           .base = "Pie"},
+          {.what = "P99 TBT beside Pie's (\"similar\")",
+           .paper = 1,
+           .form = Form::ratio,
+           .column = "p99-tbt",
+           .system = "Mirage",
+           .base = "Pie"}};
 }
 
 } // namespace
@@ -82,22 +129,16 @@ std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens, con
 std::vector<Preset> mirage_presets() {
   return {
       {.name = "mirage",
-       .what = "MIRAGE, Fig. 13 and 14 with ShareGPT's lengths: OPT-13B on a GH200, bursts of the Azure coding trace",
+       .what = "MIRAGE, Fig. 14 with ShareGPT's lengths: OPT-13B on a GH200, bursts of the Azure coding trace",
        .flags = setup({{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Pie,Mirage"}, {"--columns", columns}}),
        .cases = rates,
-       // Strict isolation, "a special case of single-model inference" (7.3): averages over models and loads. Pie: 7.4.
-       .figures = beside_vllm(0.574, 0.348, 0.079,
-                              {.what = "throughput beside Pie's",
-                               .paper = 0.471,
-                               .form = Form::gain,
-                               .column = "tokens",
-                               .system = "Mirage",
-                               .base = "Pie"})},
+       .figures = beside_pie()},
       {.name = "mirage-alpaca",
        .what = "MIRAGE, Fig. 14 and 15: the same with Alpaca's lengths, and one slot always",
        .flags = setup(
            {{"--lengths", alpaca}, {"--systems", "VllmRecompute,Pie,Mirage,MirageOneSlot"}, {"--columns", columns}}),
-       .cases = rates},
+       .cases = rates,
+       .figures = beside_pie()},
       {.name = "mirage-slots",
        .what = "MIRAGE, Fig. 15 with ShareGPT's lengths: one slot always, beside what the equations say",
        .flags = setup({{"--lengths", sharegpt}, {"--systems", "Mirage,MirageOneSlot"}, {"--columns", columns}}),
@@ -131,27 +172,66 @@ std::vector<Preset> mirage_presets() {
                  {"no cap", {}}}},
       {.name = "mirage-c1",
        .what = "MIRAGE, Fig. 8, temporal sharing: OPT-13B, Llama-2-13B and Llama-3-8B in turns on a GH200",
-       .flags = tenants(c1, {{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .flags = dealt(c1, {}),
        .cases = loads,
        .figures = beside_vllm(0.544, 0.967, 0.399)},
       {.name = "mirage-c2",
        .what = "MIRAGE, Fig. 8, temporal sharing: OPT-30B and OPT-6.7B in turns on a GH200",
-       .flags = tenants(c2, {{"--lengths", sharegpt}, {"--systems", "VllmRecompute,Mirage"}, {"--columns", columns}}),
+       .flags = dealt(c2, {}),
        .cases = loads,
        .figures = beside_vllm(0.448, 0.748, 0.453)},
+      {.name = "mirage-quantum",
+       .what = "MIRAGE, the turns of mirage-c1: 1 s, 10 s, or until a model has nothing to do; 5 requests a second",
+       .flags = dealt(c1, {{"--rate-scale", "2.608"}}),
+       .cases = {{"1 s", {{"--quantum", "1"}}},
+                 {"10 s", {{"--quantum", "10"}}},
+                 {"until empty", {{"--quantum", until_empty}}}},
+       .figures = beside_vllm(0.544, 0.967, 0.399)},
+      {.name = "mirage-rates",
+       .what = "MIRAGE, Fig. 9: OPT-30B (A) and OPT-6.7B (B) in turns at different rates",
+       .flags = tenants(c2, {}),
+       .cases = {{"A 1/s, B 5/s", {loads_of(1, chats, 5, chats)}},
+                 {"A 3/s, B 3/s", {loads_of(3, chats, 3, chats)}},
+                 {"A 5/s, B 1/s", {loads_of(5, chats, 1, chats)}}},
+       .figures = beside_vllm(0.825, 0.993, 0.867)},
+      {.name = "mirage-inputs",
+       .what =
+           "MIRAGE, Fig. 10: OPT-30B (A) and OPT-6.7B (B) in turns, long requests for one and short ones for the other",
+       .flags = tenants(c2, {}),
+       .cases = {{"A long, B short", {loads_of(2, long_requests, 2, short_requests)}},
+                 {"A short, B long", {loads_of(2, short_requests, 2, long_requests)}}},
+       .figures = beside_vllm(0.571, 0.981, 0.656)},
       {.name = "mirage-order",
        .what = "MIRAGE, Fig. 11: memory first of the model that was active last, or longest ago",
-       .flags = tenants(
-           c1, {{"--lengths", sharegpt}, {"--systems", "Mirage"}, {"--columns", columns}, {"--rate-scale", "2.608"}}),
-       .cases = {{"mru", {{"--remap-order", "mru"}}}, {"lru", {{"--remap-order", "lru"}}}}},
+       .flags = dealt(c1, {{"--systems", "Mirage"}, {"--rate-scale", "2.608"}}),
+       .cases = {{"mru", {{"--remap-order", "mru"}}}, {"lru", {{"--remap-order", "lru"}}}},
+       .figures = {{.what = "P99 TBT, of most recent first beside least, at most (\"up to 22 %\" of a tail)",
+                    .paper = 0.22,
+                    .form = Form::fall,
+                    .column = "p99-tbt",
+                    .system = "Mirage",
+                    .base = "Mirage",
+                    .where = "mru",
+                    .base_where = "lru"},
+                   {.what = "P99 TTFT",
+                    .paper = 0.22,
+                    .form = Form::fall,
+                    .column = "p99-ttft",
+                    .system = "Mirage",
+                    .base = "Mirage",
+                    .where = "mru",
+                    .base_where = "lru"}}},
       {.name = "mirage-together",
        .what = "MIRAGE, Fig. 12, spatial sharing without isolation: the three models of mirage-c1 side by side",
-       .flags = tenants(c1, {{"--lengths", sharegpt},
-                             {"--systems", "VllmRecompute,Mirage"},
-                             {"--columns", columns},
-                             {"--sharing", "together"}}),
+       .flags = dealt(c1, {{"--sharing", "together"}}),
        .cases = loads,
        .figures = beside_vllm(0.655, 0.207, 0.066)},
+      {.name = "mirage-parts",
+       .what =
+           "MIRAGE, Fig. 13, spatial sharing with strict isolation: each model of mirage-c1 on its part of the device",
+       .flags = dealt(c1, {{"--sharing", "parts"}}),
+       .cases = loads,
+       .figures = beside_vllm(0.574, 0.348, 0.079)},
   };
 }
 

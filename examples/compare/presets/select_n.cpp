@@ -10,7 +10,8 @@ namespace {
 
 /// Section 5.1: A10s of 24 GB at 24 GB/s (section 3), prefill and decode apart, DeepSpeed, FlexGen and a naive vLLM.
 /// Here one instance prefills all requests in its first iteration and decodes from then on: gaps are those of the
-/// paper's decoding instance. `longest` sequences as in 5.4: 64 tokens; how many are generated is not said: 32.
+/// paper's decoding instance. Sequences as in 5.4: 64 tokens; how many are generated is not said: 64. What needs exact
+/// intervals, or a prefilling instance, is bench_select_n_paper's, on the same setup.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--device", "a10"},  {"--deposit", "off"}, {"--slo-base", "batch"},
                                 {"--slo-ttft", "60"}, {"--table", "md"},    {"--max-batch-tokens", "32768"}};
@@ -19,7 +20,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 }
 
 constexpr std::string_view four = "VllmRecompute,DeepSpeedWeights,FlexGenWeights,SelectN";
-constexpr std::string_view batch128 = "even:rate=10000,requests=128,prompt=64,output=32";
+constexpr std::string_view batch128 = "even:rate=10000,requests=128,prompt=64,output=64";
 
 } // namespace
 
@@ -34,7 +35,7 @@ std::vector<Preset> select_n_presets() {
             {"--memory-share", "0.96"},
             {"--slo-scale", "1.2,1.3,1.4,1.5"},
             {"--systems", four},
-            {"--columns", "case,system,scale,slo,p50-tbt,tbt-of-slo,per-token,tokens,weights-host,interval,stall"}}),
+            {"--columns", "case,system,scale,slo,p50-tbt,tbt-of-slo,per-token,tokens,weights-host,host-layers,stall"}}),
        .cases = {{"OPT-6.7B", {{"--model", "opt-6.7b"}}}, {"Qwen1.5-7B", {{"--model", "qwen1.5-7b"}}}},
        .figures =
            {
@@ -72,10 +73,10 @@ std::vector<Preset> select_n_presets() {
                        {"--slo-scale", "1.5"},
                        {"--systems", four},
                        {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,weights-host,weights-share,stall"}}),
-       .cases = {{"batch 4", {{"--batch", "4"}, {"--generate", "even:rate=10000,requests=4,prompt=64,output=32"}}},
-                 {"batch 8", {{"--batch", "8"}, {"--generate", "even:rate=10000,requests=8,prompt=64,output=32"}}},
-                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=16,prompt=64,output=32"}}},
-                 {"batch 32", {{"--batch", "32"}, {"--generate", "even:rate=10000,requests=32,prompt=64,output=32"}}}},
+       .cases = {{"batch 4", {{"--batch", "4"}, {"--generate", "even:rate=10000,requests=4,prompt=64,output=64"}}},
+                 {"batch 8", {{"--batch", "8"}, {"--generate", "even:rate=10000,requests=8,prompt=64,output=64"}}},
+                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=16,prompt=64,output=64"}}},
+                 {"batch 32", {{"--batch", "32"}, {"--generate", "even:rate=10000,requests=32,prompt=64,output=64"}}}},
        .figures =
            {
                {.what = "weights on the host, over FlexGen's",
@@ -97,9 +98,10 @@ std::vector<Preset> select_n_presets() {
        .flags = setup({{"--model", "opt-6.7b"}, // 5.4, with its SLO of 50 %
                        {"--generate", batch128},
                        {"--batch", "128"},
+                       {"--memory-share", "0.96"},
                        {"--slo-scale", "1.5"},
                        {"--systems", "DeepSpeedWeights"},
-                       {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,weights-host,interval,stall"}}),
+                       {"--columns", "case,system,slo,p50-tbt,tbt-of-slo,tokens,weights-host,host-layers,stall"}}),
        .cases = {{"its choice", {{"--systems", "SelectN"}}},
                  {"interval 1", {{"--interval", "1"}}},
                  {"interval 2", {{"--interval", "2"}}},
@@ -111,9 +113,9 @@ std::vector<Preset> select_n_presets() {
                  {"interval 10", {{"--interval", "10"}}},
                  {"interval 12", {{"--interval", "12"}}},
                  {"interval 16", {{"--interval", "16"}}}},
-       .figures = {{.what = "the decoding interval",
-                    .paper = 8,
-                    .column = "interval",
+       .figures = {{.what = "layers of 32 on the host (its interval of 8: 4)",
+                    .paper = 4,
+                    .column = "host-layers",
                     .system = "SelectN",
                     .where = "its choice"}}},
       {.name = "select-n-length",
@@ -141,9 +143,9 @@ std::vector<Preset> select_n_presets() {
                        {"--slo-scale", "1"},
                        {"--systems", "DeepSpeedWeights,FlexGenWeights,SelectN"},
                        {"--columns", "case,system,slo,p50-tbt,p99-tbt,per-token,tokens,weights-host,served,refused"}}),
-       .cases = {{"batch 8", {{"--batch", "8"}, {"--generate", "even:rate=10000,requests=32,prompt=64,output=32"}}},
-                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=64,prompt=64,output=32"}}},
-                 {"batch 32", {{"--batch", "32"}, {"--generate", "even:rate=10000,requests=128,prompt=64,output=32"}}}},
+       .cases = {{"batch 8", {{"--batch", "8"}, {"--generate", "even:rate=10000,requests=32,prompt=64,output=64"}}},
+                 {"batch 16", {{"--batch", "16"}, {"--generate", "even:rate=10000,requests=64,prompt=64,output=64"}}},
+                 {"batch 32", {{"--batch", "32"}, {"--generate", "even:rate=10000,requests=128,prompt=64,output=64"}}}},
        .figures = {{.what = "OPT-13B's throughput over FlexGen's, at most",
                     .paper = 2.9,
                     .form = Form::ratio,
