@@ -97,7 +97,7 @@ TEST_CASE("the coordinator chooses Figure 8's pair, on random pairs of models") 
       members[i].alive = true;
       // A maximum: with none streamed the model would not fit. (The figure knows of none streamed only as infinite.)
       members[i].own = LayerBlocks{0};
-      members[i].demand = members[i].musts = members[i].first = LayerBlocks{1};
+      members[i].batch.demand = members[i].batch.running = members[i].batch.first = LayerBlocks{1};
       for (WeightsLevel& level : levels[i]) level.plan.freed = LayerBlocks{5};
     }
     const double bandwidth = 1e6 * static_cast<double>(random.below(30'000));
@@ -130,13 +130,16 @@ TEST_CASE("for any number of engines the combination is the best of all of them"
       members[i].levels = levels[i];
       members[i].alive = i == 0 || random.below(4) > 0;
       members[i].own = LayerBlocks{static_cast<std::int64_t>(random.below(50)) - 20};
-      members[i].demand = LayerBlocks{static_cast<std::int64_t>(random.below(60))};
+      members[i].batch.demand = LayerBlocks{static_cast<std::int64_t>(random.below(60))};
       members[i].link = BytesPerSecond{1e9};
-      if (trial % 2 == 1) members[i].slo = Seconds{0.1 + 2 * random.uniform()};
+      if (trial % 2 == 1) members[i].batch.slo = Seconds{0.1 + 2 * random.uniform()};
     }
     const double bus = 1e7 * random.uniform() * static_cast<double>(count);
     // Every combination, -1 for none streamed.
     double most = -1;
+    std::size_t running = 0;
+    for (const Member& member : members)
+      if (member.alive) ++running;
     std::vector<int> at(count, -1);
     for (;;) {
       double host = 0;
@@ -157,10 +160,13 @@ TEST_CASE("for any number of engines the combination is the best of all of them"
           const auto bytes = static_cast<double>(level.moved_per_iteration.count());
           rates[i] = bytes / level.step.count();
           // By its SLO: the transfers have what the rest leaves of it. It never needs more than what it takes alone.
-          const double rest = members[i].slo.count() - std::max(0.0, level.step.count() - bytes / 1e9);
+          const double rest = members[i].batch.slo.count() - std::max(0.0, level.step.count() - bytes / 1e9);
           least[i] = rest > 0 ? std::min(rates[i], bytes / rest) : rates[i];
+          // Who is late even alone is owed an even share and no more.
+          if (members[i].batch.slo > Seconds{0} && members[i].batch.slo < level.step)
+            least[i] = std::min(least[i], bus / static_cast<double>(running) * (1 - 1e-9));
         }
-        valid = valid && has >= std::min(members[i].demand, reachable);
+        valid = valid && has >= std::min(members[i].batch.demand, reachable);
       }
       if (valid && (host == 0 || keeps_slos(rates, least, bus))) most = std::max(most, host);
       std::size_t digit = 0;
@@ -185,34 +191,34 @@ TEST_CASE("where the bus has no room for all batches it is divided by what runs,
   std::array<Member, 2> members;
   for (Member& member : members) {
     member.levels = levels;
-    member.demand = LayerBlocks{1000}; // only the most of all is enough, and 90 MB/s twice are too much
+    member.batch.demand = LayerBlocks{1000}; // only the most of all is enough, and 90 MB/s twice are too much
     member.alive = true;
   }
   const BusCoordinator coordinator{BytesPerSecond{1.2e8}};
   CHECK(coordinator.best(members, 0).empty());
-  members[0].musts = LayerBlocks{15};
-  members[1].musts = LayerBlocks{75}; // it has 90 MB/s already
+  members[0].batch.running = LayerBlocks{15};
+  members[1].batch.running = LayerBlocks{75}; // it has 90 MB/s already
   CHECK(coordinator.grant(members, 0) == 2);
   CHECK(coordinator.grant(members, 1) == 9);
-  members[1].musts = LayerBlocks{35};
+  members[1].batch.running = LayerBlocks{35};
   CHECK(coordinator.grant(members, 0) + coordinator.grant(members, 1) == 11); // 9 and 2 are more than 5 and 5
-  members[0].musts = LayerBlocks{30};
+  members[0].batch.running = LayerBlocks{30};
   CHECK(coordinator.grant(members, 0) == 5);
   CHECK(coordinator.grant(members, 1) == 5);
   // Those who run have outgrown the bus: as much as fits, and nobody more than it takes.
-  members[0].musts = members[1].musts = LayerBlocks{80};
+  members[0].batch.running = members[1].batch.running = LayerBlocks{80};
   CHECK(coordinator.grant(members, 0) + coordinator.grant(members, 1) == 11);
-  members[0].musts = LayerBlocks{45};
-  members[1].musts = LayerBlocks{85};
+  members[0].batch.running = LayerBlocks{45};
+  members[1].batch.running = LayerBlocks{85};
   CHECK(coordinator.grant(members, 0) == 2);
   CHECK(coordinator.grant(members, 1) == 9);
-  members[0].musts = LayerBlocks{85};
-  members[1].musts = LayerBlocks{45};
-  members[1].first = LayerBlocks{35}; // alone it takes that much
+  members[0].batch.running = LayerBlocks{85};
+  members[1].batch.running = LayerBlocks{45};
+  members[1].batch.first = LayerBlocks{35}; // alone it takes that much
   CHECK(coordinator.grant(members, 0) == 5);
   CHECK(coordinator.grant(members, 1) == 5);
-  members[0].first = members[1].first = LayerBlocks{60};
-  CHECK(coordinator.grant(members, 0) == 9); // no room for one each: nobody is refused for it
+  members[0].batch.first = members[1].batch.first = LayerBlocks{60};
+  CHECK(coordinator.grant(members, 0) == 9); // no room for one each: nobody is refused or preempted for it
 }
 
 TEST_CASE("beside an idle engine one has its minimum interval") {
@@ -221,13 +227,68 @@ TEST_CASE("beside an idle engine one has its minimum interval") {
   for (Member& member : members) { // too large for their devices with none streamed
     member.levels = levels;
     member.own = LayerBlocks{-4};
-    member.demand = LayerBlocks{1};
+    member.batch.demand = LayerBlocks{1};
     member.alive = true;
   }
   const BusCoordinator coordinator{BytesPerSecond{1e8}};
   CHECK(coordinator.grant(members, 0) == 3); // 90 MB/s beside 30 or more are too much
   members[1].alive = false;
+  CHECK(coordinator.grant(members, 0) >= 9);
+  CHECK(BusCoordinator{BytesPerSecond{1}}.grant(members, 0) >= 9); // also where it has all of the bus and waits for it
+}
+
+TEST_CASE("one engine that cannot keep its SLO does not take the others' batches from them") {
+  const std::vector<WeightsLevel> slow{level_of(9, 9e6, 0.1, 90)};
+  const std::vector<WeightsLevel> levels{level_of(9, 2e6, 0.1, 90), level_of(2, 1e6, 0.1, 20)};
+  std::array<Member, 2> members;
+  members[0].levels = slow;
+  members[0].own = LayerBlocks{-50};
+  members[0].batch = {LayerBlocks{30}, LayerBlocks{30}, LayerBlocks{10}, Seconds{0.05}};
+  members[1].levels = levels;
+  members[1].batch = {LayerBlocks{70}, LayerBlocks{70}, LayerBlocks{10}, Seconds{0.2}};
+  for (Member& member : members) {
+    member.alive = true;
+    member.link = BytesPerSecond{9e7};
+  }
+  const BusCoordinator coordinator{BytesPerSecond{9e7}};
+  CHECK(coordinator.grant(members, 1) == 9);
   CHECK(coordinator.grant(members, 0) == 9);
+}
+
+TEST_CASE("a long queue takes nothing from a neighbour whose batch the bus has room for") {
+  const std::vector<WeightsLevel> levels{level_of(9, 9e6, 0.1, 90), level_of(5, 5e6, 0.1, 50),
+                                         level_of(2, 2e6, 0.1, 20)};
+  std::array<Member, 2> members;
+  for (Member& member : members) {
+    member.levels = levels;
+    member.alive = true;
+  }
+  members[0].batch.demand = LayerBlocks{50};
+  members[1].batch.demand = LayerBlocks{1000};
+  const BusCoordinator coordinator{BytesPerSecond{1.15e8}};
+  CHECK(coordinator.grant(members, 0) == 9); // more on the host than 5 and 5, or than 5 and 2
+  CHECK(coordinator.grant(members, 1) == 2);
+  CHECK(BusCoordinator{BytesPerSecond{1.05e8}}.grant(members, 0) == 5);
+  CHECK(BusCoordinator{BytesPerSecond{1.05e8}}.grant(members, 1) == 5);
+}
+
+TEST_CASE("many engines on one bus are searched in bounded time, and somebody streams") {
+  std::vector<std::vector<WeightsLevel>> levels(16);
+  std::vector<Member> members(16);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    for (int level = 30; level >= 1; level -= 3)
+      levels[i].push_back(level_of(level, 1e6 * (level + 2), 0.05, 10 * level));
+    members[i].levels = levels[i];
+    members[i].alive = true;
+    members[i].link = BytesPerSecond{1e9};
+    members[i].batch = {LayerBlocks{50}, LayerBlocks{10}, LayerBlocks{10}, Seconds{0.1}};
+  }
+  const std::vector<int> chosen = BusCoordinator{BytesPerSecond{2.5e9}}.best(members, 0, BusCoordinator::Room::running);
+  REQUIRE(chosen.size() == members.size());
+  double owed = 0;
+  for (const int level : chosen) owed += level > 0 ? 1e6 * (level + 2) / 0.1 : 0;
+  CHECK(owed < 2.5e9);
+  CHECK(owed > 0.6 * 2.5e9);
 }
 
 TEST_CASE("memory is lent by inactive models alone, in the order asked for, and never beyond what each can spare") {

@@ -30,7 +30,8 @@ inline constexpr Bytes layer_weights{1'000'000};
 struct Machine {
   RoundCost cost;
   View view;
-  Plan plan; ///< in force
+  int lent = 0;  ///< layers' memory that others have
+  int taken = 0; ///< layers' memory that KV has by the plan in force
   std::vector<RequestRow> rows = std::vector<RequestRow>(1);
   std::vector<Claim> claims{Claim{Slot{0}, Tokens{1}, Tokens{0}, true}};
 
@@ -41,10 +42,9 @@ struct Machine {
   }
   [[nodiscard]] WeightsTask<RoundCost> task(LayerBlocks demand, LayerBlocks own) {
     view.rows = rows;
-    view.plan = &plan;
     Work steady;
     steady.decodes = steady.samples = 1;
-    return {view, cost, claims, demand, own, steady};
+    return {view, cost, claims, demand, own, steady, lent, taken};
   }
 };
 

@@ -116,8 +116,9 @@ TEST_CASE("parameter remapping lends as little as the demand needs, takes no mor
   const auto offered = [&](const ParameterRemap& remap, std::int64_t demand) {
     levels.clear();
     remap.offer(machine.task(LayerBlocks{demand}, LayerBlocks{10'000}), state, levels);
-    machine.plan.weights = levels.empty() ? WeightsPlan{} : levels.front().plan;
-    return machine.plan.weights.level;
+    const int level = levels.empty() ? 0 : levels.front().plan.level;
+    machine.taken = level - machine.lent;
+    return level;
   };
   const auto lent = [&](std::int64_t demand) { return offered({}, demand); };
   CHECK(lent(10'000) == 0);
@@ -139,6 +140,16 @@ TEST_CASE("parameter remapping lends as little as the demand needs, takes no mor
   machine.cost.compute_s = 1;
   CHECK(lent(13'500) == 4);
   CHECK(offered({.revert = false}, 0) == 4);
+  // Beside what others have: its own stays whatever is lent meanwhile, and what they return is nobody's claim to more.
+  machine.lent = 3;
+  CHECK(lent(13'500) == 7);
+  CHECK(lent(20'000) == 8); // 8 are hidden
+  machine.lent = 8;
+  machine.taken = 0;
+  CHECK(lent(20'000) == 8);
+  machine.cost.compute_s = 0.5;
+  machine.lent = 0;
+  CHECK(lent(20'000) == 3);
 }
 
 TEST_CASE("nobody is preempted because lent memory is taken back") {

@@ -82,7 +82,14 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
   decision.valid = true;
   for (const Claim& claim : decision.claims) decision.candidates += detail::candidate_key(row(claim.slot).id);
   offer_weights(view, decision);
+  [[maybe_unused]] const LayerBlocks wanted = needs_.demand;
   place(view, decision);
+  if constexpr (offers_weights)
+    if (coordination_.node != nullptr) { // what the others are to know of: who runs, and what was wanted
+      needs_ = needs_of(decision);
+      needs_.running = std::max(needs_.running, needs_.demand);
+      needs_.demand = wanted;
+    }
 }
 
 /// Somebody who was to leave stays. The last of those who were to take its place does not join, and what is computed
@@ -150,40 +157,44 @@ void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
     const auto& predictor = config_.cost.believe(cost_state_);
     WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, config_.device_blocks, {}};
-    musts_demand_ = first_demand_ = LayerBlocks{0};
-    tightest_slo_ = Seconds{std::numeric_limits<double>::infinity()};
-    for (const Claim& claim : decision.claims) {
-      const RequestRow& who = row(claim.slot);
-      const TokenBlocks blocks = who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens);
-      task.demand += across_layers(blocks, config_.geometry.layers);
-      if (claim.must || first_demand_.count() == 0) {
-        const TokenBlocks now = who.blocks_after(claim.tokens, config_.limits.block_tokens);
-        if (first_demand_.count() == 0) first_demand_ = across_layers(now, task.layers());
-        if (claim.must) musts_demand_ += across_layers(now, task.layers());
-      }
-      ++task.steady.decodes;
-      task.steady.decode_context += who.context() + Tokens{1};
-      tightest_slo_ = std::min(tightest_slo_, who.spec.slo.tbt);
-    }
-    if (tightest_slo_ == Seconds{std::numeric_limits<double>::infinity()}) tightest_slo_ = Seconds{0};
-    task.steady.samples = task.steady.decodes;
-    demand_ = task.demand;
-    if (coordination_.node != nullptr) {
+    needs_ = needs_of(decision);
+    task.demand = needs_.demand;
+    task.steady = steady_within(decision, task.demand);
+    if (coordination_.lend != nullptr) {
       borrowed_ = coordination_.lend(coordination_.node, coordination_.engine, task.demand, task.own);
       task.own += borrowed_;
-      task.lent = lent_layers_;
     }
+    task.lent = lent_layers_;
+    task.taken = own_level_;
     levels_.clear();
     config_.weights.offer(task, weights_state_, levels_);
-    if (coordination_.node != nullptr) {
-      for (WeightsLevel& level : levels_) {
-        level.plan.freed -= config_.geometry.blocks_in(lent_layers_);
+    for (WeightsLevel& level : levels_) level.plan.freed -= config_.geometry.blocks_in(lent_layers_);
+    if (coordination_.grant != nullptr) {
+      for (WeightsLevel& level : levels_)
         level.step = level_times_.of(predictor, config_.geometry, steady_within(decision, task.own + level.plan.freed),
                                      level.plan);
-      }
       granted_level_ = coordination_.grant(coordination_.node, coordination_.engine);
     }
   }
+}
+
+/// What the claims need, whether they run or would join.
+template <class C>
+BatchNeeds BasicEngine<C>::needs_of(const Decision& decision) const {
+  BatchNeeds needs;
+  const int layers = config_.geometry.layers;
+  const Tokens block_tokens = config_.limits.block_tokens;
+  Seconds slo{std::numeric_limits<double>::infinity()};
+  for (const Claim& claim : decision.claims) {
+    const RequestRow& who = row(claim.slot);
+    const LayerBlocks now = across_layers(who.blocks_after(claim.tokens, block_tokens), layers);
+    needs.demand += across_layers(who.blocks_after(std::max(claim.tokens, claim.reserve), block_tokens), layers);
+    if (claim.must) needs.running += now;
+    if (needs.first.count() == 0) needs.first = now;
+    slo = std::min(slo, who.spec.slo.tbt);
+  }
+  if (slo < Seconds{std::numeric_limits<double>::infinity()}) needs.slo = slo;
+  return needs;
 }
 
 /// A steady decode of as many of the claims as `room` holds, those who must run first and in any case.

@@ -114,14 +114,8 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
   /// What the weights offered when last asked, the preferred first.
   [[nodiscard]] std::span<const WeightsLevel> levels() const { return levels_; }
-  /// What it would take if all of its batch were resident, when the weights were last asked.
-  [[nodiscard]] LayerBlocks demand() const { return demand_; }
-  /// Of that, what those who run already take.
-  [[nodiscard]] LayerBlocks musts_demand() const { return musts_demand_; }
-  /// And what the first takes, whether it runs or would join.
-  [[nodiscard]] LayerBlocks first_demand() const { return first_demand_; }
-  /// The tightest SLO between two tokens of that batch; 0: there is none.
-  [[nodiscard]] Seconds tightest_slo() const { return tightest_slo_; }
+  /// What its batch needs, and what it wanted when it last decided; while it decides, the batch that it would like.
+  [[nodiscard]] const BatchNeeds& needs() const { return needs_; }
   [[nodiscard]] const Geometry& geometry() const { return config_.geometry; }
   /// KV memory while all weights are resident.
   [[nodiscard]] LayerBlocks own_blocks() const { return config_.device_blocks; }
@@ -140,8 +134,8 @@ class BasicEngine : private detail::EngineState {
   /// What it has of others' memory by the plan in force, and layers' memory of its own that its KV has.
   [[nodiscard]] LayerBlocks borrowed() const { return borrowed_in_force_; }
   [[nodiscard]] int lent_to_itself() const { return own_level_; }
-  /// Nothing is alive: of others' memory it keeps this.
-  void keep_borrowed(LayerBlocks borrowed);
+  /// Nothing is alive: of others' memory it keeps `borrowed`, and of its own layers' none, where it lends them.
+  void rest(LayerBlocks borrowed);
   /// The planner's figure of its own lane to the device.
   [[nodiscard]] LinkCost link() const { return config_.cost.believe(cost_state_).link(); }
   [[nodiscard]] std::int64_t alive() const { return alive_; }
@@ -183,6 +177,7 @@ class BasicEngine : private detail::EngineState {
   void offer_weights(const View& view, const Decision& decision);
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision);
   [[nodiscard]] Work steady_within(const Decision& decision, LayerBlocks room) const;
+  [[nodiscard]] BatchNeeds needs_of(const Decision& decision) const;
   [[nodiscard]] WeightsPlan granted() const;
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const;
   [[nodiscard]] Holding holding_in_force(const RequestRow& row) const {

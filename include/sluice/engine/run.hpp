@@ -112,13 +112,22 @@ int BasicEngine<C>::most_lent() const {
 }
 
 template <class C>
-void BasicEngine<C>::keep_borrowed(LayerBlocks borrowed) {
+void BasicEngine<C>::rest(LayerBlocks borrowed) {
   SLUICE_ASSERT(alive_ == 0, "who is alive uses it");
-  if (borrowed == borrowed_) return;
-  plan_.weights.freed += borrowed - borrowed_;
+  LayerBlocks freed = plan_.weights.freed - borrowed_in_force_;
+  if constexpr (LendsWeights<weights_type>)
+    if (own_level_ > 0 && config_.device_blocks >= LayerBlocks{0}) {
+      // Nobody's KV lies there. The layers are as far away as they were: they come back with the next plan.
+      freed = LayerBlocks{0};
+      lent_in_force_ += own_level_;
+      most_lent_layers_ = std::max(most_lent_layers_, lent_in_force_);
+      own_level_ = 0;
+    }
+  plan_.weights.freed = freed + borrowed;
   borrowed_ = borrowed_in_force_ = borrowed;
-  ledger_.resize_device(ledger_.device().capacity() + (capacity_with(plan_.weights) - kv_capacity_));
-  kv_capacity_ = capacity_with(plan_.weights);
+  const LayerBlocks capacity = capacity_with(plan_.weights);
+  ledger_.resize_device(ledger_.device().capacity() + (capacity - kv_capacity_));
+  kv_capacity_ = capacity;
   forget_prefetches();
   quiet_ = false;
 }
@@ -167,10 +176,10 @@ void BasicEngine<C>::finish(const Surroundings& around) {
 template <class C>
 void BasicEngine<C>::remember_quiet() {
   // What others of a node need may change any time, so that weights which could give way are asked in every step.
-  quiet_ = !(offers_weights && coordination_.node != nullptr) && chunks_.empty() && streams_.empty() &&
-           rebuilds_.empty() && plan_.weights.streamed.empty() && parked_.empty() &&
-           transfer_state_.behind_blocks <= 0 && !plan_changed_ && decision_.victims.empty() &&
-           decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
+  const bool asks = coordination_.lend != nullptr || coordination_.grant != nullptr;
+  quiet_ = !(offers_weights && asks) && chunks_.empty() && streams_.empty() && rebuilds_.empty() &&
+           plan_.weights.streamed.empty() && parked_.empty() && transfer_state_.behind_blocks <= 0 && !plan_changed_ &&
+           decision_.victims.empty() && decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
            work_.decodes == static_cast<std::int64_t>(running_.size());
   full_blocks_ = 0;
   for (std::size_t i = 0; quiet_ && i < running_.size(); ++i) {

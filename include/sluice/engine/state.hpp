@@ -67,12 +67,10 @@ class EngineState {
   int granted_level_ = std::numeric_limits<int>::max();
   Coordination coordination_; ///< of the node that the engine is in, if it is
   LayerBlocks borrowed_{0};   ///< memory of others of the node, as KV blocks
-  LayerBlocks demand_{0};     ///< what the last batch that asked would take, all of it resident
-  LayerBlocks musts_demand_{0}, first_demand_{0};
-  Seconds tightest_slo_{0};
+  BatchNeeds needs_;          ///< of the batch that asks, or of that which runs
   LayerBlocks borrowed_in_force_{0};
   int lent_layers_ = 0;      ///< of its own, to others of the node
-  int lent_in_force_ = 0;    ///< of these, those that the plan in force does without
+  int lent_in_force_ = 0;    ///< that the plan in force does without, and not for its own KV
   int most_lent_layers_ = 0; ///< at any time since its last iteration: their weights are overwritten
   int own_level_ = 0;        ///< layers' memory given up for its own KV, by the plan in force
   double prompt_tokens_ = 0; ///< of all requests accepted

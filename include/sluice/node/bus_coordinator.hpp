@@ -15,40 +15,50 @@ namespace sluice {
 
 /// Select-N's per-bus coordinator (4.5, Figure 8). An engine's levels run from the smallest interval that meets its SLO
 /// (its minimum) to the largest with which its model and its KV fit the device (its maximum: none streamed, where they
-/// fit so). Of all combinations whose transfer rates sum to less than the bus, the one with the most memory on the
-/// host. An engine that is idle is left out: whoever runs beside it has its minimum.
+/// fit so). Of all combinations that the bus has room for, the one with the most memory on the host. An engine that is
+/// idle is left out: whoever runs beside it has its minimum.
 ///
 /// Figure 8 is for two engines, and enumerates. Any number is searched here by branch and bound over the levels, each
-/// engine's best first, with what the rest could still add as the bound: the same combination.
+/// engine's best first, with what the rest could still add, and still move, as the bound: the same combination. After
+/// `most_nodes` the best so far is taken, as many engines alike would make it a knapsack.
 ///
-/// `iter_time`, by which the figure divides, is one number of a model, whatever its interval: the time in which an
-/// iteration keeps its SLO. Taken as the iteration's own time with the bus to itself, it would rule out whoever waits
-/// for its transfers, since these take all of the bus however few they are. But who has room to spare takes more than
-/// its rate: the bus is divided evenly, so that a combination is valid if everybody then has its least. Without an SLO
-/// that is what it takes alone, and the figure's sum to the letter.
+/// *Room on the bus*: `iter_time`, by which the figure divides, is one number of a model, whatever its interval: the
+/// time in which an iteration keeps its SLO. Taken as the iteration's own time with the bus to itself, it would rule
+/// out whoever waits for its transfers, since these take all of the bus however few they are. But who has time to spare
+/// takes more than its rate: the bus is divided evenly, so that a combination is valid if everybody then has its least.
+/// Without an SLO that is what it takes alone, and the figure's sum to the letter. Who cannot keep its SLO even alone
+/// is owed no more than an even share.
 ///
-/// Where no combination fits the bus, which the paper says nothing of, the batches are what fits: an engine that wants
-/// more than the bus can stream takes fewer requests, and does not stream beyond it at everybody's cost. So the maximum
-/// is then by the memory of those who run already; and where these have outgrown the bus, by that of the first of all,
-/// and nobody is given more than they take: as few as possible are preempted. Where the bus has no room for one request
-/// each, who asks takes the level that moves the least.
+/// *No combination*: the paper says nothing of it. The batches are then what fits: an engine that wants more than the
+/// bus can stream takes fewer requests, and does not stream beyond it at everybody's cost. First those whose batch no
+/// level has room for have their maximum by who runs already, then everybody; and where those who run have outgrown the
+/// bus, by the first of them, and nobody is given more than they take. Where the bus has no room for one request each,
+/// who asks takes the level that moves the least and preempts nobody. Like the paper's, the choice is by memory alone,
+/// and knows no fairness: of two engines alike one can have the longer batch.
 struct BusCoordinator {
   using role = roles::Coordinator;
+  static constexpr bool lends = false;
+  static constexpr bool grants = true;
 
   BytesPerSecond bus{std::numeric_limits<double>::infinity()}; ///< of all lanes together
+  int most_nodes = 100'000;                                    ///< of one search
 
   void lend(std::span<const Member> /*members*/, std::size_t /*asks*/, Bytes /*missing*/,
             std::span<int> /*layers*/) const {}
 
   [[nodiscard]] int grant(std::span<const Member> members, std::size_t asks) const {
-    for (const Room room : {Room::all, Room::running, Room::first})
+    bool alone = true;
+    for (std::size_t i = 0; i < members.size(); ++i) alone = alone && (i == asks || !members[i].alive);
+    if (alone) return std::numeric_limits<int>::max();
+    for (const Room room : {Room::all, Room::bounded, Room::running, Room::first})
       if (const std::vector<int> chosen = best(members, asks, room); !chosen.empty()) return chosen[asks];
-    return valid(members[asks], Room::first).back().level;
+    return valid(members[asks], Room::running).back().level;
   }
 
   /// For whom an engine's level must leave room.
   enum class Room : std::uint8_t {
     all,     ///< its batch, those included who would join
+    bounded, ///< the same; where no level has it, those who run
     running, ///< those who run already, and at least one
     first,   ///< one; and for no more than those who run
   };
@@ -56,31 +66,52 @@ struct BusCoordinator {
   /// bus.
   [[nodiscard]] std::vector<int> best(std::span<const Member> members, std::size_t asks, Room room = Room::all) const {
     std::vector<std::vector<Choice>> choices(members.size());
+    const auto runs = [&](std::size_t i) { return i == asks || members[i].alive; };
+    std::size_t running = 0;
     for (std::size_t i = 0; i < members.size(); ++i)
-      choices[i] = i == asks || members[i].alive ? valid(members[i], room) : std::vector{Choice{}};
+      if (runs(i)) ++running;
+    const double share = bus.count() / static_cast<double>(running) * (1 - 1e-9);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (runs(i)) choices[i] = valid(members[i], room);
+      if (!runs(i)) choices[i].emplace_back();
+      for (Choice& choice : choices[i])
+        if (choice.late) choice.least = std::min(choice.least, share);
+    }
     const std::vector<double> none(members.size(), 0.0);
-    Search search{choices, bus.count(), std::vector<double>(members.size() + 1, 0), none, none, none, {}, {}, -1};
-    for (std::size_t i = members.size(); i-- > 0;) search.most[i] = search.most[i + 1] + choices[i].front().host;
+    Search search{choices, bus.count(), most_nodes, none, none, none, none, none, none, {}, {}, -1};
+    search.most.push_back(0);
+    search.worth.push_back(0);
+    search.owed.push_back(0);
+    for (std::size_t i = members.size(); i-- > 0;) {
+      search.most[i] = search.most[i + 1] + choices[i].front().host;
+      search.worth[i] = search.worth[i + 1];
+      double owed = std::numeric_limits<double>::infinity();
+      for (const Choice& choice : choices[i]) owed = std::min(owed, choice.least);
+      search.owed[i] = search.owed[i + 1] + owed;
+      for (const Choice& choice : choices[i])
+        if (choice.host > 0) search.worth[i] = std::max(search.worth[i], choice.host / choice.least);
+    }
     search.current.resize(members.size());
-    search.from(0, 0);
+    search.from(0, 0, 0);
     return search.found;
   }
 
  private:
   struct Choice {
     int level = -1;
-    double host = 0;  ///< bytes of weights on the host
-    double rate = 0;  ///< bytes a second over the bus, if it has room
-    double least = 0; ///< with which its iterations keep their SLO
+    double host = 0;   ///< bytes of weights on the host
+    double rate = 0;   ///< bytes a second over the bus, if it has room
+    double least = 0;  ///< with which its iterations keep their SLO
+    bool late = false; ///< they do not even alone
   };
 
   /// What does not overlap the computation takes as long at any rate, so that the transfers have the rest of the SLO.
   static Choice choice_of(const Member& member, const WeightsLevel& level) {
     const auto host = static_cast<double>(level.moved_per_iteration.count());
-    const double rate = host / level.step.count();
-    const double apart = std::max(0.0, level.step.count() - host / member.link.count());
-    const double time = member.slo.count() - apart;
-    return {level.plan.level, host, rate, time > level.step.count() ? host / time : rate};
+    const double step = level.step.count();
+    const double slo = member.batch.slo.count();
+    const double time = slo - std::max(0.0, step - host / member.link.count());
+    return {level.plan.level, host, host / step, host / std::max(time, step), slo > 0 && slo < step * (1 - 1e-9)};
   }
 
   /// The most on the host first. The maximum is by memory: a level that leaves the batch less than it takes is no
@@ -89,16 +120,17 @@ struct BusCoordinator {
     std::vector<Choice> choices;
     LayerBlocks most = member.own;
     for (const WeightsLevel& level : member.levels) most = std::max(most, member.own + level.plan.freed);
-    LayerBlocks wanted = member.first;
-    if (room == Room::all) wanted = member.demand;
-    if (room == Room::running) wanted = std::max(member.musts, member.first);
+    const BatchNeeds& batch = member.batch;
+    const LayerBlocks running = std::max(batch.running, batch.first);
+    LayerBlocks wanted = room == Room::running ? running : batch.demand;
+    if (room == Room::bounded && batch.demand > most) wanted = running;
+    if (room == Room::first) wanted = batch.first;
     const LayerBlocks needed = std::min(wanted, most);
     LayerBlocks enough = most; // the least level that has room for all who run
     if (room == Room::first) {
-      const LayerBlocks taken = std::max(member.musts, member.first);
-      if (member.own >= taken) enough = member.own;
+      if (member.own >= running) enough = member.own;
       for (const WeightsLevel& level : member.levels)
-        if (member.own + level.plan.freed >= taken) enough = std::min(enough, member.own + level.plan.freed);
+        if (member.own + level.plan.freed >= running) enough = std::min(enough, member.own + level.plan.freed);
     }
     for (const WeightsLevel& level : member.levels)
       if (const LayerBlocks has = member.own + level.plan.freed; has >= needed && has <= enough)
@@ -111,13 +143,17 @@ struct BusCoordinator {
   struct Search {
     const std::vector<std::vector<Choice>>& choices;
     double bus;
-    std::vector<double> most; ///< bytes on the host that the engines from here on could have
+    int nodes_left;
+    std::vector<double> most;  ///< bytes on the host that the engines from here on could have
+    std::vector<double> worth; ///< and at most for each byte a second of the bus that they are owed
+    std::vector<double> owed;  ///< of the bus, at least
     std::vector<double> rate, least, given;
     std::vector<int> current;
     std::vector<int> found;
     double best;
 
-    void from(std::size_t engine, double host) {
+    /// `host`: what the engines before this one have there; `taken`: what they are owed of the bus.
+    void from(std::size_t engine, double host, double taken) {
       if (engine == choices.size()) {
         if (host > best) {
           best = host;
@@ -126,23 +162,23 @@ struct BusCoordinator {
         return;
       }
       for (const Choice& choice : choices[engine]) {
-        if (host + choice.host + most[engine + 1] <= best) break; // the next have less
+        if (host + choice.host + most[engine + 1] <= best || nodes_left <= 0) break; // the next have less
+        const double left = bus - taken - choice.least;
+        if (left < owed[engine + 1] || host + choice.host + left * worth[engine + 1] <= best) continue;
+        --nodes_left;
         rate[engine] = choice.rate;
         least[engine] = choice.least;
         current[engine] = choice.level;
-        if (choice.host <= 0 || fits()) from(engine + 1, host + choice.host);
+        if (choice.host <= 0 || (left > 0 && fits())) from(engine + 1, host + choice.host, taken + choice.least);
       }
       rate[engine] = least[engine] = 0;
     }
     /// Whether everybody so far has its least: who comes later only leaves less.
     bool fits() {
       divide_fairly(bus, rate, given);
-      double sum = 0;
-      for (std::size_t i = 0; i < rate.size(); ++i) {
+      for (std::size_t i = 0; i < rate.size(); ++i)
         if (given[i] < least[i]) return false;
-        sum += least[i];
-      }
-      return sum < bus;
+      return true;
     }
   };
 };

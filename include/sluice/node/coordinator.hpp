@@ -4,6 +4,7 @@
 
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/weights/coordination.hpp"
 #include "sluice/weights/weights.hpp"
 
 #include <concepts>
@@ -21,11 +22,8 @@ struct Sharing;     ///< of a node: which of its engines may run
 /// What a coordinator knows of an engine.
 struct Member {
   std::span<const WeightsLevel> levels; ///< offered when its weights were last asked, the preferred first
-  LayerBlocks demand{0};                ///< its batch, all of it resident, when its weights were last asked
-  LayerBlocks musts{0};                 ///< of that, of those who run already: with less somebody is preempted
-  LayerBlocks first{0};                 ///< of the first of all: with less nobody can run
+  BatchNeeds batch;                     ///< while it asks: of the batch that it would like
   LayerBlocks own{0};                   ///< KV memory with all weights resident; negative: they exceed the device
-  Seconds slo{0};                       ///< the tightest between two tokens of its batch; 0: there is none
   Bytes layer_weight_bytes{0};
   Bytes block_bytes{0};    ///< of a layer block of KV
   BytesPerSecond link{0};  ///< its own lane to the device, alone on the bus
@@ -40,6 +38,8 @@ struct Member {
 /// Grants any level, and lends nothing.
 struct Uncoordinated {
   using role = roles::Coordinator;
+  static constexpr bool lends = false;
+  static constexpr bool grants = false;
 
   void lend(std::span<const Member> /*members*/, std::size_t /*asks*/, Bytes /*missing*/,
             std::span<int> /*layers*/) const {}
@@ -51,11 +51,12 @@ struct Uncoordinated {
 /// Who says what the engines of a node may have of what they share.
 ///
 ///  1. `P::role` is `roles::Coordinator`.
-///  2. `lend(members, asks, missing, layers)`: the engine `asks` is about to decide and its KV would take `missing`
+///  2. `P::lends` and `P::grants` say whether it does either. What it does not do is not asked.
+///  3. `lend(members, asks, missing, layers)`: the engine `asks` is about to decide and its KV would take `missing`
 ///  bytes
 ///     more than its own memory; negative: that much less. `layers[i]` is how many layers' memory it has of engine i:
 ///     the policy changes that.
-///  3. `grant(members, asks)`: the highest level that it may then take (`WeightsPlan::level`); -1: none of those that
+///  4. `grant(members, asks)`: the highest level that it may then take (`WeightsPlan::level`); -1: none of those that
 ///  it
 ///     offered.
 ///
@@ -64,6 +65,8 @@ struct Uncoordinated {
 template <class P>
 concept Coordinator = PlaysRole<P, roles::Coordinator> &&
     requires(const P& policy, std::span<const Member> members, std::span<int> layers) {
+  { P::lends } -> std::convertible_to<bool>;
+  { P::grants } -> std::convertible_to<bool>;
   { policy.lend(members, std::size_t{0}, Bytes{0}, layers) } -> std::same_as<void>;
   { policy.grant(members, std::size_t{0}) } -> std::same_as<int>;
 };

@@ -173,13 +173,14 @@ class BasicNode {
     auto& engine = std::get<I>(engines_);
     refresh();
     if (engine.alive() == 0) {
-      if (engine.borrowed().count() > 0) return_all<I>();
+      rest<I>();
       return false;
     }
     if (!config_.sharing.may_run(sharing_, now_, I, at_)) return false;
     engine.idle_until(at_);
     if constexpr (!std::is_same_v<CoordinatorP, Uncoordinated>)
-      engine.join_node({this, I, &BasicNode::lend_to, &BasicNode::grant_to});
+      engine.join_node({this, I, CoordinatorP::lends ? &BasicNode::lend_to : nullptr,
+                        CoordinatorP::grants ? &BasicNode::grant_to : nullptr});
     const std::int64_t alive = engine.alive();
     Begun begun = Begun::again;
     while (begun == Begun::again) {
@@ -219,10 +220,7 @@ class BasicNode {
       const auto& engine = std::get<I>(engines_);
       Member& member = all[I];
       member.levels = engine.levels();
-      member.demand = engine.demand();
-      member.musts = engine.musts_demand();
-      member.first = engine.first_demand();
-      member.slo = engine.tightest_slo();
+      member.batch = engine.needs();
       member.own = engine.own_blocks();
       member.layer_weight_bytes = engine.geometry().layer_weight_bytes;
       member.block_bytes = engine.geometry().layer_block_bytes;
@@ -237,25 +235,21 @@ class BasicNode {
     });
     return all;
   }
-  /// Asks the coordinator what `borrower` is to have of the others' memory; as its KV blocks. What is more is its own
-  /// at once; what is less only when it has moved out (`moved_out`).
+  /// Asks the coordinator what `borrower` is to have of the others' memory; as its KV blocks. Nobody else decides
+  /// meanwhile, so that it is theirs, or the lenders' again, when the decision is in force (`moved_out`).
   LayerBlocks settle(std::size_t borrower, Bytes missing) {
     const auto all = members();
     wanted_ = lent_[borrower];
     config_.coordinator.lend(all, borrower, missing, wanted_);
     Bytes sum{0};
-    for (std::size_t i = 0; i < count; ++i) {
-      sum += all[i].layer_weight_bytes * static_cast<std::int64_t>(wanted_[i]);
-      lent_[borrower][i] = std::max(lent_[borrower][i], wanted_[i]);
-    }
-    tell_lenders();
+    for (std::size_t i = 0; i < count; ++i) sum += all[i].layer_weight_bytes * static_cast<std::int64_t>(wanted_[i]);
     wanted_blocks_ = LayerBlocks{sum.count() / all[borrower].block_bytes.count()};
     return wanted_blocks_;
   }
-  /// Its decision is in force: what it no longer uses is the lenders' again.
+  /// If its decision is in force: what it has now is its own, and what it no longer uses is the lenders' again.
   template <std::size_t I>
   void moved_out() {
-    if (std::get<I>(engines_).borrowed() != wanted_blocks_) return;
+    if (std::get<I>(engines_).borrowed() != wanted_blocks_ || lent_[I] == wanted_) return;
     lent_[I] = wanted_;
     tell_lenders();
   }
@@ -266,12 +260,16 @@ class BasicNode {
       std::get<I>(engines_).lend(lent);
     });
   }
+  /// It has nothing to do: of the others' memory it keeps what the coordinator leaves it, of its own all can be lent.
   template <std::size_t I>
-  void return_all() {
-    auto& engine = std::get<I>(engines_);
-    const Bytes own = engine.geometry().layer_block_bytes * engine.own_blocks().count();
-    engine.keep_borrowed(settle(I, Bytes{-own.count()}));
-    moved_out<I>();
+  void rest() {
+    if constexpr (CoordinatorP::lends) {
+      auto& engine = std::get<I>(engines_);
+      const bool borrows = std::any_of(lent_[I].begin(), lent_[I].end(), [](int layers) { return layers > 0; });
+      if (!borrows && engine.lent_to_itself() == 0) return;
+      engine.rest(settle(I, Bytes{std::numeric_limits<std::int64_t>::min() / 2}));
+      moved_out<I>();
+    }
   }
   static LayerBlocks lend_to(void* self, std::size_t engine, LayerBlocks demand, LayerBlocks own) {
     BasicNode& node = *static_cast<BasicNode*>(self);

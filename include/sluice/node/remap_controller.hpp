@@ -19,12 +19,13 @@ namespace sluice {
 /// first prompt, and not beyond its cap (`ParameterRemap::most_layers`). Only then the active model's own layers:
 /// that is its own `ParameterRemap`, which reckons with what it was lent.
 ///
-/// When KV needs less it gives back what it took last (dynamic reversion, 7.6.1), once a layer more would be spare; and
-/// all of it when it has nothing left to do.
-/// A borrower is not preempted when the lender's turn comes: the lender streams the layers that it lacks until they
-/// come back. The paper does not say.
+/// When KV needs less it gives back first what it would take last (dynamic reversion, 7.6.1), once a layer more would
+/// be spare; and with `revert` all of it when it has nothing left to do. A borrower is not preempted when the lender's
+/// turn comes: the lender streams the layers that it lacks until they come back. The paper does not say.
 struct RemapController {
   using role = roles::Coordinator;
+  static constexpr bool lends = true;
+  static constexpr bool grants = false;
   enum class Order : std::uint8_t { most_recent_first, least_recent_first };
 
   Order order = Order::most_recent_first;

@@ -30,8 +30,8 @@ enum class RemapSlots : std::uint8_t {
 /// alpha layers' memory is lent to KV, as few as the demand needs; the weights are read only, so that nothing is
 /// written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two (MIRAGE, 5.4):
 ///
-///   alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1)   (eq. 4: a transfer waits until the slot's layer is
-///   computed) alpha + 2, if T_T (alpha + 2) <= T_c n                 (eq. 5: two slots hide it behind all layers)
+/// * alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1): eq. 4, a transfer waits until the slot's layer is computed
+/// * alpha + 2, if T_T (alpha + 2) <= T_c n: eq. 5, two slots hide it behind all layers
 ///
 /// and otherwise whichever the evaluator finds shorter. The text says that two slots pay from alpha = 9 on (n = 40); by
 /// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. The equations are built.
@@ -65,13 +65,12 @@ struct BasicParameterRemap {
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
     const int most = std::min({most_layers, geometry.layers - 2, only_hidden ? most_hidden(task) : geometry.layers});
-    const int in_force = task.view.plan != nullptr ? task.view.plan->weights.level : 0;
-    int alpha = std::min(needed_for(task.demand) + task.lent, std::max({task.lent, most, in_force}));
-    if (alpha < in_force) {
+    int own = std::min(needed_for(task.demand), std::max({0, most - task.lent, task.taken}));
+    if (own < task.taken) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
-      const int kept = needed_for(task.demand + spare) + task.lent;
-      alpha = revert ? std::max(alpha, std::min(in_force, kept)) : in_force;
+      own = revert ? std::max(own, std::min(task.taken, needed_for(task.demand + spare))) : task.taken;
     }
+    const int alpha = own + task.lent;
     for (int less = alpha; less >= std::max(1, task.lent); --less) levels.push_back(level_of(task, state, less));
   }
   /// How much is hidden depends on the batch, so that nothing is promised by it.

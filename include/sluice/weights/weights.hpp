@@ -49,6 +49,7 @@ struct WeightsTask {
   LayerBlocks own{0};            ///< KV memory while all weights are resident; below 0: they do not fit
   Work steady;                   ///< one token of each claim: levels follow this, not the prompts among them
   int lent = 0;                  ///< layers whose memory others of its node have: no level may be below
+  int taken = 0;                 ///< and that its own KV has beside these, by the plan in force
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
   /// Of one layer, at the steady decode: what must hide a transfer (T_c; the embedding and the head left out).
