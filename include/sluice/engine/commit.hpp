@@ -43,20 +43,24 @@ void BasicEngine<C>::commit(Decision& decision) {
 
   // What the claims need. Of the host's memory it is theirs before anybody is parked there: they were placed by it.
   Footprint before, after;
-  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
-    const Claim& claim = decision.claims[i];
-    const RequestRow& who = row(claim.slot);
-    const TokenBlocks blocks = who.blocks_after(claim.tokens, config_.limits.block_tokens);
-    if (!decision.new_plan && who.phase == Phase::running) {
-      if (blocks == who.blocks) continue;
-      const Footprint growth = footprint_of(who.holding, blocks) - footprint_of(who.holding, who.blocks);
-      after = after + growth;
-      continue;
+  const auto sum_up = [&] {
+    before = after = {};
+    for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+      const Claim& claim = decision.claims[i];
+      const RequestRow& who = row(claim.slot);
+      const TokenBlocks blocks = who.blocks_after(claim.tokens, config_.limits.block_tokens);
+      if (!decision.new_plan && who.phase == Phase::running) {
+        if (blocks == who.blocks) continue;
+        const Footprint growth = footprint_of(who.holding, blocks) - footprint_of(who.holding, who.blocks);
+        after = after + growth;
+        continue;
+      }
+      before = before + footprint_of(who.holding, who.blocks);
+      const Holding target = decision.new_plan ? target_of(i, claim) : holding_in_force(who);
+      after = after + footprint_of(with_copies(who, target), blocks);
     }
-    before = before + footprint_of(who.holding, who.blocks);
-    const Holding target = decision.new_plan ? target_of(i, claim) : holding_in_force(who);
-    after = after + footprint_of(with_copies(who, target), blocks);
-  }
+  };
+  sum_up();
   host_reserved_ = std::max(LayerBlocks{0}, after.host - before.host); // what they give back is free only then
 
   for (const Slot slot : decision.leaving) park(slot);
@@ -81,7 +85,14 @@ void BasicEngine<C>::commit(Decision& decision) {
   // What is then missing on the device, parked requests give up.
   const LayerBlocks needed = after.device - before.device + decision.in_flight + taken_back;
   if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
-  give_up_copies(after.host - before.host - ledger_.host().free());
+  if constexpr (copies_ahead)
+    for (;;) { // copies given up, here or while others were parked, may be those of the claims
+      sum_up();
+      const LayerBlocks missing = after.host - before.host - ledger_.host().free();
+      const LayerBlocks used = ledger_.host().used();
+      give_up_copies(missing);
+      if (missing <= LayerBlocks{0} || ledger_.host().used() == used) break;
+    }
 
   if (decision.new_plan) {
     // Those that give first: the sum fits, the order in between might not.
