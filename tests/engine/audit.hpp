@@ -2,11 +2,18 @@
 // Audit: an observer that holds an engine to what every engine owes, whatever its policies.
 #pragma once
 
+#include "sluice/layout/per_layer.hpp"
 #include "sluice/observer/observer.hpp"
 
+#include "engine/reckoning.hpp"
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <type_traits>
+#include <vector>
 
 namespace sluice::testing {
 
@@ -19,6 +26,7 @@ struct Audit {
     Tokens output{0};
     Tokens delivered{0};
     Seconds last{-1};
+    std::vector<Seconds> exists; ///< from when on each token does
     bool ended = false;
     bool refused = false;
     bool parked = false;
@@ -32,30 +40,40 @@ struct Audit {
     std::int64_t broken_promises = 0; ///< accepted at submission, refused later
     LayerBlocks to_device{0}, to_host{0};
     Seconds stall{0};
+    Reckoning reckoning;
   };
+  static constexpr Seconds rounding{1e-9};
 
   void submitted(State& state, const RequestRow& row) const {
     CHECK_MESSAGE(state.lives.count(row.id) == 0, "an id is used once");
     state.lives[row.id].output = row.spec.output;
   }
-  void refused(State& state, RequestId id, const RequestSpec&, Seconds, std::string_view reason) const {
+  void refused(State& state, RequestId id, const RequestSpec&, Seconds now, std::string_view reason) const {
+    happened(state, now);
     CHECK_FALSE(reason.empty());
     if (state.lives.count(id) == 1) ++state.broken_promises;
+    CHECK_FALSE(state.lives[id].refused);
+    CHECK_FALSE(state.lives[id].ended);
     state.lives[id].refused = true;
   }
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds) const {
+  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+    happened(state, now);
     ++state.parks;
     CHECK_FALSE(state.lives[row.id].parked);
     state.lives[row.id].parked = true;
     if (kept == Kept::nothing) CHECK(row.computed.count() == 0);
     if (kept == Kept::host) CHECK(row.resident_layers == 0);
   }
-  void resumed(State& state, const RequestRow& row, Seconds) const {
+  void resumed(State& state, const RequestRow& row, Seconds now) const {
+    happened(state, now);
     CHECK(state.lives[row.id].parked);
     state.lives[row.id].parked = false;
   }
-  void ended(State& state, const RequestRow& row, Seconds) const {
+  void ended(State& state, const RequestRow& row, Seconds now) const {
+    happened(state, now);
     Life& life = state.lives[row.id];
+    CHECK_FALSE(life.refused);
+    CHECK(life.exists.size() == static_cast<std::size_t>(row.spec.output.count()));
     CHECK(row.generated == row.spec.output);
     CHECK_MESSAGE(life.delivered == row.spec.output, "every token is delivered by the end");
     CHECK_FALSE(life.ended);
@@ -63,21 +81,29 @@ struct Audit {
   }
   void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
     Life& life = state.lives[row.id];
+    CHECK_FALSE(life.ended);
     life.delivered += count;
-    CHECK_MESSAGE(life.delivered <= row.generated, "no token is delivered before it exists");
+    REQUIRE_MESSAGE(life.delivered.count() <= static_cast<std::int64_t>(life.exists.size()), "no token twice");
+    if (count.count() > 0) { // of those that come together the newest exists the shortest
+      const Seconds newest = life.exists[static_cast<std::size_t>(life.delivered.count() - 1)];
+      CHECK_MESSAGE(when >= newest - rounding, "no token is delivered before it exists");
+    }
     CHECK_MESSAGE(when >= life.last, "tokens of a request come in order");
     CHECK(row.delivered == life.delivered);
     life.last = when;
   }
-  void planned(State& state, const View&, const Plan& plan, Seconds virtual_time, Seconds) const {
+  void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds) const {
     ++state.plans;
     CHECK(virtual_time.count() >= 0);
     CHECK(plan.in_flight.count() >= 0);
+    CHECK(view.ledger->device().used() <= view.ledger->device().capacity());
+    CHECK(view.ledger->host().used() <= view.ledger->host().capacity());
+    state.reckoning.know(view);
   }
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     ++state.iterations;
-    CHECK_MESSAGE(record.start >= state.now - Seconds{1e-9}, "time never runs backwards");
+    CHECK_MESSAGE(record.start >= state.now - rounding, "time never runs backwards");
     CHECK(record.duration.count() > 0);
     CHECK(record.stall.count() >= 0);
     CHECK_MESSAGE(record.device_used <= record.device_capacity, "no plan uses memory that does not exist");
@@ -85,25 +111,69 @@ struct Audit {
     state.to_device += record.to_device;
     state.to_host += record.to_host;
     state.stall += record.stall;
+    state.reckoning.check(record);
+    for (const Claim& claim : record.batch) {
+      const RequestRow& row = record.rows[index(claim.slot)];
+      if (claim.tokens.count() > 0 && claim.tokens == row.spec.prompt + row.generated - row.computed)
+        state.lives[row.id].exists.push_back(state.now);
+    }
+  }
+
+ private:
+  static void happened(const State& state, Seconds now) {
+    CHECK_MESSAGE(now >= state.now - rounding, "nothing happens before what has happened");
   }
 };
 
-/// Counts again, from the rows, what the ledger says is taken.
+/// Counts again, from the rows, what the ledger says is taken: by the layout's rule, and one by one.
 template <class E>
-void check_ledger(const E& engine) {
+void check_ledger(const E& engine, bool between_iterations = true) {
   const View view = engine.view();
   Footprint counted;
+  std::int64_t on_device = 0, on_host = 0, states = 0, rounded_up = 0;
   for (const auto& list : {view.running, view.parked})
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,
                                                              view.geometry.layers, view.geometry.hidden_size());
-      CHECK(row.blocks == blocks_for(row.computed, view.limits.block_tokens));
-      CHECK(row.slack.count() == row.blocks.count() * view.limits.block_tokens.count() - row.computed.count());
+      // While an iteration is under way there is room for what it computes; who was found by its tokens takes the
+      // blocks when it joins.
+      const bool found = E::retention_type::finds_released && row.phase != Phase::running;
+      if (between_iterations && !found) {
+        CHECK(row.blocks == blocks_for(row.computed, view.limits.block_tokens));
+        CHECK(row.slack.count() == row.blocks.count() * view.limits.block_tokens.count() - row.computed.count());
+      }
       CHECK(row.resident_layers == view.geometry.layers - row.holding.away().count());
+      for (int layer = 0; layer < view.geometry.layers; ++layer)
+        for (std::int64_t block = 0; block < row.blocks.count(); ++block) {
+          const Place place = place_of(row.holding, layer, block, view.limits.block_tokens.count());
+          on_device += place.device ? 1 : 0;
+          on_host += place.host ? 1 : 0;
+          states += place.states ? 1 : 0;
+        }
+      rounded_up += row.holding.hidden.empty() ? 0 : 1;
     }
   CHECK(counted.device == engine.ledger().device().used());
   CHECK(counted.host == engine.ledger().host().used());
+  const double states_blocks = view.geometry.hidden_size().blocks(static_cast<double>(states));
+  const double with_states = static_cast<double>(on_host) + states_blocks;
+  if constexpr (std::is_same_v<typename E::layout_type, PerLayer>) {
+    CHECK(on_device == counted.device.count());
+    CHECK(std::abs(static_cast<double>(counted.host.count()) - with_states) <= static_cast<double>(rounded_up));
+  } else { // in whole units: no less
+    CHECK(on_device <= counted.device.count());
+    CHECK(with_states <= static_cast<double>(counted.host.count()));
+  }
+  CHECK(counted.device <= engine.ledger().device().capacity());
+  CHECK(counted.host <= engine.ledger().host().capacity());
+  // KV has its own memory and what weights give up of theirs: those that stream, less the slots that they pass through.
+  const WeightsPlan& weights = engine.plan().weights;
+  const double given = weights.share * (weights.streamed.count() - weights.slots) *
+                       static_cast<double>(view.geometry.layer_weight_bytes.count());
+  const LayerBlocks more = engine.ledger().device().capacity() - engine.own_blocks() - engine.borrowed();
+  if (engine.ledger().device().capacity().count() > 0)
+    CHECK(static_cast<double>(more.count()) * static_cast<double>(view.geometry.layer_block_bytes.count()) <=
+          given + 1);
 }
 
 } // namespace sluice::testing

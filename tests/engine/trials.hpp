@@ -9,7 +9,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sluice::testing {
@@ -61,24 +66,102 @@ inline Trial random_trial(Random& random) {
   return trial;
 }
 
+/// The same with more layers, which take as much longer.
+inline Trial deepened(Trial trial, int layers) {
+  const double longer = static_cast<double>(layers) / trial.layers;
+  trial.device = LayerBlocks{trial.device.count() / trial.layers * layers};
+  for (RequestSpec& spec : trial.requests) spec.slo.tbt = spec.slo.tbt * longer;
+  trial.layers = layers;
+  return trial;
+}
+
+/// The engine of a trial. `layer_weights`: of a layer, as many bytes.
+template <class E>
+typename E::Config trial_config(const Trial& trial, const SmallCost& world, Bytes layer_weights = Bytes{1 << 20},
+                                const SmallCost& believed = {}) {
+  return {.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+          .geometry = {trial.layers, Bytes{4096}, layer_weights, Bytes{3000}},
+          .device_blocks = trial.device,
+          .host_blocks = trial.host,
+          .cost = believed,
+          .backend = BasicSimulated<SmallCost>{world}};
+}
+
+template <class E>
+inline constexpr bool streams_weights = !std::is_same_v<typename E::weights_type, ResidentWeights>;
+
+/// Whether KV goes to the host and back. A placement that only rebuilds says `fetches_nothing`.
+template <class E>
+bool moves_kv() {
+  using P = typename E::placement_type;
+  if constexpr (requires { P::fetches_nothing; })
+    if (P::fetches_nothing) return false;
+  return P::places_layers || !P().least(8).all_resident() ||
+         !(std::is_same_v<typename E::retention_type, Drop> || E::retention_type::finds_released);
+}
+
+/// Makes the weights of a trial small enough to stream, and in a third of the trials larger than the device.
+/// Layer weights, in bytes.
+inline Bytes streamed_weights(Trial& trial, Random& random) {
+  const auto blocks = static_cast<std::int64_t>(1 + random.below(40)); // in a layer's weights
+  if (random.below(3) == 0)
+    trial.device -=
+        LayerBlocks{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(blocks * trial.layers)))};
+  return Bytes{4096} * blocks;
+}
+
+/// After the last token nothing is left, and everybody has been served or refused.
+template <class E>
+void check_all_served(const E& engine, std::size_t requests) {
+  CHECK_MESSAGE(engine.alive() == 0, "no request is lost");
+  CHECK(engine.ledger().device().used().count() == 0);
+  CHECK(engine.ledger().host().used().count() == 0);
+  const auto& lives = engine.template observed<Audit>().lives;
+  CHECK(lives.size() == requests);
+  for (const auto& one : lives) { // not a structured binding: clang 14 lets no lambda, such as CAPTURE's, refer to it
+    CAPTURE(index(one.first));
+    CHECK(one.second.ended != one.second.refused);
+  }
+}
+
+/// What trials exercised: a property of what never happened is none.
+struct Exercised {
+  double blocks_moved = 0, weights_moved = 0;
+  std::int64_t moving = 0, exactly = 0;
+
+  template <class E>
+  void add(const E& engine) {
+    const Reckoning& reckoning = engine.template observed<Audit>().reckoning;
+    blocks_moved += reckoning.blocks_moved;
+    weights_moved += reckoning.weights_moved;
+    moving += reckoning.moving;
+    exactly += reckoning.exactly;
+  }
+};
+
+/// `least_host`: no host is smaller.
 template <class System>
-void run_trials(const char* name, int rounds) {
+void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit>;
   INFO(std::string{name});
   Random random(7);
+  Exercised exercised;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
-    const Trial trial = random_trial(random);
+    Trial trial = random_trial(random);
+    if (round % 4 == 3) trial = deepened(std::move(trial), 16 + static_cast<int>(random.below(9))); // eLLM's kind
+    trial.host = std::max(trial.host, least_host);
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     if (round % 2 == 1) world.lanes = Lanes::each_way;
-    typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                              .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
-                              .device_blocks = trial.device,
-                              .host_blocks = trial.host,
-                              .cost = SmallCost{},
-                              .backend = BasicSimulated<SmallCost>{world}};
-    auto made = E::make(std::move(config));
+    SmallCost believed;
+    if (round % 4 >= 2) { // any link, and a planner that knows it: some policies move nothing that is not hidden
+      world.rate = BytesPerSecond{5e5 * std::pow(1000, random.uniform())};
+      believed = world;
+    }
+    Bytes layer_weights{1 << 20};
+    if constexpr (streams_weights<E>) layer_weights = streamed_weights(trial, random);
+    auto made = E::make(trial_config<E>(trial, world, layer_weights, believed));
     REQUIRE(made.has_value());
     E& engine = *made;
     std::size_t next = 0;
@@ -96,20 +179,17 @@ void run_trials(const char* name, int rounds) {
       CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
       slots = engine.view().rows.size();
     }
-    CHECK_MESSAGE(engine.alive() == 0, "no request is lost");
     // Submission checks the least holding; a placement that chooses to hold more on a small host owns that choice.
     if (E::relief_type::parting == Parting::park && trial.host.count() >= 100000)
       CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "who was accepted is served");
     CHECK(slots <= static_cast<std::size_t>(most_alive));
-    CHECK(engine.ledger().device().used().count() == 0);
-    CHECK(engine.ledger().host().used().count() == 0);
-    const auto& lives = engine.template observed<Audit>().lives;
-    CHECK(lives.size() == trial.requests.size());
-    for (const auto& one : lives) { // not a structured binding: clang 14 lets no lambda, such as CAPTURE's, refer to it
-      CAPTURE(index(one.first));
-      CHECK(one.second.ended != one.second.refused);
-    }
+    check_all_served(engine, trial.requests.size());
+    CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "nobody else has its memory");
+    exercised.add(engine);
   }
+  CHECK((exercised.weights_moved > 0) == streams_weights<E>);
+  CHECK((exercised.blocks_moved > 0) == moves_kv<E>());
+  CHECK(20 * exercised.exactly >= exercised.moving); // or its bounds say little
 }
 
 } // namespace sluice::testing

@@ -24,6 +24,7 @@ template <int Share, int Swapped, bool Hidden = false>
 struct OldestShare {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool fetches_nothing = Swapped == 0 && !Hidden;
   template <class Transfer>
   struct State {
     PlanTrial<Transfer> trial;

@@ -29,7 +29,9 @@ struct LendWhenShort {
     levels.push_back(WeightsLevel::of(task.view.geometry, streamed, 1));
     levels.back().plan.freed = most_freed(task.view.geometry);
   }
-  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const { return LayerBlocks{7L * geometry.layers}; }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    return std::min(LayerBlocks{7L * geometry.layers}, geometry.blocks_in(geometry.layers / 2 - 1));
+  }
 };
 struct OffersNothing : LendWhenShort {
   void offer() const {}

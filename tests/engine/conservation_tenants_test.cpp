@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every engine owes, over random traces, for tenants of a node: the systems that sluice-compare serves them with.
+#include "sluice/systems/one_at_a_time.hpp"
+#include "sluice/systems/streamed_weights.hpp"
+#include "sluice/systems/vllm.hpp"
+
+#include "engine/node_trials.hpp"
+
+namespace {
+using namespace sluice;
+
+SLUICE_NODE_CONSERVES(OneAtATime, Uncoordinated)
+SLUICE_NODE_CONSERVES(VllmRecompute, Uncoordinated)
+SLUICE_NODE_CONSERVES(VllmSwap, Uncoordinated)
+SLUICE_NODE_CONSERVES(DeepSpeedWeights, Uncoordinated)
+SLUICE_NODE_CONSERVES(FlexGenWeights, Uncoordinated)
+SLUICE_NODE_CONSERVES(SelectN, BusCoordinator)
+SLUICE_NODE_CONSERVES(Mirage, RemapController)
+} // namespace

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every engine owes, over random traces: eLLM with its own solver.
+#include "sluice/systems/nlopt/ellm.hpp"
+
+#include "engine/trials.hpp"
+
+namespace {
+using namespace sluice;
+
+SLUICE_CONSERVES(EllmSlsqp)
+} // namespace
