@@ -46,6 +46,7 @@ endif()
 
 # Where a sentence rests on a concept, g++ adds why it is not met, as a note whose second line it calls an error.
 string(REGEX REPLACE "is invalid, because\n[^\n]*error: " "is invalid, because " lines "${text}")
+string(REGEX REPLACE "is not satisfied, because\n([^\n]*  required [^\n]*\n)*[^\n]*error: " "is not satisfied, because " lines "${lines}")
 string(REPLACE ";" "," lines "${lines}")
 string(REGEX REPLACE "[][]" "|" lines "${lines}") # brackets keep CMake from splitting a list
 string(REPLACE "\n" ";" lines "${lines}")

@@ -2,6 +2,7 @@
 // Coordinator: the concept of who says what the engines of a node may have of what they share.
 #pragma once
 
+#include "sluice/core/contract.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/weights/coordination.hpp"
@@ -48,6 +49,24 @@ struct Uncoordinated {
   }
 };
 
+/// `P` says whether it lends and whether it grants.
+template <class P>
+concept SaysWhatItDoes = requires {
+  requires std::convertible_to<decltype(P::lends), bool> && std::convertible_to<decltype(P::grants), bool>;
+};
+
+/// `P` lends memory of layers.
+template <class P>
+concept LendsMemory = requires(const P& policy, std::span<const Member> members, std::span<int> layers) {
+  requires std::same_as<decltype(policy.lend(members, std::size_t{0}, Bytes{0}, layers)), void>;
+};
+
+/// `P` grants levels.
+template <class P>
+concept GrantsLevels = requires(const P& policy, std::span<const Member> members) {
+  requires std::same_as<decltype(policy.grant(members, std::size_t{0})), int>;
+};
+
 /// Who says what the engines of a node may have of what they share.
 ///
 ///  1. `P::role` is `roles::Coordinator`.
@@ -63,12 +82,26 @@ struct Uncoordinated {
 /// Owed: `layers[i]` is at least 0, and with what others have of engine i at most `lendable`, unless it is not raised;
 /// nothing is taken of an engine that is active.
 template <class P>
-concept Coordinator = PlaysRole<P, roles::Coordinator> &&
-    requires(const P& policy, std::span<const Member> members, std::span<int> layers) {
-  { P::lends } -> std::convertible_to<bool>;
-  { P::grants } -> std::convertible_to<bool>;
-  { policy.lend(members, std::size_t{0}, Bytes{0}, layers) } -> std::same_as<void>;
-  { policy.grant(members, std::size_t{0}) } -> std::same_as<int>;
+concept Coordinator = PlaysRole<P, roles::Coordinator> && SaysWhatItDoes<P> && LendsMemory<P> && GrantsLevels<P>;
+
+template <>
+struct Contract<roles::Coordinator> {
+  template <class P>
+  static constexpr bool met = Coordinator<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(SaysWhatItDoes<P>,
+                  "sluice: this Coordinator needs `static constexpr bool lends` and `grants`: what it "
+                  "does not do is not asked");
+    static_assert(LendsMemory<P>,
+                  "sluice: this Coordinator needs `void lend(std::span<const Member>, std::size_t asks, "
+                  "Bytes missing, std::span<int> layers) const`");
+    static_assert(GrantsLevels<P>,
+                  "sluice: this Coordinator needs `int grant(std::span<const Member>, std::size_t asks) "
+                  "const`");
+    return true;
+  }
 };
 
 static_assert(Coordinator<Uncoordinated>);

@@ -326,9 +326,11 @@ struct NodePolicy<Role, Default, T, Ts...> {
 
 template <class Coordinator, class Sharing, class Engines>
 struct ComposeNode;
-template <class Coordinator, class Sharing, class... Engines>
-struct ComposeNode<Coordinator, Sharing, Parts<Engines...>> {
-  using type = BasicNode<Coordinator, Sharing, Engines...>;
+template <class CoordinatorP, class SharingP, class... Engines>
+struct ComposeNode<CoordinatorP, SharingP, Parts<Engines...>> {
+  static_assert(explain<CoordinatorP>());
+  static_assert(explain<SharingP>());
+  using type = BasicNode<CoordinatorP, SharingP, Engines...>;
 };
 
 } // namespace detail

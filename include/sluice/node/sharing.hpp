@@ -2,6 +2,7 @@
 // Sharing: which engines of a node may run, and what they take of one another's computation.
 #pragma once
 
+#include "sluice/core/contract.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/node/coordinator.hpp"
@@ -79,6 +80,19 @@ struct TakeTurns {
   [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
 };
 
+/// `P` says which engines run now, and which will not for a while.
+template <class P>
+concept SaysWhoRuns = requires(const P& policy, typename P::State& state, const Occupancy& now) {
+  requires std::same_as<decltype(policy.may_run(state, now, std::size_t{0}, Seconds{0})), bool>;
+  requires std::same_as<decltype(policy.inactive(state, std::size_t{0})), bool>;
+};
+
+/// `P` says how much longer a computation takes beside the others.
+template <class P>
+concept SaysHowFast = requires(const P& policy, const Occupancy& now) {
+  requires std::same_as<decltype(policy.slowdown(now)), double>;
+};
+
 /// Which engines of a node may run.
 ///
 ///  1. `P::role` is `roles::Sharing`; `P::State` is default-constructible.
@@ -86,11 +100,26 @@ struct TakeTurns {
 ///  3. `inactive(state, engine)`: it does not run for a while, so that its weights' memory can be lent.
 ///  4. `slowdown(occupancy)`: how many times as long the computation of an iteration that starts now takes.
 template <class P>
-concept Sharing = PlaysRole<P, roles::Sharing> && std::default_initializable<typename P::State> &&
-    requires(const P& policy, typename P::State& state, const Occupancy& now) {
-  { policy.may_run(state, now, std::size_t{0}, Seconds{0}) } -> std::same_as<bool>;
-  { policy.inactive(state, std::size_t{0}) } -> std::same_as<bool>;
-  { policy.slowdown(now) } -> std::same_as<double>;
+concept Sharing = PlaysRole<P, roles::Sharing> && HasState<P> && SaysWhoRuns<P> && SaysHowFast<P>;
+
+template <>
+struct Contract<roles::Sharing> {
+  template <class P>
+  static constexpr bool met = Sharing<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasState<P>, "sluice: this Sharing policy needs a nested `State`: write `struct State {};` if it "
+                               "remembers nothing");
+    if constexpr (HasState<P>) {
+      static_assert(SaysWhoRuns<P>,
+                    "sluice: this Sharing policy needs `bool may_run(State&, const Occupancy&, std::size_t "
+                    "engine, Seconds at) const` and `bool inactive(const State&, std::size_t engine) const`");
+    }
+    static_assert(SaysHowFast<P>, "sluice: this Sharing policy needs `double slowdown(const Occupancy&) const`, 1 if "
+                                  "nobody is slowed");
+    return true;
+  }
 };
 
 static_assert(Sharing<OwnDevices> && Sharing<SideBySide> && Sharing<TakeTurns>);
