@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-validate: the recorded run, compared as the program prints it, and one line and exit code 2 for wrong input.
+#include "support/program.hpp"
 #include "support/shared_data.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -16,37 +14,13 @@
 namespace {
 
 namespace fs = std::filesystem;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
 
-fs::path program() {
-  const char* folder = std::getenv("SLUICE_BIN");
-  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-validate";
-}
-
-struct Ran {
-  int code = -1;
-  std::string out;
-};
-Ran run(const std::string& arguments) {
-  Ran ran;
-  std::string command = "'";
-  command.append(program().string()).append("' ").append(arguments);
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-/// The program, and these shared files. One decorator: of two, doctest heeds the last alone.
 doctest::skip needs_program(std::initializer_list<const char*> files = {}) {
-  std::error_code ignored;
-  const bool there = !program().empty() && fs::exists(program(), ignored);
-  if (!there)
-    std::fputs("skipped: a test needs sluice-validate (set SLUICE_BIN to the folder that holds it)\n", stderr);
-  return there ? sluice_test::needs_shared(files) : doctest::skip(true);
+  return sluice_test::needs_program("sluice-validate", files);
 }
+Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-validate", arguments); }
 
 const char* const run_folder = "data/runs/RTX4090-Llama-3.1-8B-vllm";
 const char* const profile_folder = "data/profiles/RTX4090-Llama-3.1-8B";
@@ -56,17 +30,6 @@ std::string on(const std::string& folder) {
   return "--run '" + folder + "' --profile '" + sluice_test::shared_path(profile_folder) + "' --json 2>/dev/null";
 }
 std::string on_the_run() { return on(sluice_test::shared_path(run_folder)); }
-
-struct TemporaryFolder {
-  fs::path path;
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "sluice-run-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-};
 
 /// The recorded run with its meta.json changed by `edit`.
 template <class Edit>

@@ -163,13 +163,7 @@ struct Diary {
 template <class System>
 std::vector<double> diary(const Trial& trial, const SmallCost& world) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Diary>;
-  typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                            .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
-                            .device_blocks = trial.device,
-                            .host_blocks = trial.host,
-                            .cost = SmallCost{},
-                            .backend = BasicSimulated<SmallCost>{world}};
-  auto engine = E::make(std::move(config));
+  auto engine = E::make(trial_config<E>(trial, world));
   REQUIRE(engine.has_value());
   std::size_t next = 0;
   for (int guard = 0; guard < 200000; ++guard) {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes; and one
 // line and exit code 2 for wrong input.
+#include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,49 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using sluice_test::content;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
 
-fs::path program() {
-  const char* folder = std::getenv("SLUICE_BIN");
-  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-explore";
-}
-doctest::skip needs_program() {
-  std::error_code ignored;
-  const bool there = !program().empty() && fs::exists(program(), ignored);
-  if (!there) std::fputs("skipped: a test needs sluice-explore (set SLUICE_BIN to the folder that holds it)\n", stderr);
-  return doctest::skip(!there);
-}
-
-struct Ran {
-  int code = -1;
-  std::string out;
-};
-Ran run(const std::string& arguments) {
-  Ran ran;
-  const std::string command = "'" + program().string() + "' " + arguments;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-struct TemporaryFolder {
-  fs::path path;
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "sluice-explore-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-};
-
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-explore"); }
+Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-explore", arguments); }
 
 /// Six users of whom the device holds about three, so that engines differ; a second's work.
 const char* const workload = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "

@@ -5,6 +5,7 @@
 #include "sluice/core/random.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/evaluate_link.hpp"
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
 
@@ -87,5 +88,14 @@ struct RandomPipeline {
     return {sums.begin(), sums.begin() + pipeline.layers()};
   }
 };
+
+/// One iteration from an idle link; `behind`: what it leaves to cross later.
+template <class Rule>
+StepCost cost_of(const Pipeline& pipeline, double* behind = nullptr) {
+  typename Rule::State state;
+  const StepCost cost = evaluate_link<Rule>(pipeline, state);
+  if (behind != nullptr) *behind = state.behind_blocks;
+  return cost;
+}
 
 } // namespace sluice::test

@@ -25,14 +25,6 @@ struct TwoLanes : RandomPipeline {
   }
 };
 
-template <class Rule>
-StepCost cost_of(const Pipeline& pipeline, double* behind = nullptr) {
-  typename Rule::State state;
-  const StepCost cost = evaluate_link<Rule>(pipeline, state);
-  if (behind != nullptr) *behind = state.behind_blocks;
-  return cost;
-}
-
 TEST_CASE("two lanes: never earlier than the simulation, and the same where the lane in does not pause") {
   Random random{31};
   int compared = 0;

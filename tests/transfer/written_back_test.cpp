@@ -28,14 +28,6 @@ struct OneLane : RandomPipeline {
   }
 };
 
-template <class Rule>
-StepCost cost_of(const Pipeline& pipeline, double* behind = nullptr) {
-  typename Rule::State state;
-  const StepCost cost = evaluate_link<Rule>(pipeline, state);
-  if (behind != nullptr) *behind = state.behind_blocks;
-  return cost;
-}
-
 TEST_CASE("written on one lane: never earlier than the simulation, and the same where what comes in does not pause") {
   Random random{61};
   int compared = 0;

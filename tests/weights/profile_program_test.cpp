@@ -7,53 +7,25 @@
 #include "sluice/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/weights/record_intervals.hpp"
 
+#include "support/program.hpp"
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 namespace {
 
-namespace fs = std::filesystem;
 using namespace sluice;
+using sluice_test::Ran;
 
-fs::path program() {
-  const char* folder = std::getenv("SLUICE_BIN");
-  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-profile";
-}
-doctest::skip needs_program() {
-  std::error_code ignored;
-  const bool there = !program().empty() && fs::exists(program(), ignored);
-  if (!there) std::fputs("skipped: a test needs sluice-profile (set SLUICE_BIN to the folder that holds it)\n", stderr);
-  return doctest::skip(!there);
-}
-
-struct Ran {
-  int code = -1;
-  std::string out;
-};
-Ran run(const std::string& arguments) {
-  Ran ran;
-  std::FILE* pipe = popen(("'" + program().string() + "' " + arguments).c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-profile"); }
+Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-profile", arguments); }
 
 } // namespace
 
 TEST_CASE("sluice-profile records what the cost model says, and shows it again" * needs_program()) {
-  std::string folder = (fs::temp_directory_path() / "sluice-record-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
-  const std::string file = folder + "/record.json";
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "record.json").string();
   const Ran made =
       run("--record --model opt-6.7b --device a10 --max-batch 8 --least-length 64 --max-length 256 --slo-max "
           "0.3 --slo 0.1 --quiet --out '" +
@@ -75,7 +47,6 @@ TEST_CASE("sluice-profile records what the cost model says, and shows it again" 
   const Ran shown = run("--slo 0.1 --show '" + file + "'");
   CHECK(shown.code == 0);
   CHECK(made.out.find(shown.out) == 0); // and where it was written
-  fs::remove_all(folder);
 }
 
 TEST_CASE("sluice-profile prints a layer's times" * needs_program()) {
