@@ -4,6 +4,7 @@
 
 #include "sluice/report/number_text.hpp"
 
+#include "compare/tenants.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,8 +50,19 @@ double real(std::int64_t n) { return static_cast<double>(n); }
 double weights_on_host(const SystemReport& r) {
   return per(real(r.metrics.bytes_of_weights), real(r.metrics.iterations));
 }
-double layers_bytes(const Comparison& c) {
-  return real(c.setup.geometry.layer_weight_bytes.count()) * c.setup.geometry.layers;
+/// NaN for all tenants together: they have several models.
+double layer_bytes(const Of& x) {
+  const Setup* setup = setup_of(x.c, x.r);
+  return setup == nullptr ? std::numeric_limits<double>::quiet_NaN() : real(setup->geometry.layer_weight_bytes.count());
+}
+double layers_bytes(const Of& x) {
+  const Setup* setup = setup_of(x.c, x.r);
+  return setup == nullptr ? std::numeric_limits<double>::quiet_NaN() : layer_bytes(x) * setup->geometry.layers;
+}
+double token_bytes(const Of& x) {
+  const Setup* setup = setup_of(x.c, x.r);
+  if (setup == nullptr) return std::numeric_limits<double>::quiet_NaN();
+  return real(setup->geometry.layer_block_bytes.count()) * setup->geometry.layers / real(x.c.workload.block_tokens);
 }
 
 const std::vector<Column>& columns() {
@@ -89,15 +101,12 @@ const std::vector<Column>& columns() {
       {"device-mean", "KV mean", Unit::share, [](const Of& x) { return x.m.device_mean_share; }},
       {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x.r) / 1e9; }},
       {"weights-share", "of the layers", Unit::share,
-       [](const Of& x) { return per(weights_on_host(x.r), layers_bytes(x.c)); }},
+       [](const Of& x) { return per(weights_on_host(x.r), layers_bytes(x)); }},
       {"host-layers", "layers on the host", Unit::number,
-       [](const Of& x) { return per(weights_on_host(x.r), real(x.c.setup.geometry.layer_weight_bytes.count())); }},
-      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x.c), weights_on_host(x.r)); }},
+       [](const Of& x) { return per(weights_on_host(x.r), layer_bytes(x)); }},
+      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x), weights_on_host(x.r)); }},
       {"kv-room", "KV room, tokens", Unit::number,
-       [](const Of& x) {
-         return per(real(x.m.device_capacity_bytes), real(x.c.setup.geometry.layer_block_bytes.count()) *
-                                                         x.c.setup.geometry.layers / real(x.c.workload.block_tokens));
-       }},
+       [](const Of& x) { return per(real(x.m.device_capacity_bytes), token_bytes(x)); }},
       {"plans", "plans", Unit::count, [](const Of& x) { return real(x.m.plans); }},
       {"plans-request", "plans a request", Unit::number,
        [](const Of& x) { return per(real(x.m.plans), real(x.m.served)); }},

@@ -42,29 +42,30 @@ CommandLine::CommandLine()
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags_.app()
       .add_option("--tenants", options.tenants,
-                  "several models in one simulation, each with its share of the device's memory (weights and KV): "
+                  "several models in one simulation, each with its share of the device's memory (weights and KV), "
+                  "and as much of the host's beside the others': "
                   "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2")
       ->delimiter(',');
   flags_.app().add_option(
       "--tenant-load", options.tenant_loads,
       "a generated workload for each tenant, in order, once for each (default: all requests are one "
       "stream, dealt at random)");
-  flags_.app()
-      .add_option("--sharing", options.sharing,
-                  "of tenants: in turns or together on one device, each on its part of it (parts), or on devices of "
-                  "their own (devices)")
-      ->capture_default_str();
+  flags_.app().add_option(
+      "--sharing", options.sharing,
+      "of tenants: in turns or together on one device, each on its part of it (parts), or on devices of "
+      "their own (devices) (default: turns)");
   flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
   flags_.number("--bus", options.bus, 0, false,
                 "GB/s to the devices that the tenants share (default: one device's link)");
-  flags_.app()
-      .add_option("--remap-order", options.remap_order,
-                  "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru)")
-      ->capture_default_str();
+  flags_.app().add_option(
+      "--remap-order", options.remap_order,
+      "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru) "
+      "(default: mru)");
   flags_.number("--link-rate", options.link_rate, 0, false, "GB/s of the link, each way (default: the device's)");
   flags_.number("--memory-share", options.memory_share, 0, false,
                 "of the device's memory that is for weights and KV (default: 0.9)");
-  flags_.number("--host-memory", options.host_memory, 0, true, "GB of the host for KV (default: the device's host)");
+  flags_.number("--host-memory", options.host_memory, 0, true,
+                "GB of the host for KV, of all tenants together (default: the device's host)");
   flags_.whole("--kv-blocks", options.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's own, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");

@@ -26,9 +26,8 @@ struct Options {
       jobs;
   std::optional<double> slo_tbt, max_pause, link_rate, host_memory, lag_alpha, lag_first, lag_next;
   std::vector<std::string> tenants, tenant_loads;
-  std::string sharing = "turns", remap_order = "mru";
-  double quantum = 1; // seconds of a turn
-  std::optional<double> bus;
+  std::optional<std::string> sharing, remap_order;
+  std::optional<double> quantum, bus;
   double slo_ttft = 5; // SuperInfer's
   double rate_scale = 1;
   double memory_share = 0.9; // vLLM's gpu_memory_utilization

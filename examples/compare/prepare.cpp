@@ -238,6 +238,7 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
 
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
   if (!options.tenants.empty()) return prepare_tenants(options, command);
+  if (Status checked = check_without_tenants(options); !checked) return checked.error();
   Expected<World> world = world_of(options);
   if (!world) return world.error();
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);

@@ -39,17 +39,18 @@ Expected<const Preset*> find_preset(std::string_view name) {
 
 namespace {
 
-/// Giving the first makes the preset's others meaningless: another workload, another machine, another promise.
+/// Giving the first makes the preset's others meaningless: another workload, another machine, another promise, one
+/// model instead of several.
 struct Replaces {
   std::string_view given;
-  std::array<std::string_view, 6> others;
+  std::array<std::string_view, 7> others;
 };
 constexpr std::array<Replaces, 8> replaces{{
     {"--trace", {"--format", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
-    {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load"}},
-    {"--model", {"--profile"}},
+    {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load", "--profile", "--record"}},
+    {"--model", {"--profile", "--tenants", "--tenant-load", "--sharing", "--quantum", "--bus", "--remap-order"}},
     {"--device", {"--profile", "--link-rate", "--host-memory"}},
     {"--slo-tbt", {"--slo-base"}},
     {"--slo-base", {"--slo-tbt"}},

@@ -62,6 +62,26 @@ class Dealt {
 
 } // namespace
 
+Status check_without_tenants(const Options& options) {
+  const std::pair<const char*, bool> given[] = {{"--tenant-load", !options.tenant_loads.empty()},
+                                                {"--sharing", options.sharing.has_value()},
+                                                {"--quantum", options.quantum.has_value()},
+                                                {"--bus", options.bus.has_value()},
+                                                {"--remap-order", options.remap_order.has_value()}};
+  for (const auto& [flag, is_given] : given)
+    if (is_given) return flag_error(flag, "there are no tenants", "--tenants as well");
+  return {};
+}
+
+const Setup* setup_of(const Comparison& comparison, const SystemReport& row) {
+  if (!comparison.setup.tenants) return &comparison.setup;
+  const std::size_t slash = row.name.find('/');
+  if (slash != std::string::npos)
+    for (const Tenant& tenant : comparison.setup.tenants->each)
+      if (row.name.compare(slash + 1, std::string::npos, tenant.name) == 0) return &tenant.setup;
+  return nullptr;
+}
+
 Expected<Comparison> prepare_tenants(const Options& options, const std::string& command) {
   if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
     return flag_error("--tenants",
@@ -103,23 +123,25 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     flags.push_back(*std::move(tenant));
   }
   auto tenants = std::make_shared<Tenants>();
-  if (options.sharing == "turns")
+  const std::string sharing = options.sharing.value_or("turns");
+  if (sharing == "turns")
     tenants->sharing.kind = SharingKind::turns;
-  else if (options.sharing == "together")
+  else if (sharing == "together")
     tenants->sharing.kind = SharingKind::together;
-  else if (options.sharing == "parts" || options.sharing == "devices")
+  else if (sharing == "parts" || sharing == "devices")
     tenants->sharing.kind = SharingKind::apart;
   else
-    return flag_error("--sharing", fmt::format("it is '{}'", options.sharing), "turns, together, parts or devices");
-  const bool one_device = options.sharing != "devices";
+    return flag_error("--sharing", fmt::format("it is '{}'", excerpt(sharing)), "turns, together, parts or devices");
+  const bool one_device = sharing != "devices";
   if (one_device && shares > 1 + 1e-9)
     return flag_error("--tenants", fmt::format("their shares sum to {:g} of one device", shares),
                       "at most 1, or --sharing devices: one for each");
-  tenants->sharing.turns.quantum = Seconds{options.quantum};
-  if (options.remap_order == "lru")
+  tenants->sharing.turns.quantum = Seconds{options.quantum.value_or(1)};
+  const std::string order = options.remap_order.value_or("mru");
+  if (order == "lru")
     tenants->order = RemapController::Order::least_recent_first;
-  else if (options.remap_order != "mru")
-    return flag_error("--remap-order", fmt::format("it is '{}'", options.remap_order), "mru or lru");
+  else if (order != "mru")
+    return flag_error("--remap-order", fmt::format("it is '{}'", excerpt(order)), "mru or lru");
 
   // Of all systems those that can: a model that is larger than its share asks for streamed weights.
   std::string left_out;
@@ -145,18 +167,31 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Options one = options;
     one.tenants.clear();
+    one.tenant_loads.clear();
+    one.sharing = one.remap_order = std::nullopt;
+    one.quantum = one.bus = std::nullopt;
     one.systems = chosen;
     one.model = flags[i].model;
     one.memory_share = flags[i].share;
-    one.part = options.sharing == "parts" ? flags[i].share / shares : 1.0;
+    one.part = sharing == "parts" ? flags[i].share / shares : 1.0;
     if (!options.tenant_loads.empty()) {
       one.generate = options.tenant_loads[i];
       one.seed = options.seed + i;
     }
     Expected<Comparison> prepared = prepare(one, command);
     if (!prepared) return prepared.error();
+    const std::optional<PeerLink>& peer = prepared->setup.device.peer;
+    if (options.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
+      return flag_error("--tp",
+                        fmt::format("tenants offload over the bus that the all-reduces of {} cross, at the same time: "
+                                    "what one group's cost the others is not reckoned",
+                                    prepared->setup.device.name),
+                        "--sharing turns, or devices that reach their peers by another way than their host's bus");
     Tenant tenant{prepared->workload.model, prepared->setup, prepared->base_slo};
-    if (options.sharing != "turns") tenant.setup.engines_on_bus = static_cast<int>(flags.size());
+    // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
+    tenant.setup.host_blocks = LayerBlocks{
+        static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * flags[i].share / shares)};
+    if (sharing != "turns") tenant.setup.engines_on_bus = static_cast<int>(flags.size());
     for (const Tenant& other : tenants->each)
       if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
     if (options.tenant_loads.empty()) { // one stream of arrivals for all
@@ -190,11 +225,11 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   std::erase_if(all->workload.notes, [](const auto& note) { return note.first == "Memory"; }); // the first one's alone
   all->workload.notes.emplace_back(
       "Tenants",
-      fmt::format("{}; bus {:.1f} GB/s; {}",
-                  options.sharing == "turns"      ? fmt::format("in turns of {:g} s on one device", options.quantum)
-                  : options.sharing == "together" ? "side by side on one device, without isolation"
-                  : options.sharing == "parts"    ? "each on its part of one device"
-                                                  : "each on a device of its own",
+      fmt::format("{}; bus {:.1f} GB/s; the host's memory divided by the same shares; {}",
+                  sharing == "turns"      ? fmt::format("in turns of {:g} s on one device", options.quantum.value_or(1))
+                  : sharing == "together" ? "side by side on one device, without isolation"
+                  : sharing == "parts"    ? "each on its part of one device"
+                                          : "each on a device of its own",
                   tenants->bus.count() / 1e9,
                   options.tenant_loads.empty() ? "one stream of requests, dealt at random" : "each its own requests"));
   return *std::move(all);

@@ -38,7 +38,14 @@ struct Tenants {
   }
 };
 
-/// `prepare` where there are tenants: each is prepared as if it were alone with its part of the memory.
+/// `prepare` where there are tenants: each is prepared as if it were alone with its part of the memory, the device's
+/// and the host's.
 sluice::Expected<Comparison> prepare_tenants(const Options& options, const std::string& command);
+
+/// Whether there are no flags that say something of tenants, where there are none.
+sluice::Status check_without_tenants(const Options& options);
+
+/// The setup whose model a row of the report is of: its tenant's, or the only one's. Null: the row is of all tenants.
+const Setup* setup_of(const Comparison& comparison, const sluice::SystemReport& row);
 
 } // namespace compared

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-compare: its presets are what they say, given flags win, and what is wrong is one line and exit code 2.
+#include "support/program.hpp"
 #include "support/shared_data.hpp"
 #include <doctest/doctest.h>
-#include <sys/wait.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -16,37 +14,15 @@
 
 namespace {
 
-namespace fs = std::filesystem;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
 
-fs::path program() {
-  const char* folder = std::getenv("SLUICE_BIN");
-  return folder == nullptr ? fs::path{} : fs::path{folder} / "sluice-compare";
-}
-
-struct Ran {
-  int code = -1;
-  std::string out; ///< what the program printed, errors too
-};
-/// `SLUICE_SHARED` is where these tests find the shared folder, wherever that is.
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
+/// What it prints, errors too. `SLUICE_SHARED` is where these tests find the shared folder, wherever that is.
 Ran run(const std::string& arguments) {
-  Ran ran;
   const std::string shared = sluice_test::shared_folder().string();
-  const std::string command = (shared.empty() ? "" : "SLUICE_SHARED='" + shared + "' ") + "'" + program().string() +
-                              "' --quiet " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-doctest::skip needs_program() {
-  std::error_code ignored;
-  const bool there = !program().empty() && fs::exists(program(), ignored);
-  if (!there) std::fputs("skipped: a test needs sluice-compare (set SLUICE_BIN to the folder that holds it)\n", stderr);
-  return doctest::skip(!there);
+  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1",
+                                  shared.empty() ? "" : "SLUICE_SHARED='" + shared + "' ");
 }
 
 std::vector<std::string> lines(const std::string& text) {
@@ -140,6 +116,27 @@ TEST_CASE("a preset of tenants with loads of their own stands back where other t
   CHECK(contains(others.front(), ", 30 requests"));
 }
 
+TEST_CASE("one model instead of a preset's tenants, and tenants instead of its model" * needs_program()) {
+  const auto first_case = [](const std::string& arguments) {
+    const Ran ran = run(arguments + " --dry-run");
+    CAPTURE(ran.out);
+    CHECK((ran.code == 0 || absent_data(ran)));
+    const std::vector<std::string> all = lines(ran.out);
+    return ran.code == 0 ? all.at(2) : std::string{};
+  };
+  // Flags that are meant for a preset's tenants go with them, and may be given where a preset has tenants.
+  const std::string own = "--generate even:rate=1,requests=9,prompt=64,output=8 ";
+  const std::string model = first_case("--preset select-n-bus --model opt-6.7b --systems SelectN");
+  CHECK(contains(model, "opt-6.7b on"));
+  CHECK_FALSE(contains(model, "%"));
+  const std::string tenants = first_case(
+      "--preset select-n-interval --tenants opt-13b@0.9,opt-6.7b@0.9 --sharing devices --slo-tbt 0.5 " + own);
+  CHECK(contains(tenants, "opt-13b (90 %) + opt-6.7b (90 %)"));
+  CHECK(contains(first_case("--preset select-n-bus --bus 50 " + own), "9 requests"));
+  const std::string load = "--tenant-load even:rate=1,requests=4,prompt=64,output=8 ";
+  CHECK(contains(first_case("--preset select-n-bus " + load + load), "8 requests"));
+}
+
 TEST_CASE("what is wrong is one line, with what would be right" * needs_program()) {
   const struct {
     const char* arguments;
@@ -224,7 +221,9 @@ TEST_CASE("tenants: a row for all and one for each, nobody lost, and the same by
   for (const char* wrong :
        {"--tenants opt-13b", "--tenants opt-13b@0.9", "--tenants opt-13b@0.9,opt-13b@0.9",
         "--tenants opt-13b@0.4,opt-13b@0.3 --systems Ellm", "--tenants opt-13b@0.4,opt-13b@0.3 --model opt-13b",
-        "--tenants opt-13b@0.4,opt-13b@0.3 --sharing so", "--tenants opt-13b@0.4,opt-13b@0.3 --tenant-load demo"}) {
+        "--tenants opt-13b@0.4,opt-13b@0.3 --sharing so", "--tenants opt-13b@0.4,opt-13b@0.3 --tenant-load demo",
+        "--tenant-load demo", "--sharing turns", "--quantum 1", "--bus 25", "--remap-order mru",
+        "--tenants llama3-8b@0.4,llama3-8b@0.4 --device a5000 --tp 2 --sharing together"}) {
     INFO(wrong);
     const auto failed = run(wrong);
     CHECK(failed.code == 2);
@@ -233,14 +232,116 @@ TEST_CASE("tenants: a row for all and one for each, nobody lost, and the same by
   }
 }
 
+/// The cells of a CSV table by its first column, the row's system; in a row the columns that were asked for.
+std::map<std::string, std::vector<std::string>> cells(const std::string& csv) {
+  std::map<std::string, std::vector<std::string>> table;
+  for (const std::string& line : lines(csv)) {
+    std::vector<std::string> row;
+    std::istringstream stream(line + ",");
+    for (std::string cell; std::getline(stream, cell, ',');) row.push_back(cell);
+    table[row.front()] = {row.begin() + 1, row.end()};
+  }
+  return table;
+}
+
+TEST_CASE("tenants: what needs a model is of the tenant's own, and of all of them there is none" * needs_program()) {
+  // Weights of which every second layer is on the host: half of them, whoever's.
+  const Ran ran =
+      run("--tenants opt-13b@0.35,opt-6.7b@0.3 --device gh200-96 --generate even:rate=5,requests=8,prompt=64,"
+          "output=16 --slo-tbt 0.5 --deposit off --systems DeepSpeedWeights --interval 2 --table csv "
+          "--columns system,weights-share,interval,kv-room,weights-host");
+  REQUIRE(ran.code == 0);
+  auto table = cells(ran.out);
+  for (const std::string name : {"opt-13b", "opt-6.7b"}) {
+    const std::vector<std::string>& row = table["DeepSpeedWeights/" + name];
+    REQUIRE(row.size() == 4);
+    CHECK(std::strtod(row[0].c_str(), nullptr) == doctest::Approx(0.5));
+    CHECK(std::strtod(row[1].c_str(), nullptr) == doctest::Approx(2));
+    CHECK(std::strtod(row[2].c_str(), nullptr) > 1000);
+  }
+  CHECK(table["DeepSpeedWeights/opt-13b"][3] != table["DeepSpeedWeights/opt-6.7b"][3]);
+  const std::vector<std::string>& all = table["DeepSpeedWeights"];
+  REQUIRE(all.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(all[i].empty());
+}
+
+TEST_CASE("tenants: the host's memory is divided, so that a share of it is not swapped into" * needs_program()) {
+  const std::string what = "--tenants opt-6.7b@0.2,opt-6.7b@0.2 --device gh200-96 --generate "
+                           "even:rate=100,requests=40,prompt=800,output=200 --slo-tbt 0.5 --deposit off "
+                           "--systems VllmSwap --table csv --columns system,gb-out ";
+  const auto out = [&](const std::string& more) { // GB written out by both
+    const Ran ran = run(what + more);
+    REQUIRE(ran.code == 0);
+    return std::strtod(cells(ran.out)["VllmSwap"].at(0).c_str(), nullptr);
+  };
+  const double plenty = out("--host-memory 200");
+  CHECK(plenty > 0);
+  CHECK(out("--host-memory 0.0001") == 0);
+  CHECK(run(what + "--dry-run").code == 0);
+}
+
+/// Every system and variant, by the names that --list prints before the presets.
+std::string every_system() {
+  const Ran listed = run("--list");
+  REQUIRE(listed.code == 0);
+  std::string names;
+  for (const std::string& line : lines(listed.out)) {
+    if (line.empty()) break;
+    names += (names.empty() ? "" : ",") + line.substr(0, line.find(' '));
+  }
+  return names;
+}
+
+/// report.json of a run, twice; and of another seed, once.
+void check_same_bytes(const std::string& what, std::size_t rows, std::size_t requests) {
+  const TemporaryFolder folder;
+  const auto report = [&](const std::string& seed) {
+    const Ran ran = run(what + " --seed " + seed + " --out '" + folder.path.string() + "'");
+    CAPTURE(ran.out);
+    REQUIRE(ran.code == 0);
+    return sluice_test::content(folder.path / "report.json");
+  };
+  const std::string first = report("5");
+  CHECK(first == report("5"));
+  const nlohmann::json json = nlohmann::json::parse(first);
+  CHECK(json.at("systems") != nlohmann::json::parse(report("6")).at("systems"));
+  CHECK(json.at("systems").size() == rows);
+  std::size_t of_all = 0;
+  for (const nlohmann::json& system : json.at("systems")) {
+    const std::string name = system.at("name").get<std::string>();
+    CAPTURE(name);
+    const auto served = system.at("served").get<std::size_t>();
+    const auto refused = system.at("refused").get<std::size_t>();
+    if (contains(name, "/")) continue; // a tenant's: with the others'
+    ++of_all;
+    CHECK(served + refused == requests);
+  }
+  CHECK(of_all > 0);
+}
+
+TEST_CASE("the same seed gives the same bytes of report.json: every system, with and without a deposit" *
+          needs_program()) {
+  const std::string systems = every_system();
+  const auto count = static_cast<std::size_t>(std::count(systems.begin(), systems.end(), ',')) + 1;
+  CHECK(count > 30);
+  check_same_bytes("--generate demo:requests=5 --systems " + systems, 2 * count - 1, 5); // OrbitFlowPause has none
+}
+
+TEST_CASE("the same seed gives the same bytes of report.json: every system that serves tenants" * needs_program()) {
+  const std::string what =
+      "--tenants opt-13b@0.35,llama3-8b@0.35 --device gh200-96 --slo-tbt 0.1 --deposit off --generate "
+      "'poisson:rate=6,requests=12,prompt=uniform(50,200),output=uniform(8,24)' --sharing ";
+  for (const std::string sharing : {"turns", "together", "devices"}) {
+    INFO(sharing);
+    check_same_bytes(what + sharing, 7 * 3, 12); // a row for both and one for each
+  }
+}
+
 TEST_CASE("rows run beside each other give the bytes that they give one after the other" * needs_program()) {
-  std::string folder = (fs::temp_directory_path() / "sluice-compare-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.path.string();
   const auto bytes = [&](const std::string& name) {
-    std::ifstream file(fs::path{folder} / name / "report.json");
-    std::ostringstream text;
-    text << file.rdbuf();
-    std::string json = text.str();
+    std::string json = sluice_test::content(temporary.path / name / "report.json");
     for (const char* differs : {"--jobs 1", "--jobs 4", "/one", "/four"}) // the command that repeats it
       for (std::size_t at; (at = json.find(differs)) != std::string::npos;) json.erase(at, std::string{differs}.size());
     return json;
@@ -251,5 +352,4 @@ TEST_CASE("rows run beside each other give the bytes that they give one after th
   CHECK(run(what + "--jobs 4 --out '" + folder + "/four'").code == 0);
   CHECK(bytes("one").size() > 1000);
   CHECK(bytes("one") == bytes("four"));
-  fs::remove_all(folder);
 }
