@@ -125,7 +125,7 @@ TEST_CASE("what the weights lend is KV memory, and the streamed layers' transfer
   };
   const auto make = [&]<class E>(std::int64_t blocks) {
     return *E::make({.limits = {.batch = 8, .batch_tokens = Tokens{64}},
-                     .geometry = {4, Bytes{4096}, Bytes{1 << 16}},
+                     .geometry = {4, Bytes{4096}, Bytes{1 << 17}},
                      .device_blocks = LayerBlocks{4 * blocks},
                      .host_blocks = LayerBlocks{0},
                      .cost = SmallCost{},
@@ -172,7 +172,7 @@ TEST_CASE("a request is refused at submission with the reason of the weights, or
   const auto submit = [](auto policy, std::int64_t prompt) {
     using E = Engine<decltype(policy), SmallCost, BasicSimulated<SmallCost>>;
     auto engine = *E::make({.limits = {},
-                            .geometry = {4, Bytes{4096}, Bytes{1 << 16}},
+                            .geometry = {4, Bytes{4096}, Bytes{1 << 17}},
                             .device_blocks = LayerBlocks{4 * 20},
                             .host_blocks = LayerBlocks{0},
                             .cost = SmallCost{},
