@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -191,7 +192,12 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
     tenant.setup.host_blocks = LayerBlocks{
         static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * flags[i].share / shares)};
-    if (sharing != "turns") tenant.setup.engines_on_bus = static_cast<int>(flags.size());
+    if (sharing !=
+        "turns") { // what each is sure of, as whole shares of its lane: the bus can be slower than one, or faster
+      const double lanes = options.bus ? *options.bus * 1e9 / prepared->setup.cost.link().rate.count() : 1;
+      const double shares_of_lane = std::ceil(static_cast<double>(flags.size()) / lanes * (1 - 1e-9));
+      tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
+    }
     for (const Tenant& other : tenants->each)
       if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
     if (options.tenant_loads.empty()) { // one stream of arrivals for all

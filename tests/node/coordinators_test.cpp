@@ -234,7 +234,11 @@ TEST_CASE("beside an idle engine one has its minimum interval") {
   CHECK(coordinator.grant(members, 0) == 3); // 90 MB/s beside 30 or more are too much
   members[1].alive = false;
   CHECK(coordinator.grant(members, 0) >= 9);
-  CHECK(BusCoordinator{BytesPerSecond{1}}.grant(members, 0) >= 9); // also where it has all of the bus and waits for it
+  members[0].link = BytesPerSecond{9e7};
+  CHECK(BusCoordinator{BytesPerSecond{9e7}}.grant(members, 0) >=
+        9); // also where it has all of the bus and waits for it
+  members[0].batch.slo = Seconds{0.1};
+  CHECK(BusCoordinator{BytesPerSecond{4e7}}.grant(members, 0) == 3); // of a slower one it has what its SLO has time for
 }
 
 TEST_CASE("one engine that cannot keep its SLO does not take the others' batches from them") {

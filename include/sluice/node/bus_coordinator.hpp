@@ -16,7 +16,8 @@ namespace sluice {
 /// Select-N's per-bus coordinator (4.5, Figure 8). An engine's levels run from the smallest interval that meets its SLO
 /// (its minimum) to the largest with which its model and its KV fit the device (its maximum: none streamed, where they
 /// fit so). Of all combinations that the bus has room for, the one with the most memory on the host. An engine that is
-/// idle is left out: whoever runs beside it has its minimum.
+/// idle is left out: whoever runs beside it has its minimum, unless the bus is slower than its lane, by which that is
+/// reckoned.
 ///
 /// Figure 8 is for two engines, and enumerates. Any number is searched here by branch and bound over the levels, each
 /// engine's best first, with what the rest could still add, and still move, as the bound: the same combination. After
@@ -47,7 +48,7 @@ struct BusCoordinator {
             std::span<int> /*layers*/) const {}
 
   [[nodiscard]] int grant(std::span<const Member> members, std::size_t asks) const {
-    bool alone = true;
+    bool alone = bus >= members[asks].link;
     for (std::size_t i = 0; i < members.size(); ++i) alone = alone && (i == asks || !members[i].alive);
     if (alone) return std::numeric_limits<int>::max();
     for (const Room room : {Room::all, Room::bounded, Room::running, Room::first})
