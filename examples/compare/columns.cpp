@@ -50,19 +50,23 @@ double real(std::int64_t n) { return static_cast<double>(n); }
 double weights_on_host(const SystemReport& r) {
   return per(real(r.metrics.bytes_of_weights), real(r.metrics.iterations));
 }
-/// NaN for all tenants together: they have several models.
-double layer_bytes(const Of& x) {
+/// Of the row's own model; NaN for all tenants together: they have several.
+template <class Figure>
+double of_model(const Of& x, Figure&& figure) {
   const Setup* setup = setup_of(x.c, x.r);
-  return setup == nullptr ? std::numeric_limits<double>::quiet_NaN() : real(setup->geometry.layer_weight_bytes.count());
+  return setup == nullptr ? std::numeric_limits<double>::quiet_NaN() : figure(setup->geometry);
+}
+double layer_bytes(const Of& x) {
+  return of_model(x, [](const Geometry& geometry) { return real(geometry.layer_weight_bytes.count()); });
 }
 double layers_bytes(const Of& x) {
-  const Setup* setup = setup_of(x.c, x.r);
-  return setup == nullptr ? std::numeric_limits<double>::quiet_NaN() : layer_bytes(x) * setup->geometry.layers;
+  return of_model(x,
+                  [](const Geometry& geometry) { return real(geometry.layer_weight_bytes.count()) * geometry.layers; });
 }
 double token_bytes(const Of& x) {
-  const Setup* setup = setup_of(x.c, x.r);
-  if (setup == nullptr) return std::numeric_limits<double>::quiet_NaN();
-  return real(setup->geometry.layer_block_bytes.count()) * setup->geometry.layers / real(x.c.workload.block_tokens);
+  return of_model(x, [&x](const Geometry& geometry) {
+    return real(geometry.layer_block_bytes.count()) * geometry.layers / real(x.c.workload.block_tokens);
+  });
 }
 
 const std::vector<Column>& columns() {

@@ -192,8 +192,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
     tenant.setup.host_blocks = LayerBlocks{
         static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * flags[i].share / shares)};
-    if (sharing !=
-        "turns") { // what each is sure of, as whole shares of its lane: the bus can be slower than one, or faster
+    // What each is sure of, as whole shares of its lane: the bus can be slower than one, or faster.
+    if (sharing != "turns") {
       const double lanes = options.bus ? *options.bus * 1e9 / prepared->setup.cost.link().rate.count() : 1;
       const double shares_of_lane = std::ceil(static_cast<double>(flags.size()) / lanes * (1 - 1e-9));
       tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));

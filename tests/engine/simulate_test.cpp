@@ -9,6 +9,7 @@
 #include "sluice/workload/generator.hpp"
 
 #include "engine/trials.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,9 +38,7 @@ struct ListReader {
 static_assert(TraceReader<ListReader>);
 
 /// When each iteration began, who was in it, and when each token came.
-struct Notes {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct Notes : SilentObserver {
   struct Iteration {
     double start, end, planning;
     std::vector<RequestId> batch;
@@ -51,14 +50,9 @@ struct Notes {
     std::map<RequestId, double> came;
   };
   void submitted(State& state, const RequestRow& row) const { state.came[row.id] = row.spec.arrival.count(); }
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
   void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
     for (std::int64_t i = 0; i < count.count(); ++i) state.tokens[row.id].push_back(when.count());
   }
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     Iteration one{

@@ -12,8 +12,9 @@
 #include "sluice/systems/streamed_weights.hpp"
 #include "sluice/systems/vllm.hpp"
 
-#include "engine/trials.hpp"
+#include "engine/node_trials.hpp"
 #include "node/two_on_a_bus.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <array>
@@ -27,20 +28,8 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Reads a list.
-struct ListReader {
-  std::vector<RequestSpec> requests;
-  std::size_t at = 0;
-  Expected<std::optional<RequestSpec>> next() {
-    if (at == requests.size()) return std::optional<RequestSpec>{};
-    return std::optional<RequestSpec>{requests[at++]};
-  }
-};
-
 /// Starts and ends of iterations, and of how many KV blocks they had.
-struct Watch {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct Watch : SilentObserver {
   struct Span {
     Seconds start, end;
     LayerBlocks capacity;
@@ -49,13 +38,6 @@ struct Watch {
   struct State {
     std::vector<Span> spans;
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     state.spans.push_back({record.start, record.start + record.duration, record.device_capacity, record.weights});
@@ -69,22 +51,7 @@ template <class E>
 typename E::Config small_config(const Trial& trial, BytesPerSecond rate) {
   SmallCost world;
   world.rate = rate;
-  return {.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-          .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 16}, Bytes{3000}},
-          .device_blocks = trial.device,
-          .host_blocks = trial.host,
-          .cost = world,
-          .backend = BasicSimulated<SmallCost>{world}};
-}
-
-template <class E>
-void check_served(const E& engine, std::size_t requests) {
-  CHECK(engine.alive() == 0);
-  CHECK(engine.ledger().device().used().count() == 0);
-  CHECK(engine.ledger().host().used().count() == 0);
-  const auto& lives = engine.template observed<Audit>().lives;
-  CHECK(lives.size() == requests);
-  for (const auto& one : lives) CHECK(one.second.ended != one.second.refused);
+  return trial_config<E>(trial, world, Bytes{1 << 16}, world);
 }
 
 template <class A, class B>
@@ -103,7 +70,7 @@ template <class E>
 E alone(const Trial& trial, BytesPerSecond rate) {
   auto engine = E::make(small_config<E>(trial, rate));
   REQUIRE(engine.has_value());
-  ListReader reader{trial.requests};
+  TrialReader reader{trial.requests};
   REQUIRE(simulate(*engine, reader).ok());
   return std::move(*engine);
 }
@@ -121,7 +88,7 @@ void check_apart(int rounds) {
     using Two = Node<A, B>;
     auto node = Two::make({.engines = {small_config<A>(one, rate), small_config<B>(two, rate)}});
     REQUIRE(node.has_value());
-    std::array<ListReader, 2> readers{ListReader{one.requests}, ListReader{two.requests}};
+    std::array<TrialReader, 2> readers{TrialReader{one.requests}, TrialReader{two.requests}};
     REQUIRE(simulate_node(*node, readers).ok());
     check_same_life(node->template engine<0>(), alone<A>(one, rate));
     check_same_life(node->template engine<1>(), alone<B>(two, rate));
@@ -159,7 +126,7 @@ TEST_CASE("devices that stream weights over one bus end every iteration when the
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
     std::vector<test::StreamingDevice> devices;
-    std::array<ListReader, 3> readers;
+    std::array<TrialReader, 3> readers;
     const int iterations = 6;
     std::array<EvenCost, 3> costs;
     std::array<int, 3> intervals{};
@@ -222,10 +189,10 @@ TEST_CASE("on a narrow bus nobody is lost, under any coordinator, and a wider on
     auto node = Two::make(
         {.engines = {small_config<A>(one, rate), small_config<B>(two, rate)}, .coordinator = {.bus = bus}, .bus = bus});
     REQUIRE(node.has_value());
-    std::array<ListReader, 2> readers{ListReader{one.requests}, ListReader{two.requests}};
+    std::array<TrialReader, 2> readers{TrialReader{one.requests}, TrialReader{two.requests}};
     REQUIRE(simulate_node(*node, readers).ok());
-    check_served(node->engine<0>(), one.requests.size());
-    check_served(node->engine<1>(), two.requests.size());
+    check_all_served(node->engine<0>(), one.requests.size());
+    check_all_served(node->engine<1>(), two.requests.size());
   }
 }
 
@@ -251,8 +218,8 @@ TEST_CASE("in turns one runs at a time, memory is only lent where it lies idle, 
     auto made = Three::make(std::move(config));
     REQUIRE(made.has_value());
     Three& node = *made;
-    std::array<ListReader, 3> readers{ListReader{trials[0].requests}, ListReader{trials[1].requests},
-                                      ListReader{trials[2].requests}};
+    std::array<TrialReader, 3> readers{TrialReader{trials[0].requests}, TrialReader{trials[1].requests},
+                                       TrialReader{trials[2].requests}};
     const auto watch = [&](const SimulationProgress&) {
       // Of all memory: KV beside weights never exceeds what there is, whoever has whose.
       std::int64_t bytes = 0;
@@ -273,7 +240,7 @@ TEST_CASE("in turns one runs at a time, memory is only lent where it lies idle, 
     REQUIRE(simulate_node(node, readers, watch, 1).ok());
     std::vector<Watch::Span> all;
     node.for_each_engine([&](std::size_t i, const E& engine) {
-      check_served(engine, trials[i].requests.size());
+      check_all_served(engine, trials[i].requests.size());
       CHECK(engine.borrowed() == LayerBlocks{0});
       for (const Watch::Span& span : engine.observed<Watch>().spans) all.push_back(span);
     });
@@ -303,8 +270,8 @@ TEST_CASE("what others had of a model's memory comes back over the link with its
                                          small_config<E>(trials[2], rate)},
                              .sharing = {.quantum = Seconds{0.05 + 0.3 * random.uniform()}}});
     REQUIRE(made.has_value());
-    std::array<ListReader, 3> readers{ListReader{trials[0].requests}, ListReader{trials[1].requests},
-                                      ListReader{trials[2].requests}};
+    std::array<TrialReader, 3> readers{TrialReader{trials[0].requests}, TrialReader{trials[1].requests},
+                                       TrialReader{trials[2].requests}};
     std::size_t seen = 0; // iterations of the third
     int most = 0;         // layers of it that others had since
     int without = 0;      // layers that its last plan did without, not for its own KV
@@ -356,7 +323,7 @@ TEST_CASE("side by side each computes half as fast while both have work") {
     auto node = Two::make(
         {.engines = {small_config<E>(trial, BytesPerSecond{1e6}), small_config<E>(other, BytesPerSecond{1e6})}});
     REQUIRE(node.has_value());
-    std::array<ListReader, 2> readers{ListReader{trial.requests}, ListReader{other.requests}};
+    std::array<TrialReader, 2> readers{TrialReader{trial.requests}, TrialReader{other.requests}};
     REQUIRE(simulate_node(*node, readers).ok());
     return node->engine<0>().observed<Watch>().spans.back().end.count();
   };
@@ -374,7 +341,7 @@ TEST_CASE("the same seed gives the same node") {
         Two::make({.engines = {small_config<A>(one, BytesPerSecond{1e6}), small_config<A>(two, BytesPerSecond{1e6})},
                    .coordinator = {.bus = BytesPerSecond{1.2e6}},
                    .bus = BytesPerSecond{1.2e6}});
-    std::array<ListReader, 2> readers{ListReader{one.requests}, ListReader{two.requests}};
+    std::array<TrialReader, 2> readers{TrialReader{one.requests}, TrialReader{two.requests}};
     REQUIRE(simulate_node(*node, readers).ok());
     std::vector<double> ends;
     for (const auto& span : node->engine<1>().observed<Watch>().spans) ends.push_back(span.end.count());

@@ -7,6 +7,7 @@
 #include "sluice/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -109,8 +110,7 @@ TEST_CASE("what is rebuilt crosses no link and takes time, what is swapped cross
 namespace {
 
 /// What the timeline says of the layers of the last iteration.
-struct LayerSpans {
-  using role = roles::Observer;
+struct LayerSpans : SilentObserver {
   static constexpr bool wants_timeline = true;
   struct State {
     std::vector<double> compute_s;
@@ -123,13 +123,6 @@ struct LayerSpans {
     }
     void transfer(int /*stream*/, int /*layer*/, double /*start_s*/, double /*end_s*/) {}
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord&, const Replay& replay) const {
     state.compute_s.clear();

@@ -7,6 +7,7 @@
 #include "sluice/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <map>
@@ -32,9 +33,7 @@ struct Restless : LargestVirtualLagFirst {
 };
 
 /// Reckons what each iteration must have moved to the host, from the rows alone.
-struct Reckon {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct Reckon : SilentObserver {
   struct Seen {
     Tokens copied{0};
     bool parked = false;
@@ -45,8 +44,6 @@ struct Reckon {
     std::int64_t parks = 0, clean = 0, dirty = 0, to_host = 0;
   };
   int layers = 0;
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
   void parked(State& state, const RequestRow& row, Kept kept, Seconds) const {
     REQUIRE(kept != Kept::device);
     if (kept == Kept::nothing) return; // it had not begun
@@ -59,10 +56,7 @@ struct Reckon {
     state.dirty += row.blocks.count() - clean;
     state.due += row.blocks.count() - clean;
   }
-  void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State& state, const RequestRow& row, Seconds) const { state.seen.erase(row.id); }
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     for (const Claim& claim : record.batch) {
@@ -91,7 +85,7 @@ Reckon::State run(const Trial& trial, Lanes lanes) {
                        .host_blocks = LayerBlocks{100000},
                        .cost = world,
                        .backend = BasicSimulated<SmallCost>{world},
-                       .observers = {Reckon{trial.layers}}});
+                       .observers = {Reckon{{}, trial.layers}}});
   REQUIRE(made.has_value());
   std::size_t next = 0;
   for (int guard = 0; guard < 100000; ++guard) {

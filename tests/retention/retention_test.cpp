@@ -7,6 +7,7 @@
 #include "sluice/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,9 +40,7 @@ static_assert(Retention<KeepUntilNeeded> && Retention<KeepUntilOverwritten>);
 static_assert(!Retention<KeepsByBool> && !Retention<NeverYields> && !Retention<SaysNotHow>);
 
 /// Adds up what was computed, parked and moved.
-struct Count {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct Count : SilentObserver {
   struct State {
     Tokens computed{0};
     LayerBlocks to_device{0}, to_host{0};
@@ -49,8 +48,6 @@ struct Count {
     std::int64_t nothing = 0, host = 0, device = 0, hidden = 0;
     Tokens least{0}; ///< of those who ended: what had to be computed at least
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
   void parked(State& state, const RequestRow&, Kept kept, Seconds) const {
     ++state.parked;
     ++(kept == Kept::nothing  ? state.nothing
@@ -58,12 +55,9 @@ struct Count {
        : kept == Kept::hidden ? state.hidden
                               : state.device);
   }
-  void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State& state, const RequestRow& row, Seconds) const {
     state.least += row.spec.prompt + row.spec.output - Tokens{1}; // the last token's KV is never needed
   }
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     state.computed += record.tokens;

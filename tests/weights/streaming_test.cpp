@@ -5,6 +5,7 @@
 
 #include "engine/trials.hpp"
 #include "support/hand_made.hpp"
+#include "support/silent_observer.hpp"
 #include "weights/round_machine.hpp"
 #include <doctest/doctest.h>
 
@@ -28,21 +29,13 @@ double step_of(Machine& machine, LayerSet streamed, int slots) {
 }
 
 /// Who was parked, and in how many of those steps the weights took memory back.
-struct ParksAndLevels {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct ParksAndLevels : SilentObserver {
   struct State {
     int level = 0;
     int now = 0;
     int parks = 0, returns = 0, parks_of_returns = 0;
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
   void parked(State& state, const RequestRow&, Kept, Seconds) const { ++state.now; }
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     const int level = record.plan->weights.level;
@@ -160,16 +153,12 @@ TEST_CASE("nobody is preempted because lent memory is taken back") {
     CAPTURE(round);
     Trial trial = random_trial(random);
     trial.device = LayerBlocks{trial.layers * static_cast<std::int64_t>(6 + random.below(8))};
+    trial.host = LayerBlocks{0};
     trial.batch = 12;
     SmallCost world;
     world.rate = BytesPerSecond{1e7 + 2e8 * random.uniform()};
     using E = With<Mirage, SmallCost, BasicSimulated<SmallCost>, ParksAndLevels>;
-    auto engine = *E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                            .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 16}},
-                            .device_blocks = trial.device,
-                            .host_blocks = LayerBlocks{0},
-                            .cost = world,
-                            .backend = BasicSimulated<SmallCost>{world}});
+    auto engine = *E::make(trial_config<E>(trial, world, Bytes{1 << 16}, world));
     for (const RequestSpec& request : trial.requests) (void)engine.submit(request);
     while (engine.step() == Stepped::ran) check_ledger(engine);
     const ParksAndLevels::State& seen = engine.observed<ParksAndLevels>();

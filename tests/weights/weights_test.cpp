@@ -8,6 +8,7 @@
 #include "sluice/weights/resident_weights.hpp"
 
 #include "engine/trials.hpp"
+#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 using namespace sluice;
@@ -50,9 +51,7 @@ static_assert(Weights<LendWhenShort> && Weights<ResidentWeights>);
 static_assert(!Weights<OffersNothing> && !Weights<WithoutState> && !Weights<FreesNobodyKnows>);
 
 /// Holds what crosses the link against the plans: streamed weights in every iteration, and those that return once.
-struct WeightsAudit {
-  using role = roles::Observer;
-  static constexpr bool wants_timeline = false;
+struct WeightsAudit : SilentObserver {
   struct State {
     LayerSet streamed;
     int returns = 0;
@@ -71,13 +70,6 @@ struct WeightsAudit {
     state.returns += back.empty() ? 0 : 1;
     state.streamed = now;
   }
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
 };
 
 /// Promises half of its memory to whoever needs no more, and refuses odd prompts.

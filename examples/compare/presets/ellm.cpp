@@ -2,6 +2,8 @@
 // eLLM's experiments (section 6). Those that change the planner or the units are bench_ellm_paper's.
 #include "compare/presets/papers.hpp"
 
+#include <array>
+#include <string_view>
 #include <vector>
 
 namespace compared {
@@ -37,6 +39,24 @@ PaperFigure under(std::string_view what, double paper, std::string_view column, 
   return {.what = what, .paper = paper, .form = Form::ratio, .column = column, .system = base, .base = "Ellm"};
 }
 
+/// What the paper has of eLLM beside vLLM-Recompute, vLLM-Swap and HCache.
+struct Headline {
+  std::array<double, 3> throughput, ttft;
+  double tpot_met;
+};
+std::vector<PaperFigure> headline(const Headline& paper, const std::vector<PaperFigure>& more = {}) {
+  std::vector<PaperFigure> figures{
+      over("throughput over vLLM-Recompute", paper.throughput[0], "tokens", "VllmRecomputeSized"),
+      over("throughput over vLLM-Swap", paper.throughput[1], "tokens", "VllmSwapSized"),
+      over("throughput over HCache", paper.throughput[2], "tokens", "HCache"),
+      under("TTFT of vLLM-Recompute over eLLM's", paper.ttft[0], "mean-ttft", "VllmRecomputeSized"),
+      under("TTFT of vLLM-Swap over eLLM's", paper.ttft[1], "mean-ttft", "VllmSwapSized"),
+      under("TTFT of HCache over eLLM's", paper.ttft[2], "mean-ttft", "HCache"),
+      {.what = "TPOT met by eLLM", .paper = paper.tpot_met, .column = "tpot", .system = "Ellm"}};
+  figures.insert(figures.end(), more.begin(), more.end());
+  return figures;
+}
+
 constexpr std::string_view load = "case,system,tpot,per-token,ttft,mean-ttft,tokens,gb-in-step,parked";
 
 } // namespace
@@ -48,30 +68,19 @@ std::vector<Preset> ellm_presets() {
        // Means of the lengths and of the intervals, their deviation (37.49 of 22.15 ms): 6.1. Assumed: how many
        // requests, and that lengths are lognormal, up to 3,600 tokens.
        .flags = setup({{"--generate", "sharegpt:rate=50,requests=1500,cv=1.69,longest=3600"}}),
-       .figures = {over("throughput over vLLM-Recompute", 2.64, "tokens", "VllmRecomputeSized"),
-                   over("throughput over vLLM-Swap", 2.61, "tokens", "VllmSwapSized"),
-                   over("throughput over HCache", 1.91, "tokens", "HCache"),
-                   under("TTFT of vLLM-Recompute over eLLM's", 2.63, "mean-ttft", "VllmRecomputeSized"),
-                   under("TTFT of vLLM-Swap over eLLM's", 2.59, "mean-ttft", "VllmSwapSized"),
-                   under("TTFT of HCache over eLLM's", 1.7, "mean-ttft", "HCache"),
-                   {.what = "TPOT met by eLLM", .paper = 0.973, .column = "tpot", .system = "Ellm"},
-                   {.what = "TPOT met by HCache", .paper = 0.928, .column = "tpot", .system = "HCache"},
-                   {.what = "mean TPOT of eLLM, ms", .paper = 0.04839, .column = "mean-tpot", .system = "Ellm"},
-                   {.what = "mean TPOT of vLLM-Recompute, ms",
-                    .paper = 0.06391,
-                    .column = "mean-tpot",
-                    .system = "VllmRecomputeSized"},
-                   {.what = "mean TPOT of HCache, ms", .paper = 0.05454, .column = "mean-tpot", .system = "HCache"}}},
+       .figures = headline(
+           {.throughput = {2.64, 2.61, 1.91}, .ttft = {2.63, 2.59, 1.7}, .tpot_met = 0.973},
+           {{.what = "TPOT met by HCache", .paper = 0.928, .column = "tpot", .system = "HCache"},
+            {.what = "mean TPOT of eLLM, ms", .paper = 0.04839, .column = "mean-tpot", .system = "Ellm"},
+            {.what = "mean TPOT of vLLM-Recompute, ms",
+             .paper = 0.06391,
+             .column = "mean-tpot",
+             .system = "VllmRecomputeSized"},
+            {.what = "mean TPOT of HCache, ms", .paper = 0.05454, .column = "mean-tpot", .system = "HCache"}})},
       {.name = "ellm-long",
        .what = "eLLM, Fig. 12: the same with L-Eval's lengths at 12.5 requests a second",
        .flags = setup({{"--generate", "leval:rate=12.5,requests=40,cv=1.69,longest=56000"}}),
-       .figures = {over("throughput over vLLM-Recompute", 2.73, "tokens", "VllmRecomputeSized"),
-                   over("throughput over vLLM-Swap", 3.03, "tokens", "VllmSwapSized"),
-                   over("throughput over HCache", 1.61, "tokens", "HCache"),
-                   under("TTFT of vLLM-Recompute over eLLM's", 1.76, "mean-ttft", "VllmRecomputeSized"),
-                   under("TTFT of vLLM-Swap over eLLM's", 1.71, "mean-ttft", "VllmSwapSized"),
-                   under("TTFT of HCache over eLLM's", 1.37, "mean-ttft", "HCache"),
-                   {.what = "TPOT met by eLLM", .paper = 0.966, .column = "tpot", .system = "Ellm"}}},
+       .figures = headline({.throughput = {2.73, 3.03, 1.61}, .ttft = {1.76, 1.71, 1.37}, .tpot_met = 0.966})},
       {.name = "ellm-70b",
        .what = "eLLM, Fig. 10: Llama2-70B on four A100 without NVLink, ShareGPT's lengths at 50 requests a second",
        // Mean TPOTs of half a second are in 6.2: the SLO is taken to be as much.
@@ -80,13 +89,7 @@ std::vector<Preset> ellm_presets() {
                        {"--host-memory", "160"},
                        {"--slo-tbt", "0.5"},
                        {"--generate", "sharegpt:rate=50,requests=1500,cv=1.69,longest=3600"}}),
-       .figures = {over("throughput over vLLM-Recompute", 2.0, "tokens", "VllmRecomputeSized"),
-                   over("throughput over vLLM-Swap", 2.0, "tokens", "VllmSwapSized"),
-                   over("throughput over HCache", 1.6, "tokens", "HCache"),
-                   under("TTFT of vLLM-Recompute over eLLM's", 1.62, "mean-ttft", "VllmRecomputeSized"),
-                   under("TTFT of vLLM-Swap over eLLM's", 1.61, "mean-ttft", "VllmSwapSized"),
-                   under("TTFT of HCache over eLLM's", 1.21, "mean-ttft", "HCache"),
-                   {.what = "TPOT met by eLLM", .paper = 0.986, .column = "tpot", .system = "Ellm"}}},
+       .figures = headline({.throughput = {2.0, 2.0, 1.6}, .ttft = {1.62, 1.61, 1.21}, .tpot_met = 0.986})},
       {.name = "ellm-load",
        .what = "eLLM, Fig. 15's goodput with ShareGPT's lengths: attainment at rates about what one A100 can serve",
        .flags = setup({{"--columns", load}, {"--slo-ttft", "5"}}),

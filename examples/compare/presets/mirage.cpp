@@ -2,7 +2,6 @@
 // MIRAGE's experiments (section 7): several tenants (7.2, 7.3), and one (7.4 to 7.6).
 #include "compare/presets/papers.hpp"
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,19 +59,22 @@ constexpr std::string_view c2 = "opt-30b@0.65,opt-6.7b@0.15";
 
 /// Fig. 9 and 10: each tenant's own requests, for three minutes. One trace cannot be scaled to two rates. The bursts
 /// are milder than the trace's (the CV of its gaps is 11): a few hundred gaps of such a CV have no rate to speak of.
-PresetFlag loads_of(int rate_a, const std::string& lengths_a, int rate_b, const std::string& lengths_b) {
-  static std::vector<std::unique_ptr<const std::string>> kept; // for good: presets are views
+std::string loads_of(int rate_a, const std::string& lengths_a, int rate_b, const std::string& lengths_b) {
   const auto load = [](int rate, const std::string& lengths) {
     return "gamma:cv=4,rate=" + std::to_string(rate) + ",requests=" + std::to_string(180 * rate) + "," + lengths;
   };
-  kept.push_back(std::make_unique<const std::string>(load(rate_a, lengths_a) + " " + load(rate_b, lengths_b)));
-  return {"--tenant-load", *kept.back()};
+  return load(rate_a, lengths_a) + " " + load(rate_b, lengths_b);
 }
 const std::string chats = "prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024"; // as `sharegpt`
 /// 1,734 and 634 tokens on average. How many of them are generated is not said: a fifth; nor their spread: a CV of 0.1,
 /// so that none is beyond the models' 2,048.
 const std::string long_requests = "prompt=lognormal(1387,0.1),output=lognormal(347,0.1)";
 const std::string short_requests = "prompt=lognormal(507,0.1),output=lognormal(127,0.1)";
+const std::string at_1_and_5 = loads_of(1, chats, 5, chats); // presets are views
+const std::string at_3_and_3 = loads_of(3, chats, 3, chats);
+const std::string at_5_and_1 = loads_of(5, chats, 1, chats);
+const std::string long_and_short = loads_of(2, long_requests, 2, short_requests);
+const std::string short_and_long = loads_of(2, short_requests, 2, long_requests);
 
 // The trace's first 1,000 requests arrive at 1.917 a second.
 const std::vector<PresetCase> loads{
@@ -190,16 +192,16 @@ std::vector<Preset> mirage_presets() {
       {.name = "mirage-rates",
        .what = "MIRAGE, Fig. 9: OPT-30B (A) and OPT-6.7B (B) in turns at different rates",
        .flags = tenants(c2, {}),
-       .cases = {{"A 1/s, B 5/s", {loads_of(1, chats, 5, chats)}},
-                 {"A 3/s, B 3/s", {loads_of(3, chats, 3, chats)}},
-                 {"A 5/s, B 1/s", {loads_of(5, chats, 1, chats)}}},
+       .cases = {{"A 1/s, B 5/s", {{"--tenant-load", at_1_and_5}}},
+                 {"A 3/s, B 3/s", {{"--tenant-load", at_3_and_3}}},
+                 {"A 5/s, B 1/s", {{"--tenant-load", at_5_and_1}}}},
        .figures = beside_vllm(0.825, 0.993, 0.867)},
       {.name = "mirage-inputs",
        .what =
            "MIRAGE, Fig. 10: OPT-30B (A) and OPT-6.7B (B) in turns, long requests for one and short ones for the other",
        .flags = tenants(c2, {}),
-       .cases = {{"A long, B short", {loads_of(2, long_requests, 2, short_requests)}},
-                 {"A short, B long", {loads_of(2, short_requests, 2, long_requests)}}},
+       .cases = {{"A long, B short", {{"--tenant-load", long_and_short}}},
+                 {"A short, B long", {{"--tenant-load", short_and_long}}}},
        .figures = beside_vllm(0.571, 0.981, 0.656)},
       {.name = "mirage-order",
        .what = "MIRAGE, Fig. 11: memory first of the model that was active last, or longest ago",
