@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// tiny_llama, random_weights: models made in memory from a seed, where no checkpoint is at hand.
+#pragma once
+
+#include "sluice/checkpoint/element.hpp"
+#include "sluice/checkpoint/layer_layout.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/decoder/config.hpp"
+#include "sluice/decoder/weights.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+
+/// Memory that every tensor may begin in, zeroed.
+inline std::shared_ptr<std::byte> aligned_bytes(std::int64_t size) {
+  constexpr std::align_val_t alignment{static_cast<std::size_t>(weight_alignment)};
+  const auto count = static_cast<std::size_t>(size);
+  auto* bytes = static_cast<std::byte*>(::operator new(count, alignment));
+  std::memset(bytes, 0, count);
+  return {bytes, [](std::byte* from) { ::operator delete(from, alignment); }};
+}
+
+/// A draw of variance 1 between -3 and 3: the sum of three uniform ones, made of whole numbers, so that it is the same
+/// to the bit whatever a platform's logarithm yields (Box and Muller's transform was rejected for it).
+inline float nearly_normal(Random& random) {
+  const std::uint64_t draw = random();
+  constexpr std::uint64_t field = (std::uint64_t{1} << 21) - 1;
+  const std::uint64_t sum = (draw & field) + ((draw >> 21) & field) + ((draw >> 42) & field);
+  return static_cast<float>(static_cast<std::int64_t>(2 * sum) - static_cast<std::int64_t>(3 * field)) * 0x1p-21F;
+}
+
+/// How the numbers of a tensor are spread.
+struct Spread {
+  float mean = 0;
+  float deviation = 1;
+};
+
+/// Fills a tensor with numbers that depend on `seed` and `stream` alone, so that a tensor keeps its values when others
+/// come or go.
+inline void fill_random(std::byte* at, std::int64_t elements, ElementType type, Spread spread, std::uint64_t seed,
+                        std::uint64_t stream) {
+  Random random(seed * 0x9e3779b97f4a7c15u + stream);
+  for (std::int64_t i = 0; i < elements; ++i, at += bytes_of(type))
+    store_element(at, type, spread.mean + spread.deviation * nearly_normal(random));
+}
+
+/// Norms about 1 and biases about 0, none of them such that leaving it out would go unseen. Projections keep the size
+/// of what passes them; queries are twice as large, so that attention prefers some tokens to others.
+inline Spread spread_of(const TensorPlace& place) {
+  switch (place.tensor) {
+  case LayerTensor::attention_norm:
+  case LayerTensor::query_norm:
+  case LayerTensor::key_norm:
+  case LayerTensor::mlp_norm:
+    return {1, 0.1F};
+  case LayerTensor::attention_norm_bias:
+  case LayerTensor::query_bias:
+  case LayerTensor::key_bias:
+  case LayerTensor::value_bias:
+  case LayerTensor::output_bias:
+  case LayerTensor::mlp_norm_bias:
+  case LayerTensor::up_bias:
+  case LayerTensor::down_bias:
+    return {0, 0.1F};
+  case LayerTensor::router:
+  case LayerTensor::query:
+    return {0, 2 / std::sqrt(static_cast<float>(place.columns))};
+  case LayerTensor::key:
+  case LayerTensor::value:
+  case LayerTensor::output:
+  case LayerTensor::gate:
+  case LayerTensor::up:
+  case LayerTensor::down:
+    break;
+  }
+  return {0, 1 / std::sqrt(static_cast<float>(place.columns))};
+}
+
+} // namespace detail
+
+/// Weights of a decoder of any kind, all of one type, from a seed: the same numbers on every platform (rounded, where
+/// `type` is a short one). Logits vary by a few units. The shape's `weight_element_bytes` becomes that of `type`, and
+/// `kv_element_bytes` 4.
+[[nodiscard]] inline ModelWeights random_weights(DecoderConfig config, std::uint64_t seed,
+                                                 ElementType type = ElementType::f32) {
+  config.shape.weight_element_bytes = bytes_of(type);
+  config.shape.kv_element_bytes = 4;
+  const ModelShape& shape = config.shape;
+  ModelWeights weights;
+  weights.layout = layout_of(config, type);
+
+  const std::int64_t layer_bytes = weights.layout.bytes.count();
+  const float head_deviation = 3 / std::sqrt(static_cast<float>(shape.hidden));
+  struct Outer {
+    Matrix* matrix;
+    std::int64_t rows;
+    detail::Spread spread;
+  };
+  std::vector<Outer> outer{
+      {&weights.embedding, shape.vocabulary, {0, shape.tied_embeddings ? head_deviation : 1.0F}},
+      {&weights.final_norm, 1, {1, 0.1F}},
+  };
+  if (config.position == PositionKind::learned)
+    outer.push_back({&weights.positions, std::int64_t{config.max_positions} + config.position_offset, {0, 0.5F}});
+  if (config.norm == NormKind::layer) outer.push_back({&weights.final_norm_bias, 1, {0, 0.1F}});
+  if (!shape.tied_embeddings) outer.push_back({&weights.head, shape.vocabulary, {0, head_deviation}});
+
+  const auto aligned = [](std::int64_t bytes) {
+    return (bytes + weight_alignment - 1) / weight_alignment * weight_alignment;
+  };
+  const std::int64_t row_bytes = std::int64_t{shape.hidden} * bytes_of(type);
+  std::int64_t total = layer_bytes * shape.layers;
+  for (const Outer& part : outer) total += aligned(part.rows * row_bytes);
+  const std::shared_ptr<std::byte> memory = detail::aligned_bytes(total);
+
+  std::byte* at = memory.get();
+  for (int layer = 0; layer < shape.layers; ++layer, at += layer_bytes) {
+    std::vector<const std::byte*> tensors;
+    for (const TensorPlace& place : weights.layout.places) {
+      const std::uint64_t stream = (static_cast<std::uint64_t>(layer) + 1) << 32 |
+                                   static_cast<std::uint64_t>(place.expert + 1) << 8 |
+                                   static_cast<std::uint64_t>(place.tensor);
+      detail::fill_random(at + place.offset, place.rows * place.columns, type, detail::spread_of(place), seed, stream);
+      tensors.push_back(at + place.offset);
+    }
+    weights.layers.push_back(std::move(tensors));
+  }
+  std::uint64_t stream = 0;
+  for (const Outer& part : outer) {
+    detail::fill_random(at, part.rows * shape.hidden, type, part.spread, seed, stream++);
+    *part.matrix = Matrix::whole(at, part.rows, shape.hidden, type);
+    at += aligned(part.rows * row_bytes);
+  }
+  if (shape.tied_embeddings) weights.head = weights.embedding;
+  weights.config = std::move(config);
+  weights.owner = memory;
+  return weights;
+}
+
+/// What `tiny` is: a Llama of 8 layers and 4 KV heads of 32, whose layer block of 16 tokens is 16 KiB and whose tokens
+/// are the 256 bytes and a few special ones.
+[[nodiscard]] inline DecoderConfig tiny_llama_config() {
+  DecoderConfig config;
+  config.shape.name = "tiny";
+  config.shape.layers = 8;
+  config.shape.hidden = 256;
+  config.shape.heads = 8;
+  config.shape.kv_heads = 4;
+  config.shape.head_dim = 32;
+  config.shape.mlp = 704;
+  config.shape.vocabulary = 260;
+  config.shape.weight_element_bytes = 4;
+  config.shape.kv_element_bytes = 4;
+  config.max_positions = 1 << 16;
+  config.begin_token = 256;
+  config.end_tokens = {257};
+  return config;
+}
+
+inline constexpr std::uint64_t tiny_llama_seed = 20260118;
+
+/// A small random Llama, 24 MB of f32. It knows nothing; what it says is varied, and the same for a seed.
+[[nodiscard]] inline ModelWeights tiny_llama(std::uint64_t seed = tiny_llama_seed) {
+  return random_weights(tiny_llama_config(), seed);
+}
+
+} // namespace sluice
