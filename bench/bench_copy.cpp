@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does the copy engine keep the rate that it is told, when does a lone copy end, and what does it cost its core?
+// Every figure is a median, over windows of 50 ms or over copies. Time it on a quiet machine.
+#include "sluice/backend/cpu/copy_engine.hpp"
+#include "sluice/backend/cpu/virtual_memory.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+std::int64_t process_cpu_ns() {
+  std::timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+/// Both memories: larger than a cache, and touched.
+struct Tiers {
+  static constexpr std::int64_t size = std::int64_t{128} << 20;
+  VirtualMemory device = *VirtualMemory::reserve(Bytes{size});
+  VirtualMemory host = *VirtualMemory::reserve(Bytes{size});
+  Tiers() {
+    std::memset(device.data(), 1, static_cast<std::size_t>(size));
+    std::memset(host.data(), 2, static_cast<std::size_t>(size));
+  }
+};
+
+/// What went one way: the rate of each window, from its first end to its last.
+struct Windows {
+  static constexpr std::int64_t length = 50'000'000;
+  struct Window {
+    std::int64_t first = 0, last = 0, bytes = 0; ///< those after the first
+  };
+  std::vector<Window> all = std::vector<Window>(4096);
+  void ended(std::int64_t since, std::int64_t now, std::int64_t bytes) {
+    const auto i = static_cast<std::size_t>((now - since) / length);
+    if (i >= all.size()) return;
+    Window& window = all[i];
+    if (window.first == 0)
+      window.first = now;
+    else
+      window.bytes += bytes;
+    window.last = now;
+  }
+  [[nodiscard]] std::vector<double> rates() const {
+    std::vector<double> rates;
+    for (const Window& window : all)
+      if (window.last > window.first)
+        rates.push_back(static_cast<double>(window.bytes) / static_cast<double>(window.last - window.first) * 1e9);
+    return rates;
+  }
+};
+
+/// Blocks without end, one way or both; where one lane serves both, in turn. Each member is of one lane's thread.
+struct Stream {
+  Tiers& tiers;
+  std::int64_t block;
+  bool to_device, to_host, one_lane;
+  std::int64_t since = WallClock::now();
+  std::array<Windows, 2> windows{};
+  std::array<std::int64_t, 2> at{};
+  bool turn = false;
+
+  std::optional<Copy> next(Way way) {
+    const bool back = way == Way::to_host;
+    if (!(back ? to_host : to_device)) return std::nullopt;
+    if (one_lane && to_device && to_host && turn != back) return std::nullopt;
+    turn = !turn;
+    std::int64_t& offset = at[static_cast<std::size_t>(way)];
+    const std::int64_t half = Tiers::size / 2; // each way has its half: no copy's source is another's destination
+    const std::int64_t here = offset + (back ? half : 0);
+    offset = offset + 2 * block <= half ? offset + block : 0;
+    Copy copy{tiers.host.data() + here, tiers.device.data() + here, block};
+    if (back) copy = {tiers.device.data() + here, tiers.host.data() + here, block};
+    return copy;
+  }
+  void ended(Way way, const Copy& copy, CopyOutcome /*outcome*/) {
+    windows[one_lane ? 0 : static_cast<std::size_t>(way)].ended(since, WallClock::now(), copy.bytes);
+  }
+};
+
+/// One copy at a time, asked for by the main thread.
+struct Lone {
+  Tiers& tiers;
+  std::int64_t block;
+  std::atomic<bool> wanted{false};
+  std::atomic<std::int64_t> end{0};
+
+  std::optional<Copy> next(Way way) {
+    if (way == Way::to_host || !wanted.exchange(false)) return std::nullopt;
+    return Copy{tiers.host.data(), tiers.device.data(), block};
+  }
+  void ended(Way, const Copy&, CopyOutcome) { end.store(WallClock::now()); }
+};
+
+void sleep_for(double seconds) { WallClock::sleep_until(WallClock::now() + static_cast<std::int64_t>(seconds * 1e9)); }
+
+std::string size_name(std::int64_t bytes) {
+  return bytes >= 1 << 20 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);
+}
+
+/// The rate that copies reach, over that told; the busiest core share of the process meanwhile.
+void measure_stream(Tiers& tiers, double rate, std::int64_t block, const char* name, bool to_device, bool to_host,
+                    bool each_way, double seconds) {
+  Stream stream{tiers, block, to_device, to_host, !each_way};
+  const std::int64_t cpu = process_cpu_ns();
+  {
+    CopyEngine<Stream> engine{stream, {rate, rate, each_way, 0}};
+    sleep_for(seconds);
+  }
+  const double share = static_cast<double>(process_cpu_ns() - cpu) * 1e-9 / seconds;
+  for (const Windows& windows : stream.windows) {
+    const std::vector<double> rates = windows.rates();
+    if (rates.empty()) continue;
+    const double told = rate > 0 ? rate : 1e9;
+    fmt::print("{:>6} {:>8}  {:<18} {:>9.4f} {:>9.4f} {:>9.4f} {:>8.0f} %\n",
+               rate > 0 ? fmt::format("{:.2f}", rate * 1e-9) : "-", size_name(block), name, quantile(rates, 0.5) / told,
+               quantile(rates, 0.1) / told, quantile(rates, 0.9) / told, 100 * share);
+  }
+}
+
+void measure_lone(Tiers& tiers, double rate, std::int64_t block, int copies) {
+  Lone lone{tiers, block, {}, {}};
+  CopyEngine<Lone> engine{lone, {rate, rate, false, 0}};
+  std::vector<double> late;
+  for (int i = 0; i < copies; ++i) {
+    sleep_for(1e-3);
+    lone.end.store(0);
+    lone.wanted.store(true);
+    const std::int64_t asked = WallClock::now();
+    engine.wake();
+    while (lone.end.load() == 0) sleep_for(50e-6);
+    late.push_back(static_cast<double>(lone.end.load() - asked) * 1e-3 - static_cast<double>(block) / rate * 1e6);
+  }
+  fmt::print("{:>6.2f} {:>8} {:>10.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n", rate * 1e-9, size_name(block),
+             static_cast<double>(block) / rate * 1e6, quantile(late, 0.1), quantile(late, 0.5), quantile(late, 0.9));
+}
+
+/// What one thread's memcpy of the same blocks reaches.
+double memcpy_rate(Tiers& tiers, std::int64_t block) {
+  std::vector<double> rates;
+  for (int round = 0; round < 9; ++round) {
+    const std::int64_t began = WallClock::now();
+    for (std::int64_t at = 0; at + block <= Tiers::size / 2; at += block)
+      std::memcpy(tiers.device.data() + at, tiers.host.data() + at, static_cast<std::size_t>(block));
+    rates.push_back(static_cast<double>(Tiers::size / 2) / static_cast<double>(WallClock::now() - began));
+  }
+  return quantile(rates, 0.5);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"The copy engine against the rate that it is told."};
+  double seconds = 1;
+  app.add_option("--seconds", seconds, "of each row")->check(CLI::Range(0.1, 60.0));
+  CLI11_PARSE(app, argc, argv);
+  Tiers tiers;
+  constexpr std::array<std::int64_t, 3> blocks{16 << 10, 64 << 10, 1 << 20};
+  constexpr std::array rates{0.25e9, 0.5e9, 1e9, 2e9, 4e9};
+
+  fmt::print("achieved / told, of windows of 50 ms; `cpu`: of one core, by all lanes\n");
+  fmt::print("{:>6} {:>8}  {:<18} {:>9} {:>9} {:>9} {:>10}\n", "GB/s", "block", "ways", "median", "p10", "p90", "cpu");
+  for (const double rate : rates)
+    for (const std::int64_t block : blocks) {
+      measure_stream(tiers, rate, block, "to device", true, false, false, seconds);
+      measure_stream(tiers, rate, block, "to host", false, true, false, seconds);
+      measure_stream(tiers, rate, block, "both, one lane", true, true, false, seconds);
+      measure_stream(tiers, rate, block, "both, each way", true, true, true, seconds);
+    }
+  fmt::print("\nunthrottled, GB/s, beside memcpy of the same blocks in one thread\n");
+  for (const std::int64_t block : blocks) {
+    measure_stream(tiers, 0, block, "to device", true, false, false, seconds);
+    fmt::print("{:>15}  {:<18} {:>9.4f}\n", size_name(block), "memcpy", memcpy_rate(tiers, block));
+  }
+  fmt::print("\na lone copy, asked for of a lane that sleeps: microseconds after (asked + bytes / rate)\n");
+  fmt::print("{:>6} {:>8} {:>10} {:>8} {:>8} {:>8}\n", "GB/s", "block", "its time", "p10", "median", "p90");
+  for (const double rate : rates)
+    for (const std::int64_t block : blocks) measure_lone(tiers, rate, block, 200);
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// CopyEngine: threads that move bytes between the two memories as fast as the link is told to be.
+#pragma once
+
+#include "sluice/backend/cpu/copy.hpp"
+#include "sluice/backend/cpu/fault.hpp"
+#include "sluice/backend/cpu/token_bucket.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace sluice {
+
+/// What the link is told to be. A rate of 0 or infinity is that of memcpy.
+struct LinkRates {
+  double to_device_bytes_per_s = 0;
+  double to_host_bytes_per_s = 0;
+  bool each_way = false; ///< one lane each way; else one lane serves both
+  double per_copy_s = 0; ///< before each copy, on the link
+};
+
+/// What a CopyEngine has done since it was made.
+struct CopyTotals {
+  struct OneWay {
+    Bytes bytes{0};          ///< of copies that are done
+    Seconds busy{0};         ///< from when a copy was begun until it was over
+    std::int64_t copies = 0; ///< done
+    std::int64_t retries = 0;
+    std::int64_t failed = 0; ///< for good
+  };
+  OneWay to_device, to_host;
+};
+
+/// Where a lane gets its work. Both members are called by lanes' threads, synchronise themselves, and must be ready
+/// before the engine is made.
+///
+///  1. `next(way)`: what to move now, or nothing. A lane that serves both ways asks for `to_device` first; a source
+///  that
+///     wants the other first answers with nothing. What it gave is moved in the order in which it was given.
+///  2. `ended(way, copy, outcome)`: once for every copy, by the thread that moved it, and after its last byte: nothing
+///     is written to the destination afterwards, and whoever learns it from the source sees the bytes.
+template <class S>
+concept CopySource = requires(S& source, Way way, const Copy& copy, CopyOutcome outcome) {
+  { source.next(way) } -> std::same_as<std::optional<Copy>>;
+  { source.ended(way, copy, outcome) } -> std::same_as<void>;
+};
+
+/// One thread per lane of the link. A lane asks its source whenever it is idle; one that got nothing sleeps until
+/// `wake()`. A copy whose try fails is tried once more from its first byte. The destructor lets a copy under way end,
+/// at the machine's speed, asks for no other, and joins.
+///
+/// `Source` may be incomplete here, so that a source can have its engine as a member: as its last, for the threads run
+/// from when it is made.
+template <class Source>
+class CopyEngine {
+ public:
+  CopyEngine(Source& source, LinkRates rates, FaultPlan faults = {})
+      : source_(source),
+        faults_(std::move(faults)),
+        faulty_(faults_.any()),
+        lanes_(rates.each_way ? 2 : 1),
+        paces_{pace_of(rates.to_device_bytes_per_s, rates.per_copy_s),
+               pace_of(rates.to_host_bytes_per_s, rates.per_copy_s)} {
+    static_assert(CopySource<Source>, "sluice: a CopyEngine's source needs `std::optional<Copy> next(Way)` and `void "
+                                      "ended(Way, const Copy&, CopyOutcome)`");
+    if (rates.each_way) {
+      lane_[0].thread = std::thread{[this] { serve<Way::to_device>(lane_[0]); }};
+      lane_[1].thread = std::thread{[this] { serve<Way::to_host>(lane_[1]); }};
+    } else {
+      lane_[0].thread = std::thread{[this] { serve<Way::to_device, Way::to_host>(lane_[0]); }};
+    }
+  }
+  CopyEngine(const CopyEngine&) = delete;
+  CopyEngine& operator=(const CopyEngine&) = delete;
+  ~CopyEngine() {
+    stop_.store(true);
+    wake();
+    for (std::size_t i = 0; i < lanes_; ++i) lane_[i].thread.join();
+  }
+
+  /// The source may have something to move: no lane sleeps through it. Some nanoseconds where no lane sleeps.
+  void wake() {
+    for (std::size_t i = 0; i < lanes_; ++i) wake(lane_[i]);
+  }
+  /// The same of the lane that serves `way`.
+  void wake(Way way) { wake(lane_[lanes_ == 1 ? 0 : static_cast<std::size_t>(way)]); }
+
+  /// A copy is counted before its source is told.
+  [[nodiscard]] CopyTotals totals() const { return {told(Way::to_device), told(Way::to_host)}; }
+
+ private:
+  /// How fast one way is.
+  struct Pace {
+    double seconds_per_byte = 0;
+    double per_copy_s = 0;
+    std::int64_t piece = 0; ///< bytes moved between two looks at the clock
+    [[nodiscard]] bool throttled() const { return seconds_per_byte > 0 || per_copy_s > 0; }
+  };
+  struct Lane {
+    std::atomic<std::uint32_t> calls{0}; ///< of wake()
+    std::atomic<bool> asleep{false};     ///< set by the lane, unset by who wakes it; changes under the mutex
+    std::mutex mutex;
+    std::condition_variable woken;
+    std::int64_t woken_at = 0; ///< under the mutex
+    std::thread thread;
+  };
+  struct Counts {
+    std::atomic<std::int64_t> bytes{0}, busy_ns{0}, copies{0}, retries{0}, failed{0};
+  };
+
+  static Pace pace_of(double rate, double per_copy_s) {
+    SLUICE_ASSERT(rate >= 0 && per_copy_s >= 0, "a link's rate and cost per copy");
+    Pace pace;
+    pace.per_copy_s = per_copy_s;
+    pace.piece = std::numeric_limits<std::int64_t>::max();
+    if (rate > 0 && std::isfinite(rate)) {
+      pace.seconds_per_byte = 1 / rate;
+      pace.piece = static_cast<std::int64_t>(std::clamp(rate * 200e-6, 16e3, 256e3));
+    }
+    return pace;
+  }
+
+  void wake(Lane& lane) {
+    // Either this sees that the lane sleeps, or the lane, which says so first, sees this call: both are of one order.
+    lane.calls.fetch_add(1);
+    if (!lane.asleep.load()) return;
+    {
+      const std::lock_guard lock{lane.mutex};
+      if (!lane.asleep.load()) return; // somebody else has woken it
+      lane.woken_at = WallClock::now();
+      lane.asleep.store(false);
+    }
+    lane.woken.notify_one();
+  }
+  /// Until the first call after the `seen`th; when that came.
+  std::int64_t sleep(Lane& lane, std::uint32_t seen) {
+    std::unique_lock lock{lane.mutex};
+    lane.asleep.store(true);
+    if (lane.calls.load() != seen) {
+      lane.asleep.store(false);
+      return WallClock::now();
+    }
+    lane.woken.wait(lock, [&lane] { return !lane.asleep.load(); });
+    return lane.woken_at;
+  }
+
+  template <Way... ways>
+  void serve(Lane& lane) {
+    WallClock::sharpen();
+    TokenBucket<> bucket;
+    std::int64_t asked = bucket.due();
+    for (;;) {
+      const std::uint32_t seen = lane.calls.load();
+      if (stop_.load()) return;
+      if ((serve_one(ways, bucket, asked) || ...))
+        asked = TokenBucket<>::any_time;
+      else
+        asked = sleep(lane, seen);
+    }
+  }
+  bool serve_one(Way way, TokenBucket<>& bucket, std::int64_t asked) {
+    const std::optional<Copy> copy = source_.next(way);
+    if (!copy) return false;
+    SLUICE_ASSERT(copy->bytes >= 0 && copy->rows >= 0, "a copy's size");
+    Counts& counts = counts_[static_cast<std::size_t>(way)];
+    const std::int64_t began = WallClock::now();
+    bucket.begin(asked);
+    bool done = attempt(way, *copy, 0, bucket);
+    if (!done) {
+      counts.retries.fetch_add(1, std::memory_order_relaxed);
+      done = attempt(way, *copy, 1, bucket);
+    }
+    if (done) {
+      counts.bytes.fetch_add(copy->total(), std::memory_order_relaxed);
+      counts.copies.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      counts.failed.fetch_add(1, std::memory_order_relaxed);
+    }
+    counts.busy_ns.fetch_add(WallClock::now() - began, std::memory_order_relaxed);
+    source_.ended(way, *copy, done ? CopyOutcome::done : CopyOutcome::failed);
+    return true;
+  }
+
+  /// One try; whether it succeeded.
+  bool attempt(Way way, const Copy& copy, int number, TokenBucket<>& bucket) {
+    Fault fault;
+    if (faulty_) fault = faults_.of(way, copy.tag, number);
+    const auto stopped = [this] { return stop_.load(std::memory_order_relaxed); };
+    if (fault.delay.count() > 0) {
+      bucket.hold(fault.delay.count());
+      bucket.wait(stopped);
+    }
+    const auto bytes =
+        fault.fails ? static_cast<std::int64_t>(fault.moved * static_cast<double>(copy.total())) : copy.total();
+    Pace pace = paces_[static_cast<std::size_t>(way)];
+    pace.seconds_per_byte *= fault.slowdown;
+    const std::int64_t began = fault.slowdown > 1 && pace.seconds_per_byte == 0 ? WallClock::now() : 0;
+    bucket.take(pace.per_copy_s);
+    move(copy, bytes, pace, bucket, stopped);
+    if (began != 0) bucket.hold(static_cast<double>(WallClock::now() - began) * 1e-9 * (fault.slowdown - 1));
+    if (began != 0 || pace.throttled()) bucket.wait(stopped);
+    return !fault.fails;
+  }
+
+  /// The first `bytes` of a copy, at the link's pace but for the wait after the last piece.
+  template <class Stopped>
+  static void move(const Copy& copy, std::int64_t bytes, const Pace& pace, TokenBucket<>& bucket,
+                   const Stopped& stopped) {
+    std::int64_t unpaid = 0;
+    const std::byte* from = copy.from;
+    std::byte* to = copy.to;
+    while (bytes > 0) {
+      const std::int64_t row = std::min(bytes, copy.bytes);
+      for (std::int64_t at = 0; at < row;) {
+        const std::int64_t piece = std::min(row - at, pace.piece - unpaid);
+        std::memcpy(to + at, from + at, static_cast<std::size_t>(piece));
+        at += piece;
+        unpaid += piece;
+        if (unpaid < pace.piece) continue;
+        bucket.take(static_cast<double>(unpaid) * pace.seconds_per_byte);
+        unpaid = 0;
+        bucket.keep_pace(stopped);
+      }
+      bytes -= row;
+      if (bytes > 0) from += copy.from_stride, to += copy.to_stride;
+    }
+    bucket.take(static_cast<double>(unpaid) * pace.seconds_per_byte);
+  }
+
+  [[nodiscard]] CopyTotals::OneWay told(Way way) const {
+    const Counts& counts = counts_[static_cast<std::size_t>(way)];
+    const auto value = [](const std::atomic<std::int64_t>& count) { return count.load(std::memory_order_relaxed); };
+    return {Bytes{value(counts.bytes)}, Seconds{1e-9 * static_cast<double>(value(counts.busy_ns))},
+            value(counts.copies), value(counts.retries), value(counts.failed)};
+  }
+
+  Source& source_;
+  FaultPlan faults_;
+  bool faulty_;
+  std::size_t lanes_;
+  std::array<Pace, 2> paces_;    ///< by way
+  std::array<Counts, 2> counts_; ///< by way; each has one writer
+  std::array<Lane, 2> lane_;     ///< of which the link has `lanes_`
+  std::atomic<bool> stop_{false};
+};
+
+} // namespace sluice
