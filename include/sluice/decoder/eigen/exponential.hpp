@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exponential and SiLU of sixteen lanes: the same bits for a number in whichever lane it stands.
+#pragma once
+
+#include "sluice/decoder/eigen/lanes.hpp"
+
+#include <bit>
+#include <cstdint>
+
+namespace sluice {
+
+/// e^x within 2 units in the last place for x of -87 .. 88; beyond, the value at the nearer end. The polynomial is that
+/// of Cephes' expf (S. Moshier), on x less the nearest multiple of ln 2.
+///
+/// Rejected: std::exp (another result from another library, and one number at a time) and Eigen's array().exp() (its
+/// tail takes another path than its packets).
+[[nodiscard]] inline Lanes exponential(const Lanes& x) {
+  const Lanes bounded = smaller(larger(x, Lanes::all(-87.0F)), Lanes::all(88.0F));
+  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+  const Lanes shifted = fused(bounded, Lanes::all(1.44269504F), Lanes::all(12582912.0F));
+  const Lanes whole = shifted - Lanes::all(12582912.0F);
+  Lanes rest = fused(whole, Lanes::all(-0.693359375F), bounded);
+  rest = fused(whole, Lanes::all(2.12194440e-4F), rest);
+  Lanes value = Lanes::all(1.9875691500e-4F);
+  for (const float coefficient : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
+    value = fused(value, rest, Lanes::all(coefficient));
+  value = fused(value, rest * rest, rest) + Lanes::all(1.0F);
+  float low_bits[Lanes::count];
+  float powers[Lanes::count];
+  shifted.store(low_bits);
+  for (int i = 0; i < Lanes::count; ++i) // 2^whole: the whole number moves into the exponent of 1.0
+    powers[i] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(low_bits[i]) << 23) + 0x3f800000U);
+  return value * Lanes::load(powers);
+}
+
+[[nodiscard]] inline float exponential(float x) {
+  float at[Lanes::count];
+  exponential(Lanes::all(x)).store(at);
+  return at[0];
+}
+
+/// x / (1 + e^-x).
+[[nodiscard]] inline Lanes silu(const Lanes& x) { return x / (Lanes::all(1.0F) + exponential(Lanes::zero() - x)); }
+
+} // namespace sluice

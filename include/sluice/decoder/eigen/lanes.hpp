@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
+#pragma once
+
+// g++ 12 takes the registers that its own headers leave undefined on purpose for a mistake of whoever inlines them.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#endif
+#include <Eigen/Core>
+
+#include <cstddef>
+
+namespace sluice {
+
+namespace detail {
+
+using FloatPacket = Eigen::internal::packet_traits<float>::type;
+inline constexpr int packet_width = static_cast<int>(sizeof(FloatPacket) / sizeof(float));
+
+} // namespace detail
+
+/// Sixteen partial sums, or sixteen consecutive numbers. One register of AVX-512, two of AVX, four of SSE or NEON: an
+/// operation does the same to each lane whatever the width, so that sums come out the same on all of them, given fused
+/// multiply-adds.
+///
+/// Rejected: Eigen's own expressions and products. They choose blocking, peeling and the order of a sum by the sizes
+/// and addresses that they are given: a row's result then depends on how many rows there are.
+struct Lanes {
+  static constexpr int count = 16;
+  static constexpr int packets = count / detail::packet_width;
+
+  detail::FloatPacket part[packets];
+
+  [[nodiscard]] static Lanes all(float value) {
+    Lanes lanes;
+    for (auto& packet : lanes.part) packet = Eigen::internal::pset1<detail::FloatPacket>(value);
+    return lanes;
+  }
+  [[nodiscard]] static Lanes zero() { return all(0); }
+  [[nodiscard]] static Lanes load(const float* from) {
+    Lanes lanes;
+    for (int i = 0; i < packets; ++i)
+      lanes.part[i] = Eigen::internal::ploadu<detail::FloatPacket>(from + i * detail::packet_width);
+    return lanes;
+  }
+  void store(float* to) const {
+    for (int i = 0; i < packets; ++i) Eigen::internal::pstoreu(to + i * detail::packet_width, part[i]);
+  }
+
+  friend Lanes operator+(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::padd(x, y); });
+  }
+  friend Lanes operator-(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::psub(x, y); });
+  }
+  friend Lanes operator*(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmul(x, y); });
+  }
+  friend Lanes operator/(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pdiv(x, y); });
+  }
+  [[nodiscard]] friend Lanes larger(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmax(x, y); });
+  }
+  [[nodiscard]] friend Lanes smaller(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmin(x, y); });
+  }
+  /// a * b + c, rounded once.
+  [[nodiscard]] friend Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
+    Lanes lanes;
+    for (int i = 0; i < packets; ++i) lanes.part[i] = Eigen::internal::pmadd(a.part[i], b.part[i], c.part[i]);
+    return lanes;
+  }
+
+ private:
+  template <class Operation>
+  static Lanes each(const Lanes& a, const Lanes& b, const Operation& operation) {
+    Lanes lanes;
+    for (int i = 0; i < packets; ++i) lanes.part[i] = operation(a.part[i], b.part[i]);
+    return lanes;
+  }
+};
+
+/// The sum of the lanes, always as the same tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
+[[nodiscard]] inline float sum(const Lanes& lanes) {
+  float at[Lanes::count];
+  lanes.store(at);
+  for (int half = Lanes::count / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) at[i] += at[i + half];
+  }
+  return at[0];
+}
+
+[[nodiscard]] inline float largest(const Lanes& lanes) {
+  float at[Lanes::count];
+  lanes.store(at);
+  for (int half = Lanes::count / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) at[i] = at[i] < at[i + half] ? at[i + half] : at[i];
+  }
+  return at[0];
+}
+
+namespace detail {
+
+/// The first two steps of `sum`: what is left are four lanes.
+template <std::size_t packets>
+[[nodiscard]] Eigen::internal::Packet4f fold(const FloatPacket (&part)[packets]) {
+  using namespace Eigen::internal;
+  if constexpr (packets == 1)
+    return predux_half_dowto4(predux_half_dowto4(part[0]));
+  else if constexpr (packets == 2)
+    return predux_half_dowto4(padd(part[0], part[1]));
+  else
+    return padd(padd(part[0], part[2]), padd(part[1], part[3]));
+}
+
+} // namespace detail
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes" // as Eigen does: a register's type as a template's argument
+#endif
+/// `sum` of four at once.
+inline void sum_four(const Lanes& a, const Lanes& b, const Lanes& c, const Lanes& d, float* sums) {
+  using namespace Eigen::internal;
+  PacketBlock<Packet4f, 4> block;
+  block.packet[0] = detail::fold(a.part);
+  block.packet[1] = detail::fold(b.part);
+  block.packet[2] = detail::fold(c.part);
+  block.packet[3] = detail::fold(d.part);
+  ptranspose(block);
+  pstoreu(sums, padd(padd(block.packet[0], block.packet[2]), padd(block.packet[1], block.packet[3])));
+}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+} // namespace sluice
