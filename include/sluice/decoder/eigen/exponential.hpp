@@ -14,32 +14,34 @@ namespace sluice {
 ///
 /// Rejected: std::exp (another result from another library, and one number at a time) and Eigen's array().exp() (its
 /// tail takes another path than its packets).
-[[nodiscard]] inline Lanes exponential(const Lanes& x) {
-  const Lanes bounded = smaller(larger(x, Lanes::all(-87.0F)), Lanes::all(88.0F));
+[[nodiscard]] inline Lanes16 exponential(const Lanes16& x) {
+  const Lanes16 bounded = smaller(larger(x, Lanes16::all(-87.0F)), Lanes16::all(88.0F));
   // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
-  const Lanes shifted = fused(bounded, Lanes::all(1.44269504F), Lanes::all(12582912.0F));
-  const Lanes whole = shifted - Lanes::all(12582912.0F);
-  Lanes rest = fused(whole, Lanes::all(-0.693359375F), bounded);
-  rest = fused(whole, Lanes::all(2.12194440e-4F), rest);
-  Lanes value = Lanes::all(1.9875691500e-4F);
+  const Lanes16 shifted = fused(bounded, Lanes16::all(1.44269504F), Lanes16::all(12582912.0F));
+  const Lanes16 whole = shifted - Lanes16::all(12582912.0F);
+  Lanes16 rest = fused(whole, Lanes16::all(-0.693359375F), bounded);
+  rest = fused(whole, Lanes16::all(2.12194440e-4F), rest);
+  Lanes16 value = Lanes16::all(1.9875691500e-4F);
   for (const float coefficient : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
-    value = fused(value, rest, Lanes::all(coefficient));
-  value = fused(value, rest * rest, rest) + Lanes::all(1.0F);
-  float low_bits[Lanes::count];
-  float powers[Lanes::count];
+    value = fused(value, rest, Lanes16::all(coefficient));
+  value = fused(value, rest * rest, rest) + Lanes16::all(1.0F);
+  float low_bits[Lanes16::count];
+  float powers[Lanes16::count];
   shifted.store(low_bits);
-  for (int i = 0; i < Lanes::count; ++i) // 2^whole: the whole number moves into the exponent of 1.0
+  for (int i = 0; i < Lanes16::count; ++i) // 2^whole: the whole number moves into the exponent of 1.0
     powers[i] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(low_bits[i]) << 23) + 0x3f800000U);
-  return value * Lanes::load(powers);
+  return value * Lanes16::load(powers);
 }
 
 [[nodiscard]] inline float exponential(float x) {
-  float at[Lanes::count];
-  exponential(Lanes::all(x)).store(at);
+  float at[Lanes16::count];
+  exponential(Lanes16::all(x)).store(at);
   return at[0];
 }
 
 /// x / (1 + e^-x).
-[[nodiscard]] inline Lanes silu(const Lanes& x) { return x / (Lanes::all(1.0F) + exponential(Lanes::zero() - x)); }
+[[nodiscard]] inline Lanes16 silu(const Lanes16& x) {
+  return x / (Lanes16::all(1.0F) + exponential(Lanes16::zero() - x));
+}
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
+// Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
 #pragma once
 
 // g++ 12 takes the registers that its own headers leave undefined on purpose for a mistake of whoever inlines them.
@@ -29,20 +29,20 @@ inline constexpr int packet_width = static_cast<int>(sizeof(FloatPacket) / sizeo
 ///
 /// Rejected: Eigen's own expressions and products. They choose blocking, peeling and the order of a sum by the sizes
 /// and addresses that they are given: a row's result then depends on how many rows there are.
-struct Lanes {
+struct Lanes16 {
   static constexpr int count = 16;
   static constexpr int packets = count / detail::packet_width;
 
   detail::FloatPacket part[packets];
 
-  [[nodiscard]] static Lanes all(float value) {
-    Lanes lanes;
+  [[nodiscard]] static Lanes16 all(float value) {
+    Lanes16 lanes;
     for (auto& packet : lanes.part) packet = Eigen::internal::pset1<detail::FloatPacket>(value);
     return lanes;
   }
-  [[nodiscard]] static Lanes zero() { return all(0); }
-  [[nodiscard]] static Lanes load(const float* from) {
-    Lanes lanes;
+  [[nodiscard]] static Lanes16 zero() { return all(0); }
+  [[nodiscard]] static Lanes16 load(const float* from) {
+    Lanes16 lanes;
     for (int i = 0; i < packets; ++i)
       lanes.part[i] = Eigen::internal::ploadu<detail::FloatPacket>(from + i * detail::packet_width);
     return lanes;
@@ -51,54 +51,54 @@ struct Lanes {
     for (int i = 0; i < packets; ++i) Eigen::internal::pstoreu(to + i * detail::packet_width, part[i]);
   }
 
-  friend Lanes operator+(const Lanes& a, const Lanes& b) {
+  friend Lanes16 operator+(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::padd(x, y); });
   }
-  friend Lanes operator-(const Lanes& a, const Lanes& b) {
+  friend Lanes16 operator-(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::psub(x, y); });
   }
-  friend Lanes operator*(const Lanes& a, const Lanes& b) {
+  friend Lanes16 operator*(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmul(x, y); });
   }
-  friend Lanes operator/(const Lanes& a, const Lanes& b) {
+  friend Lanes16 operator/(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pdiv(x, y); });
   }
-  [[nodiscard]] friend Lanes larger(const Lanes& a, const Lanes& b) {
+  [[nodiscard]] friend Lanes16 larger(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmax(x, y); });
   }
-  [[nodiscard]] friend Lanes smaller(const Lanes& a, const Lanes& b) {
+  [[nodiscard]] friend Lanes16 smaller(const Lanes16& a, const Lanes16& b) {
     return each(a, b, [](const auto& x, const auto& y) { return Eigen::internal::pmin(x, y); });
   }
   /// a * b + c, rounded once.
-  [[nodiscard]] friend Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
-    Lanes lanes;
+  [[nodiscard]] friend Lanes16 fused(const Lanes16& a, const Lanes16& b, const Lanes16& c) {
+    Lanes16 lanes;
     for (int i = 0; i < packets; ++i) lanes.part[i] = Eigen::internal::pmadd(a.part[i], b.part[i], c.part[i]);
     return lanes;
   }
 
  private:
   template <class Operation>
-  static Lanes each(const Lanes& a, const Lanes& b, const Operation& operation) {
-    Lanes lanes;
+  static Lanes16 each(const Lanes16& a, const Lanes16& b, const Operation& operation) {
+    Lanes16 lanes;
     for (int i = 0; i < packets; ++i) lanes.part[i] = operation(a.part[i], b.part[i]);
     return lanes;
   }
 };
 
 /// The sum of the lanes, always as the same tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
-[[nodiscard]] inline float sum(const Lanes& lanes) {
-  float at[Lanes::count];
+[[nodiscard]] inline float sum(const Lanes16& lanes) {
+  float at[Lanes16::count];
   lanes.store(at);
-  for (int half = Lanes::count / 2; half > 0; half /= 2) {
+  for (int half = Lanes16::count / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) at[i] += at[i + half];
   }
   return at[0];
 }
 
-[[nodiscard]] inline float largest(const Lanes& lanes) {
-  float at[Lanes::count];
+[[nodiscard]] inline float largest(const Lanes16& lanes) {
+  float at[Lanes16::count];
   lanes.store(at);
-  for (int half = Lanes::count / 2; half > 0; half /= 2) {
+  for (int half = Lanes16::count / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) at[i] = at[i] < at[i + half] ? at[i + half] : at[i];
   }
   return at[0];
@@ -125,7 +125,7 @@ template <std::size_t packets>
 #pragma GCC diagnostic ignored "-Wignored-attributes" // as Eigen does: a register's type as a template's argument
 #endif
 /// `sum` of four at once.
-inline void sum_four(const Lanes& a, const Lanes& b, const Lanes& c, const Lanes& d, float* sums) {
+inline void sum_four(const Lanes16& a, const Lanes16& b, const Lanes16& c, const Lanes16& d, float* sums) {
   using namespace Eigen::internal;
   PacketBlock<Packet4f, 4> block;
   block.packet[0] = detail::fold(a.part);

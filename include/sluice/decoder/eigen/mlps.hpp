@@ -32,8 +32,8 @@ inline void gate_and_up(ThreadPool& pool, Activations& activations, const MlpWei
     for (int r = 0; r < x.count; ++r) {
       float* gate = activations.gate + r * activations.mlp_stride;
       const float* up = activations.up + r * activations.mlp_stride;
-      for (std::int64_t i = part.first; i < part.last; i += Lanes::count) {
-        const int left = static_cast<int>(std::min<std::int64_t>(Lanes::count, part.last - i));
+      for (std::int64_t i = part.first; i < part.last; i += Lanes16::count) {
+        const int left = static_cast<int>(std::min<std::int64_t>(Lanes16::count, part.last - i));
         store_floats(silu(load_floats(gate + i, left)) * load_floats(up + i, left), gate + i, left);
       }
     }

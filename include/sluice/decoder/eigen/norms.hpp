@@ -15,9 +15,9 @@ namespace detail {
 /// beyond the row's end, and must make zeros of them.
 template <class Term>
 [[nodiscard]] float row_sum(const float* x, std::int64_t count, const Term& term) {
-  Lanes total = Lanes::zero();
-  for (std::int64_t at = 0; at < count; at += Lanes::count) {
-    const int left = static_cast<int>(count - at < Lanes::count ? count - at : Lanes::count);
+  Lanes16 total = Lanes16::zero();
+  for (std::int64_t at = 0; at < count; at += Lanes16::count) {
+    const int left = static_cast<int>(count - at < Lanes16::count ? count - at : Lanes16::count);
     total = term(load_floats(x + at, left), total);
   }
   return sum(total);
@@ -30,7 +30,7 @@ struct RmsNorm {
   /// `y` may be `x`.
   static void apply(const float* x, std::int64_t count, const float* scale, const float* /*bias*/, float epsilon,
                     float* y) {
-    const float squares = detail::row_sum(x, count, [](const Lanes& a, const Lanes& b) { return fused(a, a, b); });
+    const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
     const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
     for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * scale[i];
   }
@@ -42,9 +42,9 @@ struct LayerNorm {
   static void apply(const float* x, std::int64_t count, const float* scale, const float* bias, float epsilon,
                     float* y) {
     const auto numbers = static_cast<float>(count);
-    const float mean = detail::row_sum(x, count, [](const Lanes& a, const Lanes& b) { return a + b; }) / numbers;
+    const float mean = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return a + b; }) / numbers;
     for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] - mean;
-    const float squares = detail::row_sum(y, count, [](const Lanes& a, const Lanes& b) { return fused(a, a, b); });
+    const float squares = detail::row_sum(y, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
     const float factor = 1.0F / std::sqrt(squares / numbers + epsilon);
     for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] * factor * scale[i] + bias[i];
   }

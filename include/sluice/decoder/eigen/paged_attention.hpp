@@ -78,7 +78,7 @@ class PagedAttention {
   }
 
  private:
-  static constexpr int page_tokens = Lanes::count;
+  static constexpr int page_tokens = Lanes16::count;
   static constexpr int segment_tokens = 2048;
   static constexpr int most_queries = 16; // of one unit of work
 
@@ -186,12 +186,12 @@ class PagedAttention {
   /// Turns a page's scores into weights relative to the largest score so far; returns by what earlier values shrink.
   [[nodiscard]] float weigh(float* scores, int seen, float& largest, float& total) const {
     for (int t = seen; t < page_tokens; ++t) scores[t] = -std::numeric_limits<float>::infinity();
-    const Lanes scaled = Lanes::load(scores) * Lanes::all(scale_);
+    const Lanes16 scaled = Lanes16::load(scores) * Lanes16::all(scale_);
     const float now = std::max(largest, sluice::largest(scaled));
     const float factor = now == largest ? 1.0F : exponential(largest - now);
-    exponential(scaled - Lanes::all(now)).store(scores);
+    exponential(scaled - Lanes16::all(now)).store(scores);
     for (int t = seen; t < page_tokens; ++t) scores[t] = 0;
-    total = total * factor + sum(Lanes::load(scores));
+    total = total * factor + sum(Lanes16::load(scores));
     largest = now;
     return factor;
   }
@@ -202,30 +202,30 @@ class PagedAttention {
                   float* const* into) const {
     if (tokens == 0) return;
     int d = 0;
-    for (; d + 4 * Lanes::count <= head_dim_; d += 4 * Lanes::count) {
-      Lanes sums[std::size_t{Queries * 4}];
+    for (; d + 4 * Lanes16::count <= head_dim_; d += 4 * Lanes16::count) {
+      Lanes16 sums[std::size_t{Queries * 4}];
       for (int q = 0; q < Queries; ++q) {
         for (int i = 0; i < 4; ++i)
-          sums[q * 4 + i] = Lanes::load(into[q] + d + i * Lanes::count) * Lanes::all(factors[q]);
+          sums[q * 4 + i] = Lanes16::load(into[q] + d + i * Lanes16::count) * Lanes16::all(factors[q]);
       }
       for (int t = 0; t < tokens; ++t) {
-        Lanes value[4];
-        for (int i = 0; i < 4; ++i) value[i] = Lanes::load(values[t] + d + i * Lanes::count);
+        Lanes16 value[4];
+        for (int i = 0; i < 4; ++i) value[i] = Lanes16::load(values[t] + d + i * Lanes16::count);
         for (int q = 0; q < Queries; ++q) {
-          const Lanes weight = Lanes::all(weights[q * page_tokens + t]);
+          const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
           for (int i = 0; i < 4; ++i) sums[q * 4 + i] = fused(weight, value[i], sums[q * 4 + i]);
         }
       }
       for (int q = 0; q < Queries; ++q) {
-        for (int i = 0; i < 4; ++i) sums[q * 4 + i].store(into[q] + d + i * Lanes::count);
+        for (int i = 0; i < 4; ++i) sums[q * 4 + i].store(into[q] + d + i * Lanes16::count);
       }
     }
-    for (; d < head_dim_; d += Lanes::count) {
-      const int left = std::min(Lanes::count, head_dim_ - d);
+    for (; d < head_dim_; d += Lanes16::count) {
+      const int left = std::min(Lanes16::count, head_dim_ - d);
       for (int q = 0; q < Queries; ++q) {
-        Lanes sums = load_floats(into[q] + d, left) * Lanes::all(factors[q]);
+        Lanes16 sums = load_floats(into[q] + d, left) * Lanes16::all(factors[q]);
         for (int t = 0; t < tokens; ++t)
-          sums = fused(Lanes::all(weights[q * page_tokens + t]), load_floats(values[t] + d, left), sums);
+          sums = fused(Lanes16::all(weights[q * page_tokens + t]), load_floats(values[t] + d, left), sums);
         store_floats(sums, into[q] + d, left);
       }
     }

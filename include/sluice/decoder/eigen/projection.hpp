@@ -32,19 +32,19 @@ inline constexpr int chunk_columns = 1024;
 /// The chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column.
 template <ElementType type, int Rows, int Outputs>
 void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums) {
-  Lanes total[std::size_t{Rows * Outputs}];
-  for (Lanes& lanes : total) lanes = Lanes::zero();
+  Lanes16 total[std::size_t{Rows * Outputs}];
+  for (Lanes16& lanes : total) lanes = Lanes16::zero();
   const auto step = [&](const auto& load_x, const auto& load_w) {
-    Lanes left[std::size_t{Rows}];
+    Lanes16 left[std::size_t{Rows}];
     for (int r = 0; r < Rows; ++r) left[r] = load_x(r);
     for (int o = 0; o < Outputs; ++o) {
-      const Lanes right = load_w(o);
+      const Lanes16 right = load_w(o);
       for (int r = 0; r < Rows; ++r) total[r * Outputs + o] = fused(left[r], right, total[r * Outputs + o]);
     }
   };
   int k = 0;
-  for (; k + Lanes::count <= columns; k += Lanes::count) {
-    step([&](int r) { return Lanes::load(x[r] + k); },
+  for (; k + Lanes16::count <= columns; k += Lanes16::count) {
+    step([&](int r) { return Lanes16::load(x[r] + k); },
          [&](int o) { return load_stored<type>(w[o] + std::int64_t{k} * bytes_of(type)); });
   }
   if (k < columns) {

@@ -22,9 +22,9 @@ namespace sluice {
 
 /// The sixteen numbers at `from`, which need not be aligned.
 template <ElementType type>
-[[nodiscard]] Lanes load_stored(const std::byte* from) {
+[[nodiscard]] Lanes16 load_stored(const std::byte* from) {
   if constexpr (type == ElementType::f32) {
-    return Lanes::load(reinterpret_cast<const float*>(from));
+    return Lanes16::load(reinterpret_cast<const float*>(from));
   } else {
 #if defined(EIGEN_VECTORIZE_AVX512)
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -34,8 +34,8 @@ template <ElementType type>
       return {{_mm512_cvtph_ps(bits)}};
     }
 #elif defined(EIGEN_VECTORIZE_AVX2) && defined(__F16C__)
-    Lanes lanes;
-    for (int i = 0; i < Lanes::packets; ++i) {
+    Lanes16 lanes;
+    for (int i = 0; i < Lanes16::packets; ++i) {
       const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
       if constexpr (type == ElementType::bf16) {
         lanes.part[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
@@ -45,32 +45,32 @@ template <ElementType type>
     }
     return lanes;
 #else
-    std::uint16_t bits[Lanes::count];
+    std::uint16_t bits[Lanes16::count];
     std::memcpy(bits, from, sizeof bits);
-    float wide[Lanes::count];
-    for (int i = 0; i < Lanes::count; ++i) wide[i] = widened(bits[i], type);
-    return Lanes::load(wide);
+    float wide[Lanes16::count];
+    for (int i = 0; i < Lanes16::count; ++i) wide[i] = widened(bits[i], type);
+    return Lanes16::load(wide);
 #endif
   }
 }
 
 /// The `count` (1 .. 16) numbers at `from` and zeros behind: what stands there in memory is not read.
 template <ElementType type>
-[[nodiscard]] Lanes load_stored(const std::byte* from, int count) {
-  if (count >= Lanes::count) return load_stored<type>(from);
-  alignas(64) std::byte padded[Lanes::count * sizeof(float)] = {};
+[[nodiscard]] Lanes16 load_stored(const std::byte* from, int count) {
+  if (count >= Lanes16::count) return load_stored<type>(from);
+  alignas(64) std::byte padded[Lanes16::count * sizeof(float)] = {};
   std::memcpy(padded, from, static_cast<std::size_t>(count) * bytes_of(type));
   return load_stored<type>(padded);
 }
 
 /// The same of floats.
-[[nodiscard]] inline Lanes load_floats(const float* from, int count) {
+[[nodiscard]] inline Lanes16 load_floats(const float* from, int count) {
   return load_stored<ElementType::f32>(reinterpret_cast<const std::byte*>(from), count);
 }
 /// The first `count` lanes.
-inline void store_floats(const Lanes& lanes, float* to, int count) {
-  if (count >= Lanes::count) return lanes.store(to);
-  float all[Lanes::count];
+inline void store_floats(const Lanes16& lanes, float* to, int count) {
+  if (count >= Lanes16::count) return lanes.store(to);
+  float all[Lanes16::count];
   lanes.store(all);
   std::memcpy(to, all, static_cast<std::size_t>(count) * sizeof(float));
 }
@@ -92,8 +92,8 @@ void with_type(ElementType type, const Visit& visit) {
 inline void widen(const std::byte* row, ElementType type, std::int64_t count, float* to) {
   with_type(type, [&](auto constant) {
     constexpr ElementType stored = decltype(constant)::value;
-    for (std::int64_t at = 0; at < count; at += Lanes::count) {
-      const int left = static_cast<int>(count - at < Lanes::count ? count - at : Lanes::count);
+    for (std::int64_t at = 0; at < count; at += Lanes16::count) {
+      const int left = static_cast<int>(count - at < Lanes16::count ? count - at : Lanes16::count);
       store_floats(load_stored<stored>(row + at * bytes_of(stored), left), to + at, left);
     }
   });
