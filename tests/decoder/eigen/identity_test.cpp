@@ -3,15 +3,14 @@
 #include "sluice/core/random.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 
-#include "decoder/made_model.hpp"
+#include "decoder/made_sequence.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,24 +20,6 @@ namespace {
 
 using namespace sluice;
 using namespace sluice::testing;
-
-constexpr int block_tokens = 16;
-
-/// K and V of one sequence: blocks of their own, wherever the allocator puts them, full of NaN until written.
-struct SequenceKv {
-  SequenceKv(const DecoderConfig& config, int tokens) {
-    const auto floats = static_cast<std::size_t>(kv_block_floats(config.shape, Tokens{block_tokens}));
-    layers.resize(static_cast<std::size_t>(config.shape.layers));
-    for (auto& layer : layers) {
-      for (int t = 0; t < tokens; t += block_tokens) {
-        blocks.push_back(std::make_unique<std::vector<float>>(floats + 1, std::numeric_limits<float>::quiet_NaN()));
-        layer.push_back(blocks.back()->data() + blocks.size() % 2); // not all aligned
-      }
-    }
-  }
-  std::vector<std::unique_ptr<std::vector<float>>> blocks;
-  std::vector<std::vector<float*>> layers;
-};
 
 using Logits = std::vector<std::vector<float>>; // of each position
 
@@ -78,19 +59,13 @@ std::vector<std::int32_t> random_tokens(Random& random, int count, int vocabular
 
 /// One token at a time on one thread.
 Alone alone(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
-  const DecoderConfig& config = model.weights.config;
   const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, 1);
-  Alone result{{config, static_cast<int>(tokens.size())}, {}};
-  for (std::int32_t position = 0; position < static_cast<std::int32_t>(tokens.size()); ++position) {
-    decoder->begin(std::span{&tokens[static_cast<std::size_t>(position)], 1}, std::span{&position, 1});
-    for (int layer = 0; layer < config.shape.layers; ++layer) {
-      const SequenceRows rows{0, 1, position, result.kv.layers[static_cast<std::size_t>(layer)].data(), 0};
-      decoder->layer(model.layer(layer), std::span{&rows, 1}, 1, 0);
-    }
-    std::vector<float> logits(static_cast<std::size_t>(config.shape.vocabulary));
-    const int row = 0;
-    decoder->logits(std::span{&row, 1}, logits);
-    result.logits.push_back(std::move(logits));
+  Alone result{{model.weights.config, static_cast<int>(tokens.size())}, {}};
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    result.logits.push_back(
+        pass(*decoder, model, result.kv, std::span{tokens}.subspan(at, 1), static_cast<int>(at)).front());
+    const auto& logits = result.logits.back();
+    REQUIRE(std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }));
   }
   return result;
 }

@@ -2,15 +2,17 @@
 // Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
 #pragma once
 
-// g++ 12 takes the registers that its own headers leave undefined on purpose for a mistake of whoever inlines them.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
+// g++ 12 takes the registers that its own vector headers leave undefined on purpose for a mistake of whoever inlines
+// them.
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
 #endif
 #include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include <cstddef>
 
