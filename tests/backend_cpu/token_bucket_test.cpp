@@ -97,7 +97,7 @@ TEST_CASE("no stretch of time carries more than its rate and one burst; what was
   std::vector<End> ends;
   double total = 0;
   for (int i = 0; i < 1500; ++i) {
-    if (random.below(10) == 0) time.now += static_cast<std::int64_t>(random.below(20'000'000)); // did not run
+    if (random.below(10) == 0) time.now += static_cast<std::int64_t>(random.below(40'000'000)); // did not run
     time.oversleep = static_cast<std::int64_t>(random.below(100'000));
     const double bytes = 1000.0 + static_cast<double>(random.below(300'000));
     total += bytes;

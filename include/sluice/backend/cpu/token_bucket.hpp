@@ -42,7 +42,8 @@ struct WallClock {
 
 /// A bucket that holds time on the link instead of bytes, so that a rate may differ from copy to copy: `due()` is when
 /// what was taken so far is over. A lane that is late, because its thread did not run, may take up to `burst` of the
-/// time that it missed; time in which there was nothing to move is lost.
+/// time that it missed; time in which there was nothing to move is lost. A link of wires is never late, so `burst` is
+/// some of the scheduler's slices: with 2 ms, threads that compete for the cores cost a lane a tenth of its rate.
 ///
 /// Copies end at their time because the last microseconds are spun, at most a quarter of all time: a lone copy is told
 /// to the microsecond, and a stream of small ones, which would spin without end beside whoever computes, sleeps and
@@ -51,7 +52,7 @@ template <class Clock = WallClock>
 class TokenBucket {
  public:
   static constexpr std::int64_t any_time = std::numeric_limits<std::int64_t>::min(); ///< "directly after the last"
-  static constexpr std::int64_t default_burst = 2'000'000;
+  static constexpr std::int64_t default_burst = 10'000'000;
   static constexpr std::int64_t early = 1'000;         ///< an end this near counts as reached
   static constexpr std::int64_t longest_spin = 25'000; ///< about what a sleep may end late
   static constexpr std::int64_t longest_sleep = 5'000'000;
