@@ -13,6 +13,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -82,6 +83,48 @@ std::vector<std::byte> noise(std::size_t size, std::uint64_t seed) {
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   return bytes;
 }
+
+/// Work that comes at the worst moment: after the answer that there is none, and before the lane sleeps.
+class Late {
+ public:
+  static constexpr int rounds = 50;
+  CopyEngine<Late>* engine = nullptr;
+
+  Late(const std::byte* from, std::byte* to) : copy_{from, to, 8} {}
+
+  void start() {
+    const std::lock_guard lock{mutex_};
+    ready_ = true;
+  }
+  std::optional<Copy> next(Way way) {
+    const std::lock_guard lock{mutex_};
+    if (way == Way::to_host || done_ == rounds) return std::nullopt;
+    if (std::exchange(ready_, false)) return copy_;
+    if (done_ > 0) {
+      ready_ = true;
+      engine->wake();
+    }
+    return std::nullopt;
+  }
+  void ended(Way, const Copy&, CopyOutcome) {
+    {
+      const std::lock_guard lock{mutex_};
+      ++done_;
+    }
+    changed_.notify_all();
+  }
+  void drain() {
+    std::unique_lock lock{mutex_};
+    REQUIRE(changed_.wait_for(lock, std::chrono::minutes{1}, [this] { return done_ == rounds; }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Copy copy_;
+  bool ready_ = false;
+  int done_ = 0;
+};
 
 /// Non-overlapping places in two memories, to copy between.
 struct Memories {
@@ -188,6 +231,19 @@ TEST_CASE("work announced at any moment is found: no wake-up is lost") {
     }
     queues.drain();
     CHECK(queues.ended().size() == rounds);
+  }
+}
+
+TEST_CASE("work that is announced between a lane's question and its sleep is found") {
+  for (const bool each_way : {false, true}) {
+    Memories memories{8};
+    Late source{memories.host.data(), memories.device.data()};
+    CopyEngine<Late> engine{source, {0, 0, each_way, 0}};
+    source.engine = &engine; // read once the first copy is done, which waits for `start`
+    source.start();
+    engine.wake();
+    source.drain();
+    CHECK(engine.totals().to_device.copies == Late::rounds);
   }
 }
 
