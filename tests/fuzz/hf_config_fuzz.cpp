@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/checkpoint/nlohmann/decoder_config.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 
 #include "fuzz/fuzz_support.hpp"
@@ -17,5 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sluice_test::require(sluice::check(*shape, "config.json").ok(), "a shape that was read is valid");
   sluice_test::require(shape->weight_bytes().count() > 0, "the weights overflow nothing");
   sluice_test::require(shape->token_block_bytes(sluice::Tokens{16}).count() > 0, "a block overflows nothing");
+  const auto decoder = sluice::decoder_from_hf_config(*config, "config.json");
+  if (!decoder) {
+    sluice_test::require_one_line(decoder.error());
+    return 0;
+  }
+  sluice_test::require(decoder->max_positions > 0 && decoder->norm_epsilon > 0, "a decoder that was read is valid");
+  for (const int token : decoder->end_tokens)
+    sluice_test::require(token >= 0 && token < shape->vocabulary, "a text ends by a token that there is");
   return 0;
 }

@@ -2,14 +2,14 @@
 // excerpt: a piece of foreign text, fit for an error of one line.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace sluice {
 
-/// The first 40 characters of `text`, control characters as '?', so that an error stays one short line.
-inline std::string excerpt(std::string_view text) {
-  constexpr std::size_t longest = 40;
+/// The first `longest` characters of `text`, control characters as '?', so that an error stays one short line.
+inline std::string excerpt(std::string_view text, std::size_t longest = 40) {
   std::string shown;
   for (const char character : text.substr(0, longest)) {
     const bool plain = static_cast<unsigned char>(character) >= 0x20 && character != 0x7f;

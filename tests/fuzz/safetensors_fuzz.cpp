@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file; what was read of it lies within the file.
+#include "sluice/checkpoint/nlohmann/safetensors.hpp"
+
+#include "fuzz/fuzz_support.hpp"
+
+#include <span>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto file = std::as_bytes(std::span<const std::uint8_t>(data, size));
+  const auto tensors = sluice::read_safetensors_header(file, "model.safetensors");
+  if (!tensors) {
+    sluice_test::require_one_line(tensors.error());
+    return 0;
+  }
+  std::int64_t end = 8;
+  for (const sluice::StoredTensor& tensor : *tensors) {
+    sluice_test::require(tensor.begin >= end && tensor.bytes >= 0, "tensors lie behind one another");
+    end = tensor.end();
+  }
+  sluice_test::require(end <= static_cast<std::int64_t>(size), "tensors lie within the file");
+  return 0;
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes small checkpoints as Hugging Face's folders have them, whole or in shards; and wrong ones.
+#pragma once
+
+#include "sluice/checkpoint/tensor_names.hpp"
+#include "sluice/decoder/weights.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::testing {
+
+/// A tensor to be written.
+struct WrittenTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::string data;
+};
+
+inline void write_file(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+  REQUIRE(stream.good());
+}
+
+/// A safetensors file of a header as given and data: nothing is checked.
+inline std::string safetensors_text(const std::string& header, std::string_view data) {
+  std::string text;
+  for (std::size_t i = 0; i < 8; ++i) text += static_cast<char>((header.size() >> (8 * i)) & 0xffU);
+  return text.append(header).append(data);
+}
+
+/// A file of these tensors, in their order. The header is padded so that the data begin `odd` bytes behind a multiple
+/// of 8.
+inline std::string safetensors_text(const std::vector<WrittenTensor>& tensors, std::size_t odd = 0) {
+  nlohmann::json header = nlohmann::json::object();
+  header["__metadata__"] = {{"format", "pt"}};
+  std::string data;
+  for (const WrittenTensor& tensor : tensors) {
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {data.size(), data.size() + tensor.data.size()}}};
+    data += tensor.data;
+  }
+  std::string text = header.dump();
+  while (text.size() % 8 != odd) text += ' ';
+  return safetensors_text(text, data);
+}
+
+inline std::string dtype_of(ElementType type) {
+  return type == ElementType::f32 ? "F32" : type == ElementType::f16 ? "F16" : "BF16";
+}
+
+inline std::string bytes_at(const std::byte* at, std::int64_t count) {
+  return {reinterpret_cast<const char*>(at), static_cast<std::size_t>(count)};
+}
+
+/// All tensors of a model, by their names with `prefix`.
+inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const std::string& prefix = "model.") {
+  std::vector<WrittenTensor> tensors;
+  const auto outer = [&](const Matrix& matrix, const std::string& name, bool vector) {
+    if (matrix.empty()) return;
+    const std::vector<std::int64_t> shape =
+        vector ? std::vector<std::int64_t>{matrix.columns} : std::vector<std::int64_t>{matrix.rows, matrix.columns};
+    tensors.push_back({name, dtype_of(matrix.type), shape, bytes_at(matrix.row(0), matrix.rows * matrix.row_bytes())});
+  };
+  const OuterTensorNames names = outer_tensor_names(weights.config);
+  outer(weights.embedding, prefix + names.embedding, false);
+  outer(weights.positions, prefix + names.positions, false);
+  outer(weights.final_norm, prefix + names.final_norm, true);
+  outer(weights.final_norm_bias, prefix + names.final_norm_bias, true);
+  if (weights.head.head != weights.embedding.head) outer(weights.head, names.head, false);
+  for (std::size_t layer = 0; layer < weights.layers.size(); ++layer)
+    for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
+      const TensorPlace& place = weights.layout.places[i];
+      std::vector<std::int64_t> shape{place.rows, place.columns};
+      if (place.tensor < LayerTensor::router) shape.erase(shape.begin());
+      tensors.push_back(
+          {prefix + layer_tensor_name(weights.config, static_cast<int>(layer), place.tensor, place.expert),
+           dtype_of(place.type), shape, bytes_at(weights.layers[layer][i], place.bytes())});
+    }
+  return tensors;
+}
+
+/// The config.json of a decoder whose shape's name is its family's: llama, llama3, mistral, qwen2, qwen3, opt, mixtral.
+inline nlohmann::json hf_config_of(const DecoderConfig& config) {
+  const ModelShape& shape = config.shape;
+  const std::string type = shape.name == "llama3" ? "llama" : shape.name;
+  nlohmann::json json{{"model_type", type},
+                      {"num_hidden_layers", shape.layers},
+                      {"hidden_size", shape.hidden},
+                      {"num_attention_heads", shape.heads},
+                      {"vocab_size", shape.vocabulary},
+                      {"tie_word_embeddings", shape.tied_embeddings},
+                      {"max_position_embeddings", config.max_positions},
+                      {"eos_token_id", config.end_tokens},
+                      {"bos_token_id", nullptr},
+                      {"torch_dtype", shape.weight_element_bytes == 4 ? "float32" : "bfloat16"},
+                      {"_name_or_path", shape.name}};
+  if (config.begin_token >= 0) json["bos_token_id"] = config.begin_token;
+  if (type == "opt") {
+    json["ffn_dim"] = shape.mlp;
+    json["activation_function"] = "relu";
+    json["do_layer_norm_before"] = true;
+    json["word_embed_proj_dim"] = shape.hidden;
+    return json;
+  }
+  json["intermediate_size"] = shape.mlp;
+  json["num_key_value_heads"] = shape.kv_heads;
+  json["head_dim"] = shape.head_dim;
+  json["hidden_act"] = "silu";
+  json["rms_norm_eps"] = static_cast<double>(config.norm_epsilon);
+  json["rope_theta"] = config.rope_theta;
+  json["rope_scaling"] = nullptr;
+  if (config.rope_scaling != RopeScaling{}) {
+    json["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", config.rope_scaling.factor},
+                            {"low_freq_factor", config.rope_scaling.low_frequency_factor},
+                            {"high_freq_factor", config.rope_scaling.high_frequency_factor},
+                            {"original_max_position_embeddings", config.rope_scaling.original_positions}};
+  }
+  if (type == "mixtral") {
+    json["num_local_experts"] = shape.experts;
+    json["num_experts_per_tok"] = shape.experts_per_token;
+  }
+  return json;
+}
+
+/// A folder with a model in one file.
+inline void write_checkpoint(const std::filesystem::path& folder, const ModelWeights& weights) {
+  write_file(folder / "config.json", hf_config_of(weights.config).dump(1));
+  write_file(folder / "model.safetensors", safetensors_text(tensors_of(weights)));
+}
+
+/// A folder with these tensors dealt out to so many files, and their index.
+inline void write_shards(const std::filesystem::path& folder, const std::vector<WrittenTensor>& tensors,
+                         std::size_t shards) {
+  nlohmann::json map;
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    const std::string file = "model-" + std::to_string(shard + 1) + "-of-" + std::to_string(shards) + ".safetensors";
+    std::vector<WrittenTensor> own;
+    for (std::size_t i = shard; i < tensors.size(); i += shards) own.push_back(tensors[i]);
+    for (const WrittenTensor& tensor : own) map[tensor.name] = file;
+    write_file(folder / file, safetensors_text(own));
+  }
+  write_file(folder / "model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+}
+
+} // namespace sluice::testing
