@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// UnfinishedFile: a file that has no name until it is whole (POSIX, Linux).
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+
+/// A file that is written to and appears under its name, in place of what was there, by `finish`. A program that is
+/// killed before leaves what was there, and nothing else: until then the file has no name (O_TMPFILE). Only where a
+/// file system has no nameless files it is called `path.PID.unfinished` meanwhile, and a kill leaves that behind.
+class UnfinishedFile {
+ public:
+  /// Errors: `path` is a folder or a device, or its folder cannot be written to. `nameless` false does what is done
+  /// where a file system has no nameless files.
+  [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& path, bool nameless = true) {
+    struct ::stat facts {};
+    if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+      return Error{ErrorCode::bad_input, path, "this is no regular file", "the name of a file to be written"};
+    const std::size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    UnfinishedFile file;
+    file.path_ = path;
+    file.other_name_ = path + "." + std::to_string(::getpid()) + ".unfinished";
+    // A nameless file gets its name through /proc.
+    if (nameless && ::access("/proc/self/fd", X_OK) == 0)
+      file.descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (file.descriptor_ < 0) {
+      file.descriptor_ = ::open(file.other_name_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+      if (file.descriptor_ < 0) return file.failed("the file cannot be made", "a folder that can be written to");
+      file.named_ = true;
+    }
+    return file;
+  }
+
+  UnfinishedFile(UnfinishedFile&& other) noexcept { swap(other); }
+  UnfinishedFile& operator=(UnfinishedFile&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+  ~UnfinishedFile() {
+    if (descriptor_ < 0) return;
+    ::close(descriptor_);
+    if (named_) ::unlink(other_name_.c_str());
+  }
+
+  /// Writes `bytes` at a place, whatever else was written.
+  Status write(std::int64_t at, std::span<const std::byte> bytes) {
+    SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
+    while (!bytes.empty()) {
+      const ::ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), at);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return failed("the file cannot be written", "room for it");
+      at += written;
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+
+  /// Gives the file its name. Nothing may follow.
+  Status finish() {
+    SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
+    if (!named_) {
+      const std::string own = "/proc/self/fd/" + std::to_string(descriptor_);
+      // A link does not replace a file, so one that is to be replaced gets the whole new one by a second name.
+      if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0) return close();
+      if (errno != EEXIST) return failed("the file cannot be named", "a folder that can be written to");
+      ::unlink(other_name_.c_str());
+      if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, other_name_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+        return failed("the file cannot be named", "a folder that can be written to");
+      named_ = true;
+    }
+    if (std::rename(other_name_.c_str(), path_.c_str()) != 0)
+      return failed("the file cannot be named", "a name that can be given to a file");
+    named_ = false;
+    return close();
+  }
+
+ private:
+  UnfinishedFile() = default;
+  void swap(UnfinishedFile& other) {
+    std::swap(path_, other.path_);
+    std::swap(other_name_, other.other_name_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(named_, other.named_);
+  }
+  [[nodiscard]] Error failed(const char* what, const char* expected) const {
+    return {ErrorCode::bad_input, path_, std::string{what} + ": " + std::generic_category().message(errno), expected};
+  }
+  Status close() {
+    const int closed = ::close(std::exchange(descriptor_, -1));
+    return closed == 0 ? Status{} : Status{failed("the file cannot be written", "room for it")};
+  }
+
+  std::string path_;
+  std::string other_name_;
+  int descriptor_ = -1;
+  bool named_ = false; ///< `other_name_` is there
+};
+
+} // namespace sluice
