@@ -153,7 +153,7 @@ class PagedAttention {
       keys[t] = reinterpret_cast<const std::byte*>(block + at);
       values[t] = block + std::int64_t{kv_heads_} * block_tokens_ * head_dim_ + at;
     }
-    for (int q = 0; q < queries.count; q += detail::tile_rows) score(queries, q, keys, tokens, scores);
+    for (int q = 0; q < queries.count; q += detail::few.rows) score(queries, q, keys, tokens, scores);
     float factors[most_queries];
     int seen[most_queries];
     for (int q = 0; q < queries.count; ++q) {
@@ -172,14 +172,14 @@ class PagedAttention {
 
   void score(const Queries& queries, int first, const std::byte* const* keys, int tokens, float* scores) const {
     using namespace detail;
-    const int count = std::min(tile_rows, queries.count - first);
-    const float* left[tile_rows];
-    for (int i = 0; i < tile_rows; ++i) left[i] = queries.query[first + std::min(i, count - 1)];
-    for (int t = 0; t < tokens; t += tile_outputs) {
-      float sums[tile_rows * tile_outputs];
-      chunk_sums<ElementType::f32, tile_outputs>(left, count, keys + t, head_dim_, sums);
+    const int count = std::min(few.rows, queries.count - first);
+    const float* left[std::size_t{few.rows}];
+    for (int i = 0; i < few.rows; ++i) left[i] = queries.query[first + std::min(i, count - 1)];
+    for (int t = 0; t < tokens; t += few.outputs) {
+      float sums[std::size_t{few.rows * few.outputs}];
+      chunk_sums_of_few<ElementType::f32, false>(left, count, keys + t, head_dim_, sums, 0);
       for (int i = 0; i < count; ++i)
-        std::copy_n(sums + i * tile_outputs, tile_outputs, scores + (first + i) * page_tokens + t);
+        std::copy_n(sums + i * few.outputs, few.outputs, scores + (first + i) * page_tokens + t);
     }
   }
 

@@ -29,9 +29,10 @@ namespace detail {
 /// so. Chunks let a tile of a long matrix stay in the first cache.
 inline constexpr int chunk_columns = 1024;
 
-/// The chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column.
-template <ElementType type, int Rows, int Outputs>
-void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums) {
+/// The chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column. What
+/// stands `ahead` bytes behind the weights that are read is asked for meanwhile; 0: nothing is.
+template <ElementType type, int Rows, int Outputs, bool Ahead>
+void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums, std::int64_t ahead) {
   Lanes16 total[std::size_t{Rows * Outputs}];
   for (Lanes16& lanes : total) lanes = Lanes16::zero();
   const auto step = [&](const auto& load_x, const auto& load_w) {
@@ -44,8 +45,11 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
   };
   int k = 0;
   for (; k + Lanes16::count <= columns; k += Lanes16::count) {
-    step([&](int r) { return Lanes16::load(x[r] + k); },
-         [&](int o) { return load_stored<type>(w[o] + std::int64_t{k} * bytes_of(type)); });
+    const std::int64_t at = std::int64_t{k} * bytes_of(type);
+    if constexpr (Ahead) {
+      for (int o = 0; o < Outputs; ++o) __builtin_prefetch(w[o] + at + ahead);
+    }
+    step([&](int r) { return Lanes16::load(x[r] + k); }, [&](int o) { return load_stored<type>(w[o] + at); });
   }
   if (k < columns) {
     step([&](int r) { return load_floats(x[r] + k, columns - k); },
@@ -55,17 +59,104 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
   for (int i = 0; i < Rows * Outputs; i += 4) sum_four(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
 }
 
-/// `chunk_sums` of a tile that may hang over the edge: what is outside is computed from the last row or output inside,
-/// and left out by whoever reads the sums.
-template <ElementType type, int Outputs>
-void chunk_sums(const float* const* x, int rows, const std::byte* const* w, int columns, float* sums) {
-  if (rows == 1) return chunk_sums<type, 1, Outputs>(x, w, columns, sums);
-  if (rows == 2) return chunk_sums<type, 2, Outputs>(x, w, columns, sums);
-  return chunk_sums<type, 4, Outputs>(x, w, columns, sums);
+/// Tiles by the registers that there are: what is summed, a column of x and one of w. `few` of weights as they are
+/// stored, for whoever reads them once; `many` of weights that were made floats, for whoever reads them often.
+struct Tile {
+  int rows;
+  int outputs;
+};
+inline constexpr Tile few{Lanes16::packets == 1 ? 4 : 1, 4};
+inline constexpr Tile many = Lanes16::packets == 1 ? Tile{4, 6} : Tile{2, 2};
+
+/// Chunk's sums of 1 .. few.rows rows (where it pays, computed as more: what is outside is computed from the last row).
+template <ElementType type, bool Ahead>
+void chunk_sums_of_few(const float* const* x, int rows, const std::byte* const* w, int columns, float* sums,
+                       std::int64_t ahead) {
+  if (few.rows == 1 || rows == 1)
+    chunk_sums<type, 1, few.outputs, Ahead>(x, w, columns, sums, ahead);
+  else if (rows == 2)
+    chunk_sums<type, 2, few.outputs, Ahead>(x, w, columns, sums, ahead);
+  else
+    chunk_sums<type, few.rows, few.outputs, Ahead>(x, w, columns, sums, ahead);
 }
 
-inline constexpr int tile_rows = 4;
-inline constexpr int tile_outputs = 4;
+/// Where a tile of results goes, and how much of it: the first chunk is stored, the others are added.
+struct TileResult {
+  float* y;
+  std::int64_t stride;
+  int rows;
+  int outputs;
+  bool first;
+
+  void take(const float* sums, int sums_stride) const {
+    for (int r = 0; r < rows; ++r) {
+      float* to = y + r * stride;
+      const float* from = sums + r * sums_stride;
+      if (first) {
+        for (int o = 0; o < outputs; ++o) to[o] = from[o];
+      } else {
+        for (int o = 0; o < outputs; ++o) to[o] += from[o];
+      }
+    }
+  }
+};
+
+/// Rows of x that stay in the second cache, a chunk wide, while the weights pass by; and from how many rows on weights
+/// are made floats of first.
+inline constexpr int block_rows = 128;
+inline constexpr int rows_to_pack = 12;
+
+template <ElementType type>
+void project_few(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+                 std::int64_t y_stride) {
+  const std::int64_t ahead = few.outputs * w.row_bytes(); // the next tile
+  for (std::int64_t o = first; o < last; o += few.outputs) {
+    const int outputs = static_cast<int>(std::min<std::int64_t>(few.outputs, last - o));
+    for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
+      const std::byte* from[std::size_t{few.outputs}];
+      for (int i = 0; i < few.outputs; ++i) from[i] = w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type);
+      const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
+      for (int r = 0; r < x.count; r += few.rows) {
+        const int rows = std::min(few.rows, x.count - r);
+        const float* left[std::size_t{few.rows}];
+        for (int i = 0; i < few.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
+        float sums[std::size_t{few.rows * few.outputs}];
+        if (r == 0)
+          chunk_sums_of_few<type, true>(left, rows, from, columns, sums, ahead);
+        else
+          chunk_sums_of_few<type, false>(left, rows, from, columns, sums, 0);
+        TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, few.outputs);
+      }
+    }
+  }
+}
+
+template <ElementType type>
+void project_many(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+                  std::int64_t y_stride) {
+  alignas(64) float packed[std::size_t{many.outputs * chunk_columns}];
+  const std::byte* right[std::size_t{many.outputs}];
+  for (int i = 0; i < many.outputs; ++i) right[i] = reinterpret_cast<const std::byte*>(packed + i * chunk_columns);
+  for (int block = 0; block < x.count; block += block_rows) {
+    const int block_end = std::min(x.count, block + block_rows);
+    for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
+      const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
+      for (std::int64_t o = first; o < last; o += many.outputs) {
+        const int outputs = static_cast<int>(std::min<std::int64_t>(many.outputs, last - o));
+        for (int i = 0; i < many.outputs; ++i)
+          widen<type>(w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type), columns, packed + i * chunk_columns);
+        for (int r = block; r < block_end; r += many.rows) {
+          const int rows = std::min(many.rows, block_end - r);
+          const float* left[std::size_t{many.rows}];
+          for (int i = 0; i < many.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
+          float sums[std::size_t{many.rows * many.outputs}];
+          chunk_sums<ElementType::f32, many.rows, many.outputs, false>(left, right, columns, sums, 0);
+          TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, many.outputs);
+        }
+      }
+    }
+  }
+}
 
 } // namespace detail
 
@@ -74,27 +165,10 @@ inline constexpr int tile_outputs = 4;
 template <ElementType type>
 void project(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
              std::int64_t y_stride) {
-  using namespace detail;
-  for (std::int64_t o = first; o < last; o += tile_outputs) {
-    const int outputs = static_cast<int>(std::min<std::int64_t>(tile_outputs, last - o));
-    for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
-      const std::byte* from[tile_outputs];
-      for (int i = 0; i < tile_outputs; ++i) from[i] = w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type);
-      const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
-      for (int r = 0; r < x.count; r += tile_rows) {
-        const int rows = std::min(tile_rows, x.count - r);
-        const float* left[tile_rows];
-        for (int i = 0; i < tile_rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
-        float sums[tile_rows * tile_outputs];
-        chunk_sums<type, tile_outputs>(left, rows, from, columns, sums);
-        for (int i = 0; i < rows; ++i) {
-          float* to = y + (r + i) * y_stride + o;
-          for (int j = 0; j < outputs; ++j)
-            to[j] = k == 0 ? sums[i * tile_outputs + j] : to[j] + sums[i * tile_outputs + j];
-        }
-      }
-    }
-  }
+  if (x.count < detail::rows_to_pack)
+    detail::project_few<type>(x, w, first, last, y, y_stride);
+  else
+    detail::project_many<type>(x, w, first, last, y, y_stride);
 }
 
 /// The same for a matrix of any type of number.

@@ -89,14 +89,16 @@ void with_type(ElementType type, const Visit& visit) {
 }
 
 /// A row of `count` stored numbers as floats: an embedding, a norm's scale, a bias.
+template <ElementType type>
+void widen(const std::byte* row, std::int64_t count, float* to) {
+  std::int64_t at = 0;
+  for (; at + Lanes16::count <= count; at += Lanes16::count)
+    load_stored<type>(row + at * bytes_of(type)).store(to + at);
+  const int left = static_cast<int>(count - at);
+  if (left > 0) store_floats(load_stored<type>(row + at * bytes_of(type), left), to + at, left);
+}
 inline void widen(const std::byte* row, ElementType type, std::int64_t count, float* to) {
-  with_type(type, [&](auto constant) {
-    constexpr ElementType stored = decltype(constant)::value;
-    for (std::int64_t at = 0; at < count; at += Lanes16::count) {
-      const int left = static_cast<int>(count - at < Lanes16::count ? count - at : Lanes16::count);
-      store_floats(load_stored<stored>(row + at * bytes_of(stored), left), to + at, left);
-    }
-  });
+  with_type(type, [&](auto constant) { widen<decltype(constant)::value>(row, count, to); });
 }
 
 } // namespace sluice
