@@ -52,8 +52,15 @@ class BlockStates {
     device_[block].state = BlockState::filling;
     return block;
   }
-  /// It is full.
-  bool seal(Block block) { return step(block, BlockState::filling, BlockState::full); }
+  /// It is full. A copy of what it was when it was fetched is given up.
+  bool seal(Block block) {
+    if (!step(block, BlockState::filling, BlockState::full)) return false;
+    if (device_[block].copy) drop_copy(block);
+    return true;
+  }
+  /// A clean block that was not full when it was fetched is appended to. It keeps the place of its copy, which lacks what
+  /// is new until the block is sent again.
+  bool reopen(Block block) { return step(block, BlockState::clean, BlockState::filling); }
 
   /// Begins to copy a block to the host; with `leaves` its request has stopped, and the device block is freed when the
   /// bytes are there. Full blocks, and one that is being filled if it leaves. Not without a free block on the host. A
@@ -66,8 +73,8 @@ class BlockStates {
     }
     if (one.state == BlockState::clean && leaves) return leave(block);
     const bool may = one.state == BlockState::full || (one.state == BlockState::filling && leaves);
-    if (!may || free_host_.empty()) return false;
-    one.copy = pop(free_host_);
+    if (!may || (!one.copy && free_host_.empty())) return false;
+    if (!one.copy) one.copy = pop(free_host_);
     host_[*one.copy].written = true;
     one.state = BlockState::sending;
     one.leaves = leaves;
@@ -106,11 +113,13 @@ class BlockStates {
     return true;
   }
 
-  /// The host's copy of a clean block is given up.
+  /// The host's copy of a clean block is given up, or the place of one that was reopened.
   bool give_up_copy(Block block) {
-    if (device_[block].state != BlockState::clean) return false;
+    Device& one = device_[block];
+    const bool reopened = one.state == BlockState::filling && one.copy.has_value();
+    if (one.state != BlockState::clean && !reopened) return false;
     drop_copy(block);
-    device_[block].state = BlockState::full;
+    if (!reopened) one.state = BlockState::full;
     return true;
   }
   /// Nobody wants it any more, nor its copy: at once, or when its transfer has ended.

@@ -25,6 +25,7 @@ struct DeadlinePool {
   using role = roles::Transfer;
   static constexpr std::string_view name = "deadline-pool";
   static constexpr bool needs_room = true;
+  static constexpr TransferOrder order{TransferOrder::Start::room, TransferOrder::Share::nearest};
 
   struct State {
     double ahead_blocks = 0;   ///< of the next token, in layer order, already on the device; weights included

@@ -25,6 +25,7 @@ struct EarliestDeadlineFirst {
   using role = roles::Transfer;
   static constexpr std::string_view name = "earliest-deadline-first";
   static constexpr bool needs_room = false;
+  static constexpr TransferOrder order{TransferOrder::Start::previous_own_layer_ends, TransferOrder::Share::nearest};
 
   struct State {
     LayerArray ahead_link_s{}; ///< link work already done for each of the next token's layers

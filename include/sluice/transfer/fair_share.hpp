@@ -29,6 +29,7 @@ struct FairShare {
   using role = roles::Transfer;
   static constexpr std::string_view name = "fair-share";
   static constexpr bool needs_room = false;
+  static constexpr TransferOrder order{TransferOrder::Start::previous_own_layer_ends, TransferOrder::Share::equal};
 
   struct State {
     /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`, the

@@ -23,6 +23,7 @@ struct NextLayer {
   using role = roles::Transfer;
   static constexpr std::string_view name = "next-layer";
   static constexpr bool needs_room = false;
+  static constexpr TransferOrder order{TransferOrder::Start::previous_layer_starts, TransferOrder::Share::equal};
 
   struct State {
     double ahead_link_s = 0;  ///< link work already done for the next token's first layer

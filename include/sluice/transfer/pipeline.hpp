@@ -94,6 +94,24 @@ constexpr const char* to_string(StallCause cause) {
   return "";
 }
 
+/// When a rule lets a transfer start, and whom it serves first: what a backend that moves real bytes needs of it,
+/// beside the time that its `evaluate` says this takes. (DESIGN's table of rules, as values.)
+struct TransferOrder {
+  enum class Start : std::uint8_t {
+    previous_layer_starts,   ///< the layer before its own starts to compute
+    previous_own_layer_ends, ///< its request's previous offloaded layer has been computed
+    room,                    ///< the device has room for it
+  };
+  enum class Share : std::uint8_t {
+    equal,   ///< requests in turns, a block each
+    nearest, ///< the layer that computes next
+  };
+  Start start = Start::room;
+  Share share = Share::nearest;
+
+  friend constexpr bool operator==(const TransferOrder&, const TransferOrder&) = default;
+};
+
 /// A sink of the evaluator's timeline that wants nothing and costs nothing. A sink has the same three members; times
 /// are seconds from the start of the iteration. `stream` is a position in `Pipeline::streams`, or -1 where the rule
 /// moves a layer as a whole. Layers L .. 2L-1 are the next token's.
