@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <concepts>
 #include <span>
+#include <string_view>
 
 namespace sluice {
 
@@ -119,6 +120,36 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
 
+/// `P`'s clock is the world's: iterations take the time that they take, decisions too.
+template <class P>
+inline constexpr bool is_real_time = false;
+template <class P>
+  requires requires { P::real_time; }
+inline constexpr bool is_real_time<P> = P::real_time;
+
+/// What became of a request in an iteration beyond what its batch says: it has generated the last token that it wanted,
+/// before its length ran out; or it is lost.
+struct RequestOutcome {
+  Slot slot{};
+  bool failed = false;
+  std::string_view reason{}; ///< of a failure; valid until the next iteration
+};
+
+/// `P` says, after an iteration, which requests ended early or failed: at most one outcome for each.
+template <class P>
+concept EndsRequests = requires(const P& backend) {
+  { backend.outcomes() } -> std::same_as<std::span<const RequestOutcome>>;
+};
+
+/// `P` has a thread beside the one that runs iterations, for one piece of work at a time: `beside(work, what)`
+/// starts `work(what)`, `beside_done()` says whether the last has ended, `join_beside()` waits for it.
+template <class P>
+concept PlansBeside = requires(P& backend, void (*work)(void*), void* what) {
+  { backend.beside(work, what) } -> std::same_as<void>;
+  { backend.beside_done() } -> std::same_as<bool>;
+  { backend.join_beside() } -> std::same_as<void>;
+};
+
 /// What an iteration *does*, and what time it is. Unlike the other roles a backend is an object with a life of its own
 /// (a clock, a device): the engine owns it, and calls its non-const members.
 ///
@@ -126,6 +157,10 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
 ///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
 ///  3. `run<Transfer>(iteration, state)` executes one iteration from what the last one left and advances the clock.
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
+///  5. `static constexpr bool real_time = true`, if it is there: time passes by itself, so that no figure of what
+///  planning
+///     takes is added to it. With `OneStepAhead` such a backend must be `PlansBeside`, and copyable (a handle).
+///  6. `outcomes()`, if it is there: who ended early or failed (`EndsRequests`).
 ///
 /// Not checked, and owed: time never runs backwards; `run` allocates nothing in the steady state.
 template <class P>

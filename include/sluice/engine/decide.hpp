@@ -402,10 +402,13 @@ Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
   next_plan_.candidates = decision.candidates;
   next_plan_.made_at_step = step_;
   next_plan_.weights = granted();
-  const Seconds virtual_time = config_.lookahead.planning_time(next_plan_.effort);
+  Seconds virtual_time{0}; // in real time it has passed already
+  if constexpr (!real_time) virtual_time = config_.lookahead.planning_time(next_plan_.effort);
   decision.planning += virtual_time;
   if constexpr (!Observers::none) {
     const Seconds wall = stopwatch.elapsed();
+    if constexpr (plans_beside)
+      if (imagined_) imagined_plans_.push_back({next_plan_, wall});
     observe(
         [&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, virtual_time, wall); });
   }

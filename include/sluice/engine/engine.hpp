@@ -16,6 +16,7 @@
 #include "sluice/weights/streamed_step.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -140,6 +141,9 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] LinkCost link() const { return config_.cost.believe(cost_state_).link(); }
   [[nodiscard]] std::int64_t alive() const { return alive_; }
   [[nodiscard]] std::int64_t steps() const { return step_; }
+  /// Where iterations run: a backend that computes real tokens is told there what a request's are.
+  [[nodiscard]] backend_type& backend() { return backend_; }
+  [[nodiscard]] const backend_type& backend() const { return backend_; }
   /// What an observer has collected.
   template <class O>
   [[nodiscard]] const typename O::State& observed() const {
@@ -158,7 +162,14 @@ class BasicEngine : private detail::EngineState {
 
   /// The next step may be this one once more, without asking: see `remember_quiet`.
   static constexpr bool copies_ahead = CopiesAhead<retention_type>;
-  static constexpr bool may_be_quiet = !lookahead_type::ahead && admission_type::steady && !copies_ahead;
+  static constexpr bool real_time = is_real_time<backend_type>;
+  static constexpr bool ends_requests = EndsRequests<backend_type>;
+  /// The next decision is made on another thread, from a copy of what this engine knows (engine/beside.hpp).
+  static constexpr bool plans_beside = lookahead_type::ahead && real_time;
+  static_assert(!plans_beside || PlansBeside<backend_type>,
+                "sluice: OneStepAhead needs a Backend in real time to have `beside(work, what)`, `beside_done()` and "
+                "`join_beside()`: a thread on which to plan");
+  static constexpr bool may_be_quiet = !lookahead_type::ahead && !real_time && admission_type::steady && !copies_ahead;
   static constexpr bool offers_weights = !std::is_same_v<weights_type, ResidentWeights>;
   static constexpr bool finds = retention_type::finds_released;
 
@@ -222,6 +233,9 @@ class BasicEngine : private detail::EngineState {
   void account(Seconds now);
   void account_decodes(Seconds now);
   void decide_ahead(Seconds start, Seconds predicted);
+  void decide_beside(const Iteration& iteration);
+  void collect_beside();
+  void take_outcomes();
   void end_finished(Seconds now);
   void advance_deliveries(Seconds now);
 
@@ -229,6 +243,8 @@ class BasicEngine : private detail::EngineState {
   /// Calls `tell(policy, state)` for each observer.
   template <class Tell>
   void observe(Tell&& tell) {
+    if constexpr (plans_beside)
+      if (imagined_) return;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (tell(std::get<I>(config_.observers), std::get<I>(observer_states_)), ...);
     }
@@ -255,6 +271,13 @@ class BasicEngine : private detail::EngineState {
 
   // The rest of what it remembers is in EngineState.
   [[no_unique_address]] detail::Finder<finds> finder_;
+
+  // Planning beside a real iteration. The copy plans: what it decides is in its `pending_` and `next_plan_`.
+  bool imagined_ = false;                            ///< this is the copy
+  bool beside_ = false;                              ///< the copy is planning, or has planned and was not asked yet
+  std::shared_ptr<BasicEngine> copy_;                ///< made by the first decision beside an iteration
+  Seconds imagined_at_{0};                           ///< the copy's present: when the iteration is expected to end
+  std::vector<detail::ImaginedPlan> imagined_plans_; ///< for observers, who are told when the decision is taken
   TransferState transfer_state_;
   TransferState predicted_state_;
   TransferState foreseen_state_;
@@ -315,6 +338,7 @@ using With = typename detail::Override<E, typename detail::Unpack<Parts<Policies
 
 } // namespace sluice
 
+#include "sluice/engine/beside.hpp" // IWYU pragma: keep
 #include "sluice/engine/commit.hpp" // IWYU pragma: keep
 #include "sluice/engine/decide.hpp" // IWYU pragma: keep
 #include "sluice/engine/run.hpp"    // IWYU pragma: keep

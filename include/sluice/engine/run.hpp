@@ -243,7 +243,17 @@ void BasicEngine<C>::account_decodes(Seconds now) {
 /// The decision to run now; what the iteration waited for it.
 template <class C>
 Seconds BasicEngine<C>::take_decision(bool& repeated) {
-  if constexpr (lookahead_type::ahead) {
+  if constexpr (plans_beside) {
+    if (beside_) {
+      if (!backend_.beside_done() && repeat_last()) {
+        repeated = true;
+        return Seconds{0};
+      }
+      const Seconds asked = now();
+      collect_beside(); // where nothing can run without it, everybody waits
+      if (decision_.valid && still_fits(decision_)) return now() - asked;
+    }
+  } else if constexpr (lookahead_type::ahead) {
     if (pending_.valid) {
       if (pending_.ready > now()) {
         if (repeat_last()) {
@@ -372,6 +382,7 @@ void BasicEngine<C>::run(const Surroundings& around) {
   const Seconds planning = launched_.planning;
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;
+  if constexpr (plans_beside) decide_beside(iteration);
   const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_state_);
   if constexpr (watches_time) learn(iteration, cost, launched_.repeated);
 
@@ -412,14 +423,32 @@ void BasicEngine<C>::run(const Surroundings& around) {
   }
 
   ++step_;
+  if constexpr (ends_requests) take_outcomes();
   bool accounted = false;
   if constexpr (may_be_quiet) {
     accounted = quiet_;
     if (quiet_) account_decodes(now());
   }
   if (!accounted) account(now());
-  if constexpr (lookahead_type::ahead) decide_ahead(start, cost.duration);
+  if constexpr (lookahead_type::ahead && !plans_beside) decide_ahead(start, cost.duration);
   end_finished(now());
+}
+
+/// Who ended before its length ran out has been given it; who failed is refused with the reason, and gets no token of
+/// this iteration.
+template <class C>
+void BasicEngine<C>::take_outcomes() {
+  if constexpr (ends_requests)
+    for (const RequestOutcome& outcome : backend_.outcomes()) {
+      RequestRow& who = row(outcome.slot);
+      if (!outcome.failed) {
+        who.spec.output = who.generated + Tokens{1}; // this iteration's is its last
+        continue;
+      }
+      std::erase_if(decision_.claims, [&outcome](const Claim& claim) { return claim.slot == outcome.slot; });
+      refuse(outcome.slot, outcome.reason);
+      if (!streams_.empty()) forget_prefetches();
+    }
 }
 
 /// Copies full blocks to the host as far as the way out has time during this iteration and the host has room: whose

@@ -30,6 +30,12 @@ struct Launched {
   bool repeated = false;
 };
 
+/// A plan that was made beside an iteration, and what it took.
+struct ImaginedPlan {
+  Plan plan;
+  Seconds wall{0};
+};
+
 /// Requests, memory, plans and the iteration under way. A base and not a part of every engine type, so that eight of
 /// them in one program construct, move and destroy it by the same code. `BasicEngine` says what is done with it.
 class EngineState {
