@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// BesideThread: one thread that does one piece of work at a time, beside who asks for it.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace sluice {
+
+/// Where plans are made while an iteration runs. Started by the first piece of work; ended, after the piece that it is
+/// at, by the destructor.
+class BesideThread {
+ public:
+  BesideThread() = default;
+  BesideThread(const BesideThread&) = delete;
+  BesideThread& operator=(const BesideThread&) = delete;
+  ~BesideThread() {
+    {
+      const std::lock_guard lock{mutex_};
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Starts `work(what)`. The piece before must have been waited for.
+  void start(void (*work)(void*), void* what) {
+    if (!thread_.joinable()) thread_ = std::thread{[this] { serve(); }};
+    {
+      const std::lock_guard lock{mutex_};
+      SLUICE_ASSERT(work_ == nullptr, "one piece of work at a time");
+      work_ = work;
+      what_ = what;
+    }
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool done() {
+    const std::lock_guard lock{mutex_};
+    return work_ == nullptr;
+  }
+  void join() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return work_ == nullptr; });
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || work_ != nullptr; });
+      if (work_ == nullptr) return;
+      lock.unlock();
+      work_(what_); // set before, and left alone until it is done
+      lock.lock();
+      work_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
+  void (*work_)(void*) = nullptr;
+  void* what_ = nullptr;
+  bool stop_ = false;
+};
+
+} // namespace sluice

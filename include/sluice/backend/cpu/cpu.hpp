@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cpu: the backend that computes real tokens and moves real bytes between two memories of this machine.
+#pragma once
+
+#include "sluice/backend/backend.hpp"
+#include "sluice/core/assert.hpp"
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// When a layer was computed, or its transfers ran: seconds from the start of the iteration.
+struct LayerTimes {
+  double start_s = 0;
+  double end_s = 0;
+  double stall_s = 0; ///< waited for transfers before it started
+  StallCause cause = StallCause::none;
+  double arriving_s = 0, arrived_s = 0; ///< its transfers to the device; the same where there were none
+};
+
+/// What runs behind `Cpu`. An abstract class, so that engines compile without a decoder, a thread or a byte of it: see
+/// CpuMachine (backend/cpu/machine.hpp), the one there is.
+class CpuWorld {
+ public:
+  CpuWorld() = default;
+  CpuWorld(const CpuWorld&) = delete;
+  CpuWorld& operator=(const CpuWorld&) = delete;
+  virtual ~CpuWorld() = default;
+
+  [[nodiscard]] virtual Seconds now() const = 0;
+  virtual void idle_until(Seconds when) = 0;
+  virtual IterationCost run(const Iteration& iteration, TransferOrder order) = 0;
+  /// Layer blocks that are to leave the device and have not.
+  [[nodiscard]] virtual double leaving_blocks() = 0;
+  [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;
+  /// Of the last iteration, by layer.
+  [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
+  virtual void beside(void (*work)(void*), void* what) = 0;
+  [[nodiscard]] virtual bool beside_done() = 0;
+  virtual void join_beside() = 0;
+};
+
+/// Runs iterations for real: the decoder computes, KV and weights cross a link between a device's memory and a host's,
+/// both stated sizes of this machine's, in the order of the engine's transfer rule. What a plan says happens to bytes;
+/// time is the clock's. A handle: copies run on the same machine.
+class Cpu {
+ public:
+  using role = roles::Backend;
+  static constexpr bool real_time = true;
+
+  Cpu() = default;
+  explicit Cpu(std::shared_ptr<CpuWorld> world) : world_(std::move(world)) {}
+
+  [[nodiscard]] Seconds now() const { return world_->now(); }
+  void idle_until(Seconds when) { world_->idle_until(when); }
+
+  template <class Transfer>
+  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+    static_assert(
+        requires {
+          { Transfer::order } -> std::convertible_to<TransferOrder>;
+        },
+        "sluice: to move real bytes, this Transfer policy needs `static constexpr TransferOrder order{…}`: when its "
+        "transfers may start, and which is first");
+    const IterationCost cost = world_->run(iteration, Transfer::order);
+    state.clear();
+    state.behind_blocks = world_->leaving_blocks();
+    return cost;
+  }
+
+  /// What was measured, and not what a model says: `state` is as it was.
+  template <class Transfer, class Sink>
+  void replay(const Iteration& /*iteration*/, typename Transfer::State& /*state*/, Sink&& sink) {
+    int layer = 0;
+    for (const LayerTimes& times : world_->layer_times()) {
+      if (times.arrived_s > times.arriving_s) sink.transfer(-1, layer, times.arriving_s, times.arrived_s);
+      sink.layer(layer, times.start_s, times.end_s, times.stall_s, times.cause);
+      ++layer;
+    }
+  }
+
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
+  void beside(void (*work)(void*), void* what) { world_->beside(work, what); }
+  [[nodiscard]] bool beside_done() { return world_->beside_done(); }
+  void join_beside() { world_->join_beside(); }
+
+ private:
+  std::shared_ptr<CpuWorld> world_;
+};
+
+static_assert(Backend<Cpu> && EndsRequests<Cpu> && PlansBeside<Cpu>);
+
+} // namespace sluice

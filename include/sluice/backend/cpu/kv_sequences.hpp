@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvSequences: the layer blocks of every sequence that has any, by slot.
+#pragma once
+
+#include "sluice/backend/cpu/kv_store.hpp"
+#include "sluice/core/ids.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// One sequence's KV: cells[layer][block].
+struct KvSequence {
+  RequestId id{};
+  bool present = false;
+  bool parked = false;          ///< at the last iteration
+  std::uint64_t generation = 0; ///< another after every drop: what was begun for the one before is nobody's
+  std::int64_t computed = 0;    ///< tokens that have KV, wherever it is (or would be, of layers that are rebuilt)
+  std::vector<std::vector<KvCell>> cells;
+  bool lost = false; ///< a transfer of it failed for good
+  std::string_view reason{};
+};
+
+/// A cell that is named while others work on it, and may be gone by then.
+struct CellRef {
+  std::uint32_t slot = 0;
+  std::int32_t layer = 0;
+  std::int32_t block = 0;
+  std::uint64_t generation = 0;
+};
+
+/// All sequences, by the engine's slots. Not synchronised.
+class KvSequences {
+ public:
+  KvSequences(KvStore& store, int layers) : store_(&store), layers_(static_cast<std::size_t>(layers)) {}
+
+  /// The sequence of a slot: a new one if the slot has changed hands.
+  KvSequence& of(Slot slot, RequestId id) {
+    if (index(slot) >= sequences_.size()) sequences_.resize(index(slot) + 1);
+    KvSequence& one = sequences_[index(slot)];
+    if (!one.present || one.id != id) {
+      drop(one);
+      one.present = true;
+      one.id = id;
+    }
+    return one;
+  }
+  [[nodiscard]] KvSequence* find(Slot slot) {
+    if (index(slot) >= sequences_.size() || !sequences_[index(slot)].present) return nullptr;
+    return &sequences_[index(slot)];
+  }
+  [[nodiscard]] KvCell* find(const CellRef& ref) {
+    if (ref.slot >= sequences_.size()) return nullptr;
+    KvSequence& one = sequences_[ref.slot];
+    if (one.generation != ref.generation) return nullptr;
+    auto& layer = one.cells[static_cast<std::size_t>(ref.layer)];
+    return static_cast<std::size_t>(ref.block) < layer.size() ? &layer[static_cast<std::size_t>(ref.block)] : nullptr;
+  }
+  [[nodiscard]] CellRef ref(const KvSequence& sequence, int layer, std::int64_t block) const {
+    return {static_cast<std::uint32_t>(&sequence - sequences_.data()), layer, static_cast<std::int32_t>(block),
+            sequence.generation};
+  }
+
+  /// All of its KV is gone, from both memories.
+  void drop(KvSequence& one) {
+    for (auto& layer : one.cells)
+      for (KvCell& cell : layer) store_->release(cell);
+    one.cells.assign(layers_, {});
+    one.computed = 0;
+    one.lost = false;
+    one.generation = ++generations_;
+  }
+  /// Nobody has the slot any more.
+  void leave(KvSequence& one) {
+    drop(one);
+    one.present = false;
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::size_t i = 0; i < sequences_.size(); ++i)
+      if (sequences_[i].present) visit(Slot{static_cast<std::uint32_t>(i)}, sequences_[i]);
+  }
+
+ private:
+  KvStore* store_;
+  std::size_t layers_;
+  std::vector<KvSequence> sequences_;
+  std::uint64_t generations_ = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvStore: where each block of K and V of each sequence really lies, in two memories, and what may be done with it.
+#pragma once
+
+#include "sluice/backend/cpu/copy.hpp"
+#include "sluice/backend/cpu/device_memory.hpp"
+#include "sluice/backend/cpu/virtual_memory.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/memory/block_states.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace sluice {
+
+/// One layer block of one sequence: where it is. Nowhere at first, and again when it is released.
+struct KvCell {
+  static constexpr std::int32_t nowhere = -1;
+
+  std::int32_t device = nowhere; ///< its device block, if it has one
+  std::int32_t host = nowhere;   ///< the host block that is all there is of it
+  std::int32_t tokens = 0;       ///< that have K and V in it
+  std::int32_t copied = 0;       ///< of these, right in its place on the host too, beside the device's block
+  bool passing = false;          ///< on the device for one layer of one iteration: its place is elsewhere
+  bool queued = false;           ///< waits to be sent
+  bool leaves = false;           ///< and is then no longer on the device
+  bool awaited = false;          ///< a layer of the iteration under way needs it, and it is not there yet
+
+  [[nodiscard]] bool on_device() const { return device != nowhere; }
+  [[nodiscard]] bool on_host() const { return host != nowhere; }
+  [[nodiscard]] bool exists() const { return on_device() || on_host(); }
+};
+
+/// The shape of a block: K and V of `tokens` tokens, as the decoder lays them out (`SequenceRows::blocks`).
+struct KvBlockShape {
+  std::int64_t runs = 0;        ///< of K and of V, one for each KV head
+  std::int64_t token_bytes = 0; ///< of one token in one run
+  std::int64_t tokens = 0;
+
+  [[nodiscard]] std::int64_t run_bytes() const { return token_bytes * tokens; }
+  [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
+};
+
+/// Blocks of two memories with their bytes: `BlockStates` says what may be done, this class where the bytes are and
+/// what a transfer copies. Nothing here moves a byte or waits; operations that a state forbids do nothing and return
+/// false. Not synchronised.
+///
+/// Device blocks are taken of a budget that weights and buffers share, each as it is needed: memory that weights give
+/// up is KV memory without a word (what cuMemMap does on a device). On the host there is room for as many blocks more
+/// as the device can hold: what leaves the device needs a place before what comes has left its own. A ledger that
+/// bounds what plans say bounds what stays there.
+class KvStore {
+ public:
+  /// `host_blocks`: that may stay on the host.
+  [[nodiscard]] static Expected<KvStore> make(KvBlockShape shape, DeviceMemory& device, LayerBlocks host_blocks) {
+    const std::int64_t on_device = device.size() / shape.bytes();
+    const std::int64_t on_host = host_blocks.count() + on_device;
+    Expected<VirtualMemory> device_bytes = VirtualMemory::reserve(Bytes{on_device * shape.bytes().count()});
+    if (!device_bytes) return device_bytes.error();
+    Expected<VirtualMemory> host_bytes = VirtualMemory::reserve(Bytes{on_host * shape.bytes().count()});
+    if (!host_bytes) return host_bytes.error();
+    return KvStore{shape, device, std::move(*device_bytes), std::move(*host_bytes), on_device, on_host};
+  }
+
+  [[nodiscard]] const KvBlockShape& shape() const { return shape_; }
+  [[nodiscard]] BlockState state(const KvCell& cell) const {
+    return cell.on_device() ? states_.state(block(cell)) : BlockState::empty;
+  }
+  /// It can be read: nothing is arriving in it.
+  [[nodiscard]] bool readable(const KvCell& cell) const {
+    return cell.on_device() && state(cell) != BlockState::arriving && state(cell) != BlockState::empty;
+  }
+  /// It can be appended to: nobody else reads or writes it.
+  [[nodiscard]] bool writable(const KvCell& cell) const { return state(cell) == BlockState::filling; }
+  [[nodiscard]] float* data(const KvCell& cell) const {
+    return reinterpret_cast<float*>(device_address(block(cell))); // pages are aligned for anything
+  }
+
+  /// Device blocks that could be taken now.
+  [[nodiscard]] std::int64_t free_blocks() const { return device_->free() / shape_.bytes(); }
+  [[nodiscard]] LayerBlocks host_used() const { return LayerBlocks{static_cast<std::int64_t>(states_.host_used())}; }
+  [[nodiscard]] LayerBlocks host_peak() const { return host_peak_; }
+  [[nodiscard]] LayerBlocks device_used() const {
+    return LayerBlocks{static_cast<std::int64_t>(states_.device_used())};
+  }
+
+  /// An empty block to fill.
+  [[nodiscard]] bool take(KvCell& cell) {
+    if (cell.exists() || !device_->take(shape_.bytes())) return false;
+    const std::optional<std::size_t> taken = states_.take();
+    if (!taken) {
+      device_->give(shape_.bytes());
+      return false;
+    }
+    cell.device = static_cast<std::int32_t>(*taken);
+    return true;
+  }
+  bool seal(KvCell& cell) { return cell.on_device() && states_.seal(block(cell)); }
+  /// What was fetched before it was full is appended to.
+  bool reopen(KvCell& cell) { return cell.on_device() && states_.reopen(block(cell)); }
+
+  /// Begins to fetch what the host alone has. Not where it is still being written there, or no device block is free.
+  [[nodiscard]] std::optional<Copy> fetch(KvCell& cell) {
+    if (cell.on_device() || !cell.on_host() || !device_->take(shape_.bytes())) return std::nullopt;
+    const auto host = static_cast<std::size_t>(cell.host);
+    const std::optional<std::size_t> taken = states_.fetch(host);
+    if (!taken) {
+      device_->give(shape_.bytes());
+      return std::nullopt;
+    }
+    cell.device = static_cast<std::int32_t>(*taken);
+    cell.host = KvCell::nowhere;
+    return Copy{host_address(host), device_address(*taken), shape_.bytes().count()};
+  }
+  /// The bytes are there: clean, whether full or not.
+  bool fetched(KvCell& cell) {
+    cell.copied = cell.tokens;
+    return states_.arrived(block(cell), true);
+  }
+
+  /// Begins to send it; `leaves`: it is then no longer on the device. Of a block that was fetched and appended to, what
+  /// is new alone is copied. `moved`: the copy, or nothing where its copy was clean or it was being sent already.
+  [[nodiscard]] bool send(KvCell& cell, bool leaves, std::optional<Copy>& moved) {
+    moved.reset();
+    if (!cell.on_device()) return false;
+    const std::size_t at = block(cell);
+    const BlockState before = states_.state(at);
+    const std::optional<std::size_t> copy = states_.copy_of(at);
+    if (!states_.send(at, leaves)) return false;
+    if (before == BlockState::sending) return true; // it only learned that it leaves
+    if (before == BlockState::clean) {              // its copy is all that is left of it, at once
+      cell.host = static_cast<std::int32_t>(*copy);
+      cell.device = KvCell::nowhere;
+      cell.copied = 0;
+      device_->give(shape_.bytes());
+      return true;
+    }
+    host_peak_ = std::max(host_peak_, host_used());
+    const std::size_t host = *states_.copy_of(at);
+    const std::int64_t right = copy ? cell.copied : 0;
+    cell.copied = cell.tokens;
+    if (right == 0)
+      moved = Copy{device_address(at), host_address(host), shape_.bytes().count()};
+    else
+      moved = Copy{device_address(at) + right * shape_.token_bytes,
+                   host_address(host) + right * shape_.token_bytes,
+                   (cell.tokens - right) * shape_.token_bytes,
+                   shape_.runs,
+                   shape_.run_bytes(),
+                   shape_.run_bytes()};
+    return true;
+  }
+  /// The bytes are there.
+  bool sent(KvCell& cell) {
+    const std::size_t at = block(cell);
+    const std::optional<std::size_t> copy = states_.copy_of(at);
+    if (!states_.sent(at)) return false;
+    if (states_.state(at) != BlockState::empty) return true; // it stays
+    cell.host = static_cast<std::int32_t>(*copy);
+    cell.device = KvCell::nowhere;
+    cell.copied = 0;
+    device_->give(shape_.bytes());
+    return true;
+  }
+  /// A transfer of a block that nobody has any more has ended.
+  void ended_unwanted(std::size_t device_block, bool sending) {
+    if (sending)
+      states_.sent(device_block);
+    else
+      states_.arrived(device_block, true);
+    device_->give(shape_.bytes());
+  }
+
+  /// The host's copy is given up; the device's block stays.
+  bool give_up_copy(KvCell& cell) {
+    if (!cell.on_device() || !states_.give_up_copy(block(cell))) return false;
+    cell.copied = 0;
+    return true;
+  }
+  /// Nobody wants it any more: whatever it has is free, at once or when its transfer ends (`ended_unwanted`).
+  void release(KvCell& cell) {
+    if (cell.on_device()) {
+      const BlockState before = state(cell);
+      states_.free(block(cell));
+      if (before != BlockState::sending && before != BlockState::arriving) device_->give(shape_.bytes());
+    } else if (cell.on_host()) {
+      states_.free_host(static_cast<std::size_t>(cell.host));
+    }
+    cell = KvCell{};
+  }
+  /// Whether the host's only copy is still being written or read.
+  [[nodiscard]] bool host_busy(const KvCell& cell) const {
+    const auto at = static_cast<std::size_t>(cell.host);
+    return states_.host_read(at) || states_.host_written(at);
+  }
+
+  /// Pages of free device blocks go back to the system: weights have taken memory back.
+  void decommit_free() {
+    const std::int64_t bytes = shape_.bytes().count();
+    for (std::size_t at = 0; at < device_blocks_; ++at)
+      if (states_.state(at) == BlockState::empty)
+        device_bytes_.decommit(Bytes{static_cast<std::int64_t>(at) * bytes}, shape_.bytes());
+  }
+
+ private:
+  KvStore(KvBlockShape shape, DeviceMemory& device, VirtualMemory device_bytes, VirtualMemory host_bytes,
+          std::int64_t on_device, std::int64_t on_host)
+      : shape_(shape),
+        device_(&device),
+        device_bytes_(std::move(device_bytes)),
+        host_bytes_(std::move(host_bytes)),
+        device_blocks_(static_cast<std::size_t>(on_device)),
+        states_(device_blocks_, static_cast<std::size_t>(on_host)) {}
+
+  static std::size_t block(const KvCell& cell) { return static_cast<std::size_t>(cell.device); }
+  [[nodiscard]] std::byte* device_address(std::size_t at) const {
+    return device_bytes_.data() + static_cast<std::ptrdiff_t>(at) * shape_.bytes().count();
+  }
+  [[nodiscard]] std::byte* host_address(std::size_t at) const {
+    return host_bytes_.data() + static_cast<std::ptrdiff_t>(at) * shape_.bytes().count();
+  }
+
+  KvBlockShape shape_;
+  DeviceMemory* device_;
+  VirtualMemory device_bytes_, host_bytes_;
+  std::size_t device_blocks_;
+  BlockStates states_;
+  LayerBlocks host_peak_{0};
+};
+
+} // namespace sluice

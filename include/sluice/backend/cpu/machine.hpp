@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuMachine: a decoder, two memories and a link, and what an iteration does with them.
+#pragma once
+
+#include "sluice/backend/cpu/beside_thread.hpp"
+#include "sluice/backend/cpu/copy_engine.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/cpu/device_memory.hpp"
+#include "sluice/backend/cpu/kv_sequences.hpp"
+#include "sluice/backend/cpu/kv_store.hpp"
+#include "sluice/backend/cpu/link_schedule.hpp"
+#include "sluice/backend/cpu/weight_store.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/sampler.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What a machine is made with beside weights and a decoder.
+struct CpuSetup {
+  Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
+  LayerBlocks host_blocks{0};
+  Limits limits;
+  LinkRates link;
+  FaultPlan faults{};
+  bool skips_idle = false; ///< time with nothing to run passes at once
+};
+
+/// What a request is made of, beside its lengths: the engine plans with lengths alone.
+struct CpuRequest {
+  std::vector<std::int32_t> tokens; ///< the prompt; generated tokens are appended
+  Sampling sampling{};
+  std::uint64_t sequence = 0; ///< whose random numbers its samples are drawn by
+  bool ends = true;           ///< at any of the decoder's end tokens
+};
+
+/// Who is told of tokens. Called by the thread that steps the engine, between iterations.
+struct CpuListener {
+  std::function<void(RequestId, std::int32_t token)> token;
+  /// The logits that a token was chosen from, and its position in the sequence.
+  std::function<void(RequestId, std::int64_t position, std::span<const float>)> logits;
+};
+
+/// The memory that a machine leaves for KV beside all weights and the buffers of its limits, in layer blocks; below 0
+/// where the weights alone are larger.
+[[nodiscard]] inline LayerBlocks device_kv_blocks(const ModelWeights& weights, const Decoder& decoder,
+                                                  const CpuSetup& setup) {
+  const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
+  const std::int64_t rows = setup.limits.batch_tokens.count();
+  const std::int64_t beside = (weights.outer_bytes() + weights.layout.bytes * weights.config.shape.layers).count() +
+                              decoder.workspace(rows, setup.limits.batch).count();
+  const std::int64_t left = setup.device_memory.count() - beside;
+  return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
+}
+
+/// The world behind `Cpu`. Before each iteration it compares where every block is with where the engine's rows say that
+/// it is to be, and moves what differs: what the plan delta moves in a simulation is never told twice. Then the layers
+/// are computed in order, each when all that it needs has arrived.
+///
+/// One thread steps it; copies have theirs, planning has its own. Not to be moved: lanes know where it is.
+class CpuMachine final : public CpuWorld {
+ public:
+  /// `weights` outlive nothing: the machine keeps them.
+  static Expected<std::shared_ptr<CpuMachine>> make(ModelWeights weights, std::unique_ptr<Decoder> decoder,
+                                                    const CpuSetup& setup, CpuListener listener = {}) {
+    const ModelShape& shape = weights.config.shape;
+    const KvBlockShape block{std::int64_t{2} * shape.kv_heads, std::int64_t{4} * shape.head_dim,
+                             setup.limits.block_tokens.count()};
+    auto memory = std::make_unique<DeviceMemory>(setup.device_memory);
+    Expected<KvStore> store = KvStore::make(block, *memory, setup.host_blocks);
+    if (!store) return store.error();
+    if (!memory->take(decoder->workspace(setup.limits.batch_tokens.count(), setup.limits.batch)))
+      return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
+                   "more memory, or smaller limits"};
+    return std::shared_ptr<CpuMachine>{new CpuMachine(std::move(weights), std::move(decoder), setup, std::move(memory),
+                                                      std::move(*store), std::move(listener))};
+  }
+  ~CpuMachine() override {
+    {
+      const std::lock_guard lock{schedule_.mutex};
+      schedule_.halt();
+    }
+    copies_.reset(); // before what the lanes work on
+  }
+
+  /// What a request's tokens are: before the first iteration that the engine may run it in.
+  void enter(RequestId id, CpuRequest request) { requests_[index(id)] = std::move(request); }
+  /// Prompt and what was generated.
+  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.at(index(id)).tokens; }
+  void forget(RequestId id) { requests_.erase(index(id)); }
+
+  [[nodiscard]] const ModelWeights& weights() const { return weights_.host(); }
+  [[nodiscard]] const DeviceMemory& device_memory() const { return *memory_; }
+  [[nodiscard]] CopyTotals moved() const { return copies_->totals(); }
+  [[nodiscard]] LayerBlocks host_peak() const { return store_.host_peak(); }
+
+  [[nodiscard]] Seconds now() const override {
+    return Seconds{std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count()} + skipped_;
+  }
+  void idle_until(Seconds when) override {
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (setup_.skips_idle)
+      skipped_ += left;
+    else
+      std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
+  }
+
+  IterationCost run(const Iteration& iteration, TransferOrder order) override;
+
+  [[nodiscard]] double leaving_blocks() override {
+    const std::lock_guard lock{schedule_.mutex};
+    return static_cast<double>(schedule_.leaving());
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
+  void beside(void (*work)(void*), void* what) override { beside_.start(work, what); }
+  [[nodiscard]] bool beside_done() override { return beside_.done(); }
+  void join_beside() override { beside_.join(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  static constexpr std::string_view no_room = "its KV finds no room on the device";
+  enum class Place : std::uint8_t { device, host, nowhere };
+
+  /// What one claim has computed in this iteration.
+  struct Part {
+    Slot slot{};
+    const RequestRow* row = nullptr;
+    std::int64_t held = 0;    ///< tokens that have KV
+    std::int64_t fresh = 0;   ///< tokens that get it
+    std::int64_t head = 0;    ///< blocks that the sets of its holding speak of
+    std::int64_t blocks = 0;  ///< after this iteration
+    std::int64_t rebuilt = 0; ///< oldest tokens that are passed once more
+    int last_rebuilt = -1;    ///< the last layer for which they are
+    int first_row = 0, rebuilt_row = 0;
+    bool samples = false;
+    bool returned = false; ///< was parked before
+    bool whole = false;    ///< and comes back as a whole before the first layer
+    [[nodiscard]] std::int64_t total() const { return held + fresh; }
+    [[nodiscard]] bool computes() const { return fresh > 0 || rebuilt > 0; }
+    /// The layer reads all of its KV.
+    [[nodiscard]] bool uses(int layer) const { return fresh > 0 || layer <= last_rebuilt; }
+  };
+
+  CpuMachine(ModelWeights weights, std::unique_ptr<Decoder> decoder, const CpuSetup& setup,
+             std::unique_ptr<DeviceMemory> memory, KvStore store, CpuListener listener)
+      : setup_(setup),
+        decoder_(std::move(decoder)),
+        layers_(weights.config.shape.layers),
+        memory_(std::move(memory)),
+        store_(std::move(store)),
+        sequences_(store_, layers_),
+        weights_(std::move(weights), *memory_),
+        schedule_(store_, sequences_, weights_, layers_, setup.link.each_way),
+        listener_(std::move(listener)),
+        block_tokens_(setup.limits.block_tokens.count()),
+        copies_(std::make_unique<CopyEngine<LinkSchedule>>(schedule_, setup.link, setup.faults)),
+        began_(std::chrono::steady_clock::now()) {}
+
+  // Before an iteration (cpu/machine_settle.hpp): everything to its place, or on its way
+  // ---------------------------------
+  void settle(const Iteration& iteration);
+  void settle_cells(const RequestRow& row, KvSequence& sequence, bool computes);
+  void to_device(const RequestRow& row, KvSequence& sequence, int layer, std::int64_t block);
+  void evict(KvSequence& sequence, int layer, std::int64_t block);
+  void leave(KvCell& cell);
+  void lose(Slot slot, std::string_view reason);
+  void adopt_weights(Lock& lock, const WeightsPlan& plan);
+  void gather(const Iteration& iteration);
+  void find_rebuilt(Part& part, KvSequence& sequence);
+  void lay_out_rows();
+  void make_room(Lock& lock);
+  void drop_prefetched();
+  [[nodiscard]] bool take_block(Lock& lock, KvCell& cell, int layer);
+  void need_blocks();
+  void need_layer(const Part& part, KvSequence& sequence, int layer, int& previous);
+  void need_weights();
+  [[nodiscard]] Place place(const RequestRow& row, std::int64_t head, int layer, std::int64_t block) const {
+    if (block >= head) return Place::device;
+    return row.holding.host.contains(layer)      ? Place::host
+           : row.holding.nowhere.contains(layer) ? Place::nowhere
+                                                 : Place::device;
+  }
+  [[nodiscard]] std::int64_t blocks_of(std::int64_t tokens) const {
+    return (tokens + block_tokens_ - 1) / block_tokens_;
+  }
+
+  // The layers (cpu/machine_layers.hpp)
+  // ----------------------------------------------------------------------------------
+  void compute_layer(int layer);
+  void await_layer(Lock& lock, int layer);
+  void open_blocks(int layer);
+  void point_at_blocks(int layer);
+  void close_blocks(int layer);
+  void close_block(const Part& part, KvSequence& sequence, int layer, std::int64_t block);
+  void give_up(int layer);
+  void sample();
+  void tell_lost();
+
+  CpuSetup setup_;
+  std::unique_ptr<Decoder> decoder_;
+  int layers_;
+  std::unique_ptr<DeviceMemory> memory_;
+  KvStore store_;
+  KvSequences sequences_;
+  WeightStore weights_;
+  LinkSchedule schedule_;
+  CpuListener listener_;
+  std::int64_t block_tokens_;
+  std::unordered_map<std::uint32_t, CpuRequest> requests_;
+  bool loaded_ = false;
+
+  // The iteration.
+  std::vector<Part> parts_;
+  std::vector<std::int32_t> row_tokens_, row_positions_;
+  int fresh_rows_ = 0;
+  std::vector<std::size_t> rebuilding_; ///< parts, whose last rebuilt layer is the latest first
+  std::vector<KvNeed> needs_;
+  std::vector<WeightNeed> weight_needs_;
+  std::vector<std::vector<float*>> pointers_; ///< by part: the blocks of the layer that is computed
+  std::vector<SequenceRows> sequence_rows_;
+  std::vector<float> logits_;
+  std::vector<LayerTimes> times_;
+  std::vector<RequestOutcome> outcomes_;
+  double stall_s_ = 0;
+  Seconds start_{0};
+
+  std::unique_ptr<CopyEngine<LinkSchedule>> copies_;
+  BesideThread beside_;
+  std::chrono::steady_clock::time_point began_;
+  Seconds skipped_{0};
+};
+
+inline IterationCost CpuMachine::run(const Iteration& iteration, TransferOrder order) {
+  if (!loaded_) { // before the clock counts: a server loads before it serves
+    loaded_ = true;
+    const Seconds before = now();
+    [[maybe_unused]] const Status status = weights_.load(iteration.view.plan->weights);
+    SLUICE_ASSERT(status, "who made the engine counted the memory of weights that do not stream");
+    skipped_ -= now() - before;
+  }
+  start_ = now();
+  stall_s_ = 0;
+  outcomes_.clear();
+  {
+    Lock lock{schedule_.mutex};
+    schedule_.forget_needs();
+    settle(iteration);
+    gather(iteration);
+    adopt_weights(lock, iteration.view.plan->weights);
+    make_room(lock);
+    need_blocks();
+    need_weights();
+    schedule_.begin(order, needs_, weight_needs_);
+  }
+  copies_->wake();
+  decoder_->begin(row_tokens_, row_positions_);
+  times_.assign(static_cast<std::size_t>(layers_), LayerTimes{});
+  for (int layer = 0; layer < layers_; ++layer) compute_layer(layer);
+  sample();
+  tell_lost();
+  const Seconds duration = now() - start_;
+  return {duration, Seconds{stall_s_}};
+}
+
+} // namespace sluice
+
+#include "sluice/backend/cpu/machine_layers.hpp" // IWYU pragma: keep
+#include "sluice/backend/cpu/machine_settle.hpp" // IWYU pragma: keep

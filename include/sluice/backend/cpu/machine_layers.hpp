@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of an iteration: wait, compute, give back; then the tokens.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+inline void CpuMachine::compute_layer(int layer) {
+  LayerTimes& times = times_[static_cast<std::size_t>(layer)];
+  LayerWeights weights;
+  {
+    Lock lock{schedule_.mutex};
+    const double waited = stall_s_;
+    await_layer(lock, layer);
+    times.stall_s = stall_s_ - waited;
+    times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
+    schedule_.starts(layer);
+    open_blocks(layer);
+    weights = weights_.weights(layer);
+  }
+  copies_->wake();
+  point_at_blocks(layer);
+  int rows = fresh_rows_;
+  int stored = 0;
+  for (const std::size_t i : rebuilding_) {
+    const Part& part = parts_[i];
+    (part.last_rebuilt > layer    ? rows
+     : part.last_rebuilt == layer ? stored
+                                  : stored) += part.last_rebuilt >= layer ? static_cast<int>(part.rebuilt) : 0;
+  }
+  times.start_s = (now() - start_).count();
+  decoder_->layer(weights, sequence_rows_, rows, stored);
+  times.end_s = (now() - start_).count();
+  {
+    Lock lock{schedule_.mutex};
+    close_blocks(layer);
+    weights_.computed(layer);
+    schedule_.ends(layer);
+  }
+  copies_->wake();
+}
+
+/// Until all that the layer needs is on the device, blocks for what it makes itself included.
+inline void CpuMachine::await_layer(Lock& lock, int layer) {
+  for (const Part& part : parts_) {
+    if (!part.uses(layer)) continue;
+    KvSequence& sequence = *sequences_.find(part.slot);
+    for (KvCell& cell : sequence.cells[static_cast<std::size_t>(layer)]) {
+      if (cell.exists() || sequence.lost) continue;
+      const std::int64_t block = &cell - sequence.cells[static_cast<std::size_t>(layer)].data();
+      if (block >= part.blocks) break;
+      if (!take_block(lock, cell, layer)) {
+        lose(part.slot, no_room);
+        break;
+      }
+      --schedule_.reserved(layer);
+      cell.passing = place(*part.row, part.head, layer, block) != Place::device;
+    }
+  }
+  if (schedule_.arrived(layer)) return;
+  const Seconds asked = now();
+  while (!schedule_.arrived(layer)) {
+    copies_->wake();
+    if (schedule_.stuck()) {
+      give_up(layer);
+      break;
+    }
+    schedule_.wait(lock, layer, false);
+  }
+  stall_s_ += (now() - asked).count();
+}
+
+/// Nothing can bring what the layer still waits for: those whose KV it is are lost. It does not happen where the ledger
+/// and the two memories agree.
+inline void CpuMachine::give_up(int layer) {
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    const auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+    if (std::any_of(cells.begin(), cells.end(), [](const KvCell& cell) { return cell.awaited; }))
+      lose(part.slot, no_room);
+  }
+  schedule_.missing(layer) = schedule_.first_missing() = 0;
+  if (!weights_.ready(layer))
+    for (const Part& part : parts_) lose(part.slot, "its model's weights find no room on the device");
+}
+
+/// Blocks that this layer writes can be written, all others read.
+inline void CpuMachine::open_blocks(int layer) {
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    if (sequence.lost || !part.uses(layer)) continue;
+    auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+    for (std::int64_t block = 0; block < part.blocks; ++block) {
+      KvCell& cell = cells[static_cast<std::size_t>(block)];
+      const bool appended = part.fresh > 0 && (block + 1) * block_tokens_ > part.held;
+      if (appended && store_.state(cell) == BlockState::clean) store_.reopen(cell);
+      SLUICE_ASSERT(appended ? store_.writable(cell) : store_.readable(cell),
+                    "a layer computes on blocks that nobody else writes");
+    }
+  }
+}
+
+/// Where K and V of the layer are, for the decoder.
+inline void CpuMachine::point_at_blocks(int layer) {
+  pointers_.resize(parts_.size());
+  sequence_rows_.clear();
+  const Lock lock{schedule_.mutex}; // cells of other layers change meanwhile, in the same vectors
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    KvSequence& sequence = *sequences_.find(part.slot);
+    if (sequence.lost || !part.uses(layer)) continue;
+    const auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+    std::vector<float*>& pointers = pointers_[i];
+    pointers.clear();
+    std::int64_t made = 0; // blocks that are rebuilt: the oldest
+    for (std::int64_t block = 0; block < part.blocks; ++block) {
+      const KvCell& cell = cells[static_cast<std::size_t>(block)];
+      if (cell.tokens == 0 && block * block_tokens_ < part.rebuilt) made = block + 1;
+      pointers.push_back(store_.data(cell));
+    }
+    if (part.fresh > 0)
+      sequence_rows_.push_back({part.first_row, static_cast<int>(part.fresh), static_cast<int>(part.held),
+                                pointers.data(), static_cast<int>(part.held)});
+    if (layer > part.last_rebuilt) continue;
+    // What is missing is made and stored; the rest passes for the sake of later layers.
+    const int stored = static_cast<int>(std::min(part.rebuilt, made * block_tokens_));
+    const int all = static_cast<int>(part.rebuilt);
+    if (stored > 0) sequence_rows_.push_back({part.rebuilt_row, stored, 0, pointers.data(), 0});
+    if (stored < all) sequence_rows_.push_back({part.rebuilt_row + stored, all - stored, stored, pointers.data(), all});
+  }
+}
+
+/// The layer has been computed: full blocks are sealed, what only passed goes back, what is to leave is sent.
+inline void CpuMachine::close_blocks(int layer) {
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    if (sequence.lost || !part.uses(layer)) continue;
+    for (std::int64_t block = 0; block < part.blocks; ++block) close_block(part, sequence, layer, block);
+  }
+}
+
+inline void CpuMachine::close_block(const Part& part, KvSequence& sequence, int layer, std::int64_t block) {
+  KvCell& cell = sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
+  cell.tokens = static_cast<std::int32_t>(std::min(block_tokens_, part.total() - block * block_tokens_));
+  const bool full = cell.tokens == block_tokens_;
+  switch (place(*part.row, part.head, layer, block)) {
+  case Place::device:
+    if (full && store_.writable(cell)) store_.seal(cell);
+    break;
+  case Place::nowhere:
+    store_.release(cell);
+    break;
+  case Place::host:
+    if (cell.leaves && !cell.queued && store_.state(cell) == BlockState::sending) break;
+    if (store_.state(cell) == BlockState::clean) {
+      if (!part.row->holding.written_back) {
+        leave(cell);
+        break;
+      }
+      store_.give_up_copy(cell); // all of it goes back (Pie)
+    }
+    if (full && !cell.passing && store_.writable(cell)) store_.seal(cell);
+    schedule_.send(sequences_.ref(sequence, layer, block), true);
+    break;
+  }
+}
+
+/// A clean block leaves at once: its copy is all that remains.
+inline void CpuMachine::leave(KvCell& cell) {
+  std::optional<Copy> nothing;
+  [[maybe_unused]] const bool left = store_.send(cell, true, nothing);
+  SLUICE_ASSERT(left && !nothing, "a clean block has a copy");
+  cell.queued = cell.leaves = cell.passing = cell.awaited = false;
+}
+
+inline void CpuMachine::lose(Slot slot, std::string_view reason) {
+  KvSequence& sequence = *sequences_.find(slot);
+  if (sequence.lost) return;
+  sequence.lost = true;
+  sequence.reason = reason;
+}
+
+inline void CpuMachine::adopt_weights(Lock& lock, const WeightsPlan& plan) {
+  if (!weights_.differs(plan)) return;
+  schedule_.halt_weights(lock);
+  [[maybe_unused]] const Status status = weights_.adopt(plan);
+  SLUICE_ASSERT(status, "address space for slots");
+  store_.decommit_free();
+}
+
+/// Whoever has nothing left to compute gets its next token.
+inline void CpuMachine::sample() {
+  std::vector<int> rows;
+  std::vector<const Part*> samplers;
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    if (sequence.lost) continue;
+    sequence.computed = part.total();
+    if (!part.samples) continue;
+    rows.push_back(part.first_row + static_cast<int>(part.fresh) - 1);
+    samplers.push_back(&part);
+  }
+  if (rows.empty()) return;
+  const auto vocabulary = static_cast<std::size_t>(decoder_->config().shape.vocabulary);
+  logits_.resize(rows.size() * vocabulary);
+  decoder_->logits(rows, logits_);
+  const std::vector<int>& ends = decoder_->config().end_tokens;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Part& part = *samplers[i];
+    const RequestId id = part.row->id;
+    CpuRequest& request = requests_.at(index(id));
+    const std::span<const float> logits{logits_.data() + i * vocabulary, vocabulary};
+    const auto position = static_cast<std::int64_t>(request.tokens.size());
+    const std::int32_t token = sluice::sample(logits, request.sampling, request.sequence, position);
+    request.tokens.push_back(token);
+    if (listener_.logits) listener_.logits(id, position, logits);
+    if (listener_.token) listener_.token(id, token);
+    if (request.ends && std::find(ends.begin(), ends.end(), token) != ends.end())
+      outcomes_.push_back({part.slot, false, {}});
+  }
+}
+
+/// Who is lost, running or not.
+inline void CpuMachine::tell_lost() {
+  const Lock lock{schedule_.mutex};
+  if (schedule_.weights_failed()) {
+    schedule_.forgive_weights();
+    for (const Part& part : parts_)
+      if (part.computes()) lose(part.slot, "a transfer of its model's weights failed twice");
+  }
+  sequences_.for_each([this](Slot slot, KvSequence& sequence) {
+    if (!sequence.lost) return;
+    std::erase_if(outcomes_, [slot](const RequestOutcome& outcome) { return outcome.slot == slot; });
+    outcomes_.push_back({slot, true, sequence.reason});
+    sequences_.leave(sequence);
+  });
+}
+
+} // namespace sluice

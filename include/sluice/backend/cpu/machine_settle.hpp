@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before an iteration: where each block is, against where the engine's rows say that it is to be.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+/// Who is gone frees its memory; who was dropped begins anew; who does not compute sends what is to leave.
+inline void CpuMachine::settle(const Iteration& iteration) {
+  const View& view = iteration.view;
+  const auto computes = [&iteration](Slot slot) {
+    return std::any_of(iteration.batch.begin(), iteration.batch.end(),
+                       [slot](const Claim& claim) { return claim.slot == slot && claim.tokens.count() > 0; });
+  };
+  const auto holds = [](std::span<const Slot> list, Slot slot) {
+    return std::find(list.begin(), list.end(), slot) != list.end();
+  };
+  sequences_.for_each([&](Slot slot, KvSequence& sequence) {
+    const bool alive = holds(view.running, slot) || holds(view.parked, slot);
+    if (!alive || view.row(slot).id != sequence.id) sequences_.leave(sequence);
+  });
+  for (const std::span<const Slot> list : {view.running, view.parked})
+    for (const Slot slot : list) {
+      const RequestRow& row = view.row(slot);
+      KvSequence& sequence = sequences_.of(slot, row.id);
+      if (row.computed.count() < sequence.computed) sequences_.drop(sequence);
+      settle_cells(row, sequence, computes(slot));
+    }
+}
+
+inline void CpuMachine::settle_cells(const RequestRow& row, KvSequence& sequence, bool computes) {
+  const std::int64_t held = blocks_of(sequence.computed);
+  const std::int64_t head = row.holding.head_blocks(row.blocks, setup_.limits.block_tokens).count();
+  for (int layer = 0; layer < layers_; ++layer) {
+    auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+    for (std::int64_t block = 0; block < std::min(held, static_cast<std::int64_t>(cells.size())); ++block) {
+      KvCell& cell = cells[static_cast<std::size_t>(block)];
+      cell.awaited = false;
+      switch (place(row, head, layer, block)) {
+      case Place::nowhere:
+        store_.release(cell);
+        break;
+      case Place::host:
+        // What a layer of this iteration still reads leaves behind it; what was fetched ahead is used.
+        if (cell.on_device() && !computes) evict(sequence, layer, block);
+        break;
+      case Place::device:
+        if (cell.on_device()) to_device(row, sequence, layer, block);
+        break;
+      }
+    }
+  }
+}
+
+/// A block that is there and stays: whatever was begun with it before is undone, and the host has a copy as the holding
+/// says.
+inline void CpuMachine::to_device(const RequestRow& row, KvSequence& sequence, int layer, std::int64_t block) {
+  KvCell& cell = sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
+  const bool copied = block < row.holding.copied_blocks(row.blocks, setup_.limits.block_tokens).count();
+  if (store_.state(cell) == BlockState::sending && cell.leaves && !cell.queued)
+    return; // it is fetched once it is there
+  if (cell.leaves) cell.queued = cell.leaves = false;
+  cell.passing = false;
+  if (store_.state(cell) == BlockState::clean && cell.tokens < block_tokens_) store_.reopen(cell);
+  if (store_.state(cell) != BlockState::arriving && !copied) store_.give_up_copy(cell);
+  if (copied && store_.state(cell) == BlockState::full) schedule_.send(sequences_.ref(sequence, layer, block), false);
+}
+
+/// A block that is there and is to be on the host alone.
+inline void CpuMachine::evict(KvSequence& sequence, int layer, std::int64_t block) {
+  KvCell& cell = sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
+  if (store_.state(cell) == BlockState::arriving)
+    cell.leaves = true; // as soon as it has arrived
+  else if (store_.state(cell) == BlockState::clean)
+    leave(cell);
+  else if (!(store_.state(cell) == BlockState::sending && cell.leaves && !cell.queued))
+    schedule_.send(sequences_.ref(sequence, layer, block), true);
+}
+
+/// Who computes what.
+inline void CpuMachine::gather(const Iteration& iteration) {
+  parts_.clear();
+  for (const Claim& claim : iteration.batch) {
+    const RequestRow& row = iteration.view.row(claim.slot);
+    KvSequence& sequence = sequences_.of(claim.slot, row.id);
+    Part part;
+    part.slot = claim.slot;
+    part.row = &row;
+    part.held = sequence.computed;
+    part.fresh = claim.tokens.count();
+    part.blocks = row.blocks.count();
+    part.head = row.holding.head_blocks(row.blocks, setup_.limits.block_tokens).count();
+    part.samples = part.fresh > 0 && claim.tokens == row.pending();
+    part.returned = sequence.parked;
+    part.whole = part.returned && iteration.first_blocks > 0;
+    for (auto& layer : sequence.cells) layer.resize(std::max(layer.size(), static_cast<std::size_t>(part.blocks)));
+    find_rebuilt(part, sequence);
+    parts_.push_back(part);
+  }
+  sequences_.for_each([](Slot, KvSequence& sequence) { sequence.parked = false; });
+  for (const Slot slot : iteration.view.parked)
+    if (KvSequence* sequence = sequences_.find(slot)) sequence->parked = true;
+  lay_out_rows();
+}
+
+/// KV that neither memory has is made again: the oldest tokens pass the layers once more, up to the last in which it is
+/// missing. Whoever sits the iteration out makes what it is to keep.
+inline void CpuMachine::find_rebuilt(Part& part, KvSequence& sequence) {
+  const std::int64_t held = blocks_of(part.held);
+  for (int layer = 0; layer < layers_; ++layer) {
+    const auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+    for (std::int64_t block = held; block-- > 0;) {
+      if (cells[static_cast<std::size_t>(block)].exists()) continue;
+      if (part.fresh == 0 && place(*part.row, part.head, layer, block) == Place::nowhere) continue;
+      part.rebuilt = std::max(part.rebuilt, std::min(part.held, (block + 1) * block_tokens_));
+      part.last_rebuilt = layer;
+      break;
+    }
+  }
+}
+
+/// Rows of the iteration: everybody's new tokens, then those that are passed again, the latest to stop first.
+inline void CpuMachine::lay_out_rows() {
+  row_tokens_.clear();
+  row_positions_.clear();
+  const auto add = [this](const Part& part, std::int64_t from, std::int64_t count) {
+    const std::vector<std::int32_t>& tokens = requests_.at(index(part.row->id)).tokens;
+    SLUICE_ASSERT(from + count <= static_cast<std::int64_t>(tokens.size()), "a request has the tokens that it claims");
+    for (std::int64_t i = from; i < from + count; ++i) {
+      row_tokens_.push_back(tokens[static_cast<std::size_t>(i)]);
+      row_positions_.push_back(static_cast<std::int32_t>(i));
+    }
+  };
+  rebuilding_.clear();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
+    part.first_row = static_cast<int>(row_tokens_.size());
+    add(part, part.held, part.fresh);
+    if (part.rebuilt > 0) rebuilding_.push_back(i);
+  }
+  fresh_rows_ = static_cast<int>(row_tokens_.size());
+  std::stable_sort(rebuilding_.begin(), rebuilding_.end(),
+                   [this](std::size_t a, std::size_t b) { return parts_[a].last_rebuilt > parts_[b].last_rebuilt; });
+  for (const std::size_t i : rebuilding_) {
+    parts_[i].rebuilt_row = static_cast<int>(row_tokens_.size());
+    add(parts_[i], 0, parts_[i].rebuilt);
+  }
+}
+
+/// Device blocks for what is new and stays. Where they are short, what was fetched ahead goes first, then what is to
+/// leave anyway goes before it is read once more, and is fetched for that like any other.
+inline void CpuMachine::make_room(Lock& lock) {
+  std::int64_t stay = 0;
+  std::vector<std::int64_t> pass(static_cast<std::size_t>(layers_), 0);
+  const auto each_cell = [this](auto&& visit) {
+    for (const Part& part : parts_) {
+      KvSequence& sequence = *sequences_.find(part.slot);
+      for (int layer = 0; layer < layers_; ++layer)
+        for (std::int64_t block = 0; block < part.blocks; ++block)
+          visit(part, sequence, layer, block,
+                sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)]);
+    }
+  };
+  each_cell([&](const Part& part, const KvSequence&, int layer, std::int64_t block, const KvCell& cell) {
+    if (cell.on_device()) return;
+    if (place(*part.row, part.head, layer, block) == Place::device)
+      ++stay;
+    else if (part.uses(layer))
+      ++pass[static_cast<std::size_t>(layer)];
+  });
+  const std::int64_t wanted = stay + *std::max_element(pass.begin(), pass.end());
+  if (wanted > store_.free_blocks()) drop_prefetched();
+  if (wanted > store_.free_blocks() + schedule_.leaving())
+    each_cell([&](const Part& part, KvSequence& sequence, int layer, std::int64_t block, const KvCell& cell) {
+      if (cell.on_device() && place(*part.row, part.head, layer, block) == Place::host) evict(sequence, layer, block);
+    });
+  each_cell([&](const Part& part, const KvSequence&, int layer, std::int64_t block, KvCell& cell) {
+    if (cell.exists() || block * block_tokens_ < part.held) return; // what is rebuilt takes its block with its layer
+    if (place(*part.row, part.head, layer, block) == Place::device && !sequences_.find(part.slot)->lost)
+      if (!take_block(lock, cell, -1)) lose(part.slot, no_room);
+  });
+}
+
+/// What was fetched for an iteration that is not this one leaves.
+inline void CpuMachine::drop_prefetched() {
+  sequences_.for_each([this](Slot, KvSequence& sequence) {
+    for (int layer = 0; layer < layers_; ++layer) {
+      auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+      for (std::size_t block = 0; block < cells.size(); ++block)
+        if (cells[block].on_device() && cells[block].passing && !cells[block].queued)
+          evict(sequence, layer, static_cast<std::int64_t>(block));
+    }
+  });
+}
+
+/// An empty device block, as soon as there is one; false where none will ever be.
+inline bool CpuMachine::take_block(Lock& lock, KvCell& cell, int layer) {
+  const Seconds asked = now();
+  bool taken = store_.take(cell);
+  while (!taken) {
+    copies_->wake();
+    if (schedule_.stuck()) break;
+    schedule_.wait(lock, layer, true);
+    taken = store_.take(cell);
+  }
+  stall_s_ += (now() - asked).count();
+  return taken;
+}
+
+/// Everything that the link has to bring for this iteration, and what it may bring for the next.
+inline void CpuMachine::need_blocks() {
+  needs_.clear();
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    int previous = -1;
+    for (int layer = 0; layer < layers_; ++layer) need_layer(part, sequence, layer, previous);
+    if (part.fresh == 0) continue;
+    // The next token's: what passed in this one.
+    for (int layer = 0; layer < layers_; ++layer) {
+      if (!part.row->holding.host.contains(layer)) continue;
+      KvNeed next;
+      next.slot = index(part.slot);
+      next.generation = sequence.generation;
+      next.layer = layer;
+      next.position = layer + layers_;
+      next.previous = previous;
+      for (std::int64_t block = 0; block < std::min(part.head, part.blocks); ++block)
+        next.blocks.push_back(static_cast<std::int32_t>(block));
+      previous = layer + layers_;
+      needs_.push_back(std::move(next));
+    }
+  }
+}
+
+/// One layer of one part: blocks that are not there and must be fetched, and blocks that the layer makes on its own.
+inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int layer, int& previous) {
+  KvNeed stays, passes;
+  stays.slot = index(part.slot);
+  stays.generation = sequence.generation;
+  stays.layer = stays.position = layer;
+  stays.first = part.whole || !part.computes();
+  stays.passing = false;
+  stays.copies = part.row->holding.copied_blocks(part.row->blocks, setup_.limits.block_tokens).count();
+  stays.previous = previous;
+  passes = stays;
+  passes.first = false;
+  passes.passing = true;
+  auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+  for (std::int64_t block = 0; block < part.blocks; ++block) {
+    KvCell& cell = cells[static_cast<std::size_t>(block)];
+    const Place where = place(*part.row, part.head, layer, block);
+    if (!cell.exists()) { // made by this layer
+      if (part.uses(layer)) ++schedule_.reserved(layer);
+      continue;
+    }
+    const bool leaving = cell.on_device() && cell.leaves;
+    if (cell.on_device() && !leaving && store_.state(cell) != BlockState::arriving) continue;
+    const bool arriving = cell.on_device() && !leaving;
+    KvNeed& need = where == Place::device ? stays : passes;
+    if (!arriving) {
+      if (!part.uses(layer) && where != Place::device) continue; // who sits it out leaves it where it is
+      need.blocks.push_back(static_cast<std::int32_t>(block));
+    }
+    if (!part.uses(layer)) continue;
+    cell.awaited = true;
+    ++schedule_.missing(layer);
+    if (!arriving) ++schedule_.reserved(layer);
+    if (need.first && !arriving) ++schedule_.first_missing();
+  }
+  for (KvNeed* need : {&stays, &passes})
+    if (!need->blocks.empty()) {
+      previous = layer;
+      needs_.push_back(std::move(*need));
+    }
+}
+
+inline void CpuMachine::need_weights() {
+  weight_needs_.clear();
+  for (int layer = 0; layer < layers_; ++layer) {
+    if (weights_.missing(layer) > 0) weight_needs_.push_back({layer, true});
+    if (weights_.streams(layer) && !weights_.is_coming(layer)) weight_needs_.push_back({layer, false});
+  }
+  for (int layer = 0; layer < layers_; ++layer)
+    if (weights_.streams(layer)) weight_needs_.push_back({layer + layers_, false});
+}
+
+} // namespace sluice
