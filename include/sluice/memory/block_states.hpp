@@ -58,8 +58,8 @@ class BlockStates {
     if (device_[block].copy) drop_copy(block);
     return true;
   }
-  /// A clean block that was not full when it was fetched is appended to. It keeps the place of its copy, which lacks what
-  /// is new until the block is sent again.
+  /// A clean block that was not full when it was fetched is appended to. It keeps the place of its copy, which lacks
+  /// what is new until the block is sent again.
   bool reopen(Block block) { return step(block, BlockState::clean, BlockState::filling); }
 
   /// Begins to copy a block to the host; with `leaves` its request has stopped, and the device block is freed when the
