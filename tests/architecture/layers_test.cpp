@@ -12,7 +12,8 @@ int sluice_odr_second();
 namespace {
 
 Layers three_layers() {
-  std::istringstream text("# a comment\ncore\nmodel device\nengine\nmodel -> device\nlibraries: nlohmann cuda\n");
+  std::istringstream text("# a comment\ncore\nmodel device\nengine\nmodel -> device\nlibraries: nlohmann cuda\n"
+                          "system: core/mapped.hpp engine/real/\n");
   return read_layers(text);
 }
 
@@ -55,6 +56,14 @@ TEST_CASE("the layer check keeps libraries in the folders that name them") {
   CHECK(faults("sluice/sluice.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);
 }
 
+TEST_CASE("the layer check keeps the operating system to the headers that are named") {
+  CHECK(faults("sluice/core/mapped.hpp", "#include <sys/mman.h>\n#include <unistd.h>\n") == 0);
+  CHECK(faults("sluice/core/a.hpp", "#include <sys/mman.h>\n#include <unistd.h>\n") == 2);
+  CHECK(faults("sluice/engine/real/a.hpp", "#include <fcntl.h>\n") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "#include <fcntl.h>\n") == 1);
+  CHECK(faults("sluice/core/mapped.hpp", "#include <zlib.h>\n") == 1);
+}
+
 TEST_CASE("the form check reports each departure") {
   const std::string good = "// SPDX-License-Identifier: Apache-2.0\n// What it is.\n#pragma once\n";
   CHECK(form_faults({"sluice/a.hpp", good}).empty());
@@ -77,6 +86,8 @@ TEST_CASE("the word check reads code, not comments or strings") {
       1);
   CHECK(word_faults({"sluice/a.hpp", "char c = '\"'; // throw \""}).empty());
   CHECK(word_faults({"sluice/core/assert.hpp", "std::abort();"}).empty());
+  CHECK(word_faults({"sluice/decoder/decoder.hpp", "struct A { virtual ~A(); };"}).empty());
+  CHECK(word_faults({"sluice/decoder/decoder.hpp", "struct A { std::function<void()> f; };"}).size() == 1);
 }
 
 TEST_CASE("every include points left") {
