@@ -74,7 +74,8 @@ inline bool in_folder(const std::string& path, const std::string& name) {
 
 /// The folder whose name admits an include of `<name>` that is not the standard library's; none of a standard header.
 inline std::optional<std::string> library_of(const std::string& name) {
-  static const std::map<std::string, std::string> known{{"Eigen", "eigen"}, {"cub", "cuda"}, {"thrust", "cuda"}};
+  static const std::map<std::string, std::string> known{
+      {"Eigen", "eigen"}, {"cub", "cuda"}, {"thrust", "cuda"}, {"unicode", "icu"}};
   const std::size_t slash = name.find('/');
   if (slash != std::string::npos) {
     const std::string first = name.substr(0, slash);

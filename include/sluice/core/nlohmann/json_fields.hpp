@@ -194,9 +194,9 @@ inline Expected<nlohmann::json> parse_json_object(std::string_view text, const s
   return value;
 }
 
-/// Reads and parses a file that is one JSON object, at most 16 MiB (a configuration or a profile, not a trace).
-inline Expected<nlohmann::json> read_json_object(const std::string& path) {
-  constexpr std::size_t longest = std::size_t{16} << 20;
+/// Reads and parses a file that is one JSON object, of at most `longest` bytes (a configuration or a profile, not a
+/// trace).
+inline Expected<nlohmann::json> read_json_object(const std::string& path, std::size_t longest = std::size_t{16} << 20) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return Error{ErrorCode::bad_input, path, "this is a folder", "a JSON file"};
@@ -207,7 +207,8 @@ inline Expected<nlohmann::json> read_json_object(const std::string& path) {
   while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
     text.append(buffer, static_cast<std::size_t>(file.gcount()));
     if (text.size() > longest) {
-      return Error{ErrorCode::bad_input, path, "the file is larger than 16 MiB", "a small JSON file"};
+      return Error{ErrorCode::bad_input, path, "the file is larger than " + std::to_string(longest >> 20U) + " MiB",
+                   "a small JSON file"};
     }
   }
   if (text.empty()) return Error{ErrorCode::bad_input, path, "the file is empty or unreadable", "a JSON object"};
