@@ -186,13 +186,13 @@ inline std::vector<std::string> word_faults(const Header& header) {
   struct Rule {
     std::regex word;
     std::string why;
-    std::vector<std::string> but; ///< headers that are no policies, where one call a layer is nothing
+    std::vector<std::string> but; ///< headers that are no policies, where one call a layer, or a prompt, is nothing
   };
   static const std::vector<Rule> rules{
       {std::regex(R"(\bthrow\b)"), "throws; what can happen at run time is a Status or an Expected", {}},
       {std::regex(R"(\bvirtual\b)"),
        "has a virtual function; policies are composed at compile time",
-       {"sluice/decoder/decoder.hpp", "sluice/backend/cpu/"}},
+       {"sluice/decoder/decoder.hpp", "sluice/tokenizer/tokenizer.hpp", "sluice/backend/cpu/"}},
       {std::regex(R"(\bstd::function\b)"),
        "has a std::function, which may allocate; take a template parameter",
        {"sluice/decoder/weights.hpp", "sluice/backend/cpu/"}},
