@@ -166,6 +166,18 @@ TEST_CASE("a forbidden token is never drawn") {
   CHECK(seen == std::set<std::int32_t>{20, 40});
 }
 
+TEST_CASE("logits that are not numbers lead no sort astray") {
+  Random random(6);
+  for (int i = 0; i < 50; ++i) {
+    std::vector<float> logits = random_logits(random, 500, 4, false);
+    for (std::size_t token = 1; token < logits.size(); ++token) // the first is found by whoever looks for the largest
+      if (random.below(3) == 0) logits[token] = std::numeric_limits<float>::quiet_NaN();
+    const std::int32_t token = sample(logits, {.temperature = 1, .top_k = 40, .seed = random()}, 0, i);
+    CHECK(token >= 0);
+    CHECK(token < 500);
+  }
+}
+
 TEST_CASE("numbers that make no sense are refused by their flag") {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const double infinite = std::numeric_limits<double>::infinity();

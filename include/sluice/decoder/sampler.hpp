@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -61,11 +62,16 @@ namespace detail {
   return Random(second ^ static_cast<std::uint64_t>(position)).uniform();
 }
 
-/// Tokens by falling logit, equals by rising token: one order for any way of sorting. Sorts the first `count`.
+/// Tokens by falling logit, equals by rising token: one order for any way of sorting. Sorts the first `count`. A NaN
+/// counts as the least: it is somebody's mistake, but must not lead a sort out of its range.
 inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float> logits, std::size_t count) {
-  const auto likelier = [logits](std::int32_t a, std::int32_t b) {
-    const float left = logits[static_cast<std::size_t>(a)];
-    const float right = logits[static_cast<std::size_t>(b)];
+  const auto value_of = [logits](std::int32_t token) {
+    const float logit = logits[static_cast<std::size_t>(token)];
+    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+  };
+  const auto likelier = [value_of](std::int32_t a, std::int32_t b) {
+    const float left = value_of(a);
+    const float right = value_of(b);
     return left > right || (left == right && a < b);
   };
   const auto middle = tokens.begin() + static_cast<std::ptrdiff_t>(count);
