@@ -120,11 +120,14 @@ void check_replays() {
   using Again = BasicReplayed<SmallCost>;
   Random random{31};
   int decided_otherwise = 0, parted = 0;
-  constexpr int rounds = 25;
+  constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
     Trial trial = random_trial(random);
     trial.host = std::max(trial.host, LayerBlocks{200}); // so that somebody is served
+    trial.layers = std::min(trial.layers, 4);            // or the solver takes most of the time
+    trial.device = std::min(trial.device, LayerBlocks{trial.layers * 16});
+    for (RequestSpec& spec : trial.requests) spec.output = std::min(spec.output, Tokens{48});
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     if (round % 2 == 1) world.lanes = Lanes::each_way;
