@@ -58,6 +58,19 @@ class Noisy {
   mutable Seconds now_{0.25};
 };
 
+/// Any backend, and what each of its iterations left of the plans' deltas.
+template <class Base>
+struct Spied : Base {
+  std::vector<double>* behind;
+  Spied(Base base, std::vector<double>& all) : Base(std::move(base)), behind(&all) {}
+  template <class Transfer>
+  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = Base::template run<Transfer>(iteration, state);
+    behind->push_back(state.behind_blocks);
+    return cost;
+  }
+};
+
 /// What each request got, and when, to the bit.
 struct Tokened : SilentObserver {
   struct State {
@@ -116,9 +129,10 @@ Expected<ClockRecord> read_back(const std::string& text) {
 
 template <class System>
 void check_replays() {
-  using Real = Recorded<Noisy>;
-  using Again = BasicReplayed<SmallCost>;
+  using Real = Spied<Recorded<Noisy>>;
+  using Again = Spied<BasicReplayed<SmallCost>>;
   Random random{31};
+  double left_behind = 0;
   int decided_otherwise = 0, parted = 0;
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
@@ -135,22 +149,25 @@ void check_replays() {
     const std::uint64_t noise = random();
 
     ClockRecord record;
-    const Outcome real = serve_with<System>(trial, Real{Noisy{world, noise}, record}, weights);
+    std::vector<double> behind, behind_again, unread;
+    const Outcome real = serve_with<System>(trial, Real{{Noisy{world, noise}, record}, behind}, weights);
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
 
     Replay replay{*read};
-    const Outcome again = serve_with<System>(trial, Again{replay, world}, weights);
+    const Outcome again = serve_with<System>(trial, Again{{replay, world}, behind_again}, weights);
     CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
     CHECK(replay.finished());
     CHECK(again.log == real.log);
     CHECK(again.tokens == real.tokens);
     CHECK(again.steps == real.steps);
+    CHECK(behind_again == behind);
+    for (const double blocks : behind) left_behind += blocks;
 
     // Other noise is another run, and a record of other times is another replay: what is compared above can differ.
     ClockRecord other_record;
-    const Outcome other = serve_with<System>(trial, Real{Noisy{world, noise + 1}, other_record}, weights);
+    const Outcome other = serve_with<System>(trial, Real{{Noisy{world, noise + 1}, other_record}, unread}, weights);
     CHECK(other.log != real.log);
     decided_otherwise += other.decisions() != real.decisions() ? 1 : 0;
     ClockRecord disturbed = *read;
@@ -159,7 +176,7 @@ void check_replays() {
       event.cost.duration = event.cost.duration * 1.5;
     }
     Replay elsewhen{disturbed};
-    const Outcome slower = serve_with<System>(trial, Again{elsewhen, world}, weights);
+    const Outcome slower = serve_with<System>(trial, Again{{elsewhen, world}, unread}, weights);
     CHECK(slower.log != real.log);
     if (!elsewhen.status().ok()) {
       ++parted;
@@ -169,6 +186,7 @@ void check_replays() {
   }
   CHECK(decided_otherwise > rounds / 2);
   CHECK(parted > rounds / 2);
+  CHECK(left_behind > 0);
 }
 
 } // namespace
