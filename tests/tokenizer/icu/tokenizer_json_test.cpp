@@ -261,6 +261,9 @@ TEST_CASE("each fault of a file is one line that names it") {
     const std::string line = tokenizer.error().line();
     CHECK_MESSAGE(line.rfind(each.line, 0) == 0, line);
     CHECK(line.find('\n') == std::string::npos);
+    const auto of_text = tokenizer_from_text(file.dump(), "tokenizer.json");
+    REQUIRE_FALSE(of_text);
+    CHECK(of_text.error().line() == line);
   }
 }
 

@@ -194,9 +194,8 @@ inline Expected<nlohmann::json> parse_json_object(std::string_view text, const s
   return value;
 }
 
-/// Reads and parses a file that is one JSON object, of at most `longest` bytes (a configuration or a profile, not a
-/// trace).
-inline Expected<nlohmann::json> read_json_object(const std::string& path, std::size_t longest = std::size_t{16} << 20) {
+/// Reads a file of at most `longest` bytes, and at least one.
+inline Expected<std::string> read_json_text(const std::string& path, std::size_t longest) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return Error{ErrorCode::bad_input, path, "this is a folder", "a JSON file"};
@@ -212,7 +211,15 @@ inline Expected<nlohmann::json> read_json_object(const std::string& path, std::s
     }
   }
   if (text.empty()) return Error{ErrorCode::bad_input, path, "the file is empty or unreadable", "a JSON object"};
-  return parse_json_object(text, path);
+  return text;
+}
+
+/// Reads and parses a file that is one JSON object, of at most `longest` bytes (a configuration or a profile, not a
+/// trace).
+inline Expected<nlohmann::json> read_json_object(const std::string& path, std::size_t longest = std::size_t{16} << 20) {
+  const Expected<std::string> text = read_json_text(path, longest);
+  if (!text) return text.error();
+  return parse_json_object(*text, path);
 }
 
 } // namespace sluice

@@ -5,6 +5,7 @@
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/tokenizer/bytes.hpp"
 #include "sluice/tokenizer/icu/byte_pair_tokenizer.hpp"
+#include "sluice/tokenizer/icu/nlohmann/merge_list.hpp"
 #include "sluice/tokenizer/icu/nlohmann/tokenizer_steps.hpp"
 
 #include <nlohmann/json.hpp>
@@ -81,41 +82,25 @@ namespace detail {
   return vocabulary;
 }
 
-/// The merges in either spelling: "a b", or ["a", "b"], which newer files have for the sake of tokens with spaces.
-[[nodiscard]] inline Expected<BytePairMerges> read_merges(const nlohmann::json& model, const Vocabulary& vocabulary,
+[[nodiscard]] inline Expected<BytePairMerges> read_merges(const MergeList& list, const Vocabulary& vocabulary,
                                                           const std::string& where) {
-  const auto list = model.find("merges");
-  const std::string expected = R"("a b" or ["a", "b"], two tokens)";
-  if (list == model.end() || !list->is_array())
-    return Error{ErrorCode::bad_input, where, "merges is missing or no list", "a list of " + expected};
-  BytePairMerges merges(list->size());
+  if (!list.wrong().empty()) {
+    return Error{ErrorCode::bad_input, where + ".merges[" + std::to_string(list.size()) + "]",
+                 list.wrong() + " is no pair", R"("a b" or ["a", "b"], two tokens)"};
+  }
+  BytePairMerges merges(list.size());
   std::string joined;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const auto wrong = [&](const std::string& what, const std::string& right) {
-      return Error{ErrorCode::bad_input, where + ".merges[" + std::to_string(i) + "]", what, right};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto wrong = [&](std::string_view name, const char* what) {
+      return Error{ErrorCode::bad_input, where + ".merges[" + std::to_string(i) + "]", "'" + excerpt(name) + what,
+                   "a token of it"};
     };
-    const nlohmann::json& entry = (*list)[i];
-    std::string_view left, right;
-    if (entry.is_string()) {
-      const std::string_view text = entry.get_ref<const std::string&>();
-      const std::size_t space = text.find(' ');
-      if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos)
-        return wrong("'" + excerpt(text) + "' is no pair", expected);
-      left = text.substr(0, space);
-      right = text.substr(space + 1);
-    } else if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_string()) {
-      left = entry[0].get_ref<const std::string&>();
-      right = entry[1].get_ref<const std::string&>();
-    } else {
-      return wrong(std::string{"this "} + entry.type_name() + " is no pair", expected);
-    }
+    const auto [left, right] = list[i];
     const auto left_id = vocabulary.id_of(left), right_id = vocabulary.id_of(right);
-    if (!left_id || !right_id) {
-      return wrong("'" + excerpt(left_id ? right : left) + "' is not in the vocabulary", "two tokens of it");
-    }
+    if (!left_id || !right_id) return wrong(left_id ? right : left, "' is not in the vocabulary");
     joined.assign(left).append(right);
     const auto result = vocabulary.id_of(joined);
-    if (!result) return wrong("'" + excerpt(joined) + "', its result, is not in the vocabulary", "a token of it");
+    if (!result) return wrong(joined, "', its result, is not in the vocabulary");
     merges.add(*left_id, *right_id, {static_cast<std::int32_t>(i), *result});
   }
   return merges;
@@ -225,18 +210,16 @@ namespace detail {
   return traits;
 }
 
-} // namespace detail
-
-/// The tokenizer that a parsed tokenizer.json describes; `where` opens an error's line, and `config` is the parsed
-/// tokenizer_config.json beside it, or null. Model type BPE; what else is supported, and what is not, is refused by
-/// name (docs/tokenizers.md has the list).
-[[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>>
-tokenizer_from_json(const nlohmann::json& file, const std::string& where, const nlohmann::json& config = nullptr) {
+/// `tokenizer_from_json`, of a file whose merges are in `list`.
+[[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>> make_tokenizer(const nlohmann::json& file,
+                                                                         const MergeList& list,
+                                                                         const std::string& where,
+                                                                         const nlohmann::json& config) {
   const auto model = file.find("model");
   const std::string at_model = where + ": model";
   if (model == file.end() || !model->is_object())
     return Error{ErrorCode::bad_input, where, "model is missing or no object", "a model of type BPE"};
-  if (Status status = detail::check_plain_model(*model, at_model); !status) return status.error();
+  if (Status status = check_plain_model(*model, at_model); !status) return status.error();
   const Expected<DecoderRead> decoder = read_decoder(file, where);
   if (!decoder) return decoder.error();
   Expected<PreTokenizerRead> cuts = read_pre_tokenizer(file, where);
@@ -248,28 +231,29 @@ tokenizer_from_json(const nlohmann::json& file, const std::string& where, const 
   Expected<Normalizer> normalizer = read_normalizer(file, where);
   if (!normalizer) return normalizer.error();
 
-  Expected<Vocabulary> vocabulary = detail::read_vocabulary(*model, *decoder, at_model);
+  Expected<Vocabulary> vocabulary = read_vocabulary(*model, *decoder, at_model);
   if (!vocabulary) return vocabulary.error();
-  Expected<BytePairMerges> merges = detail::read_merges(*model, *vocabulary, at_model);
+  const auto merges_field = model->find("merges");
+  if (merges_field == model->end() || !merges_field->is_array())
+    return Error{ErrorCode::bad_input, at_model, "merges is missing or no list", "a list of pairs of tokens"};
+  Expected<BytePairMerges> merges = read_merges(list, *vocabulary, at_model);
   if (!merges) return merges.error();
-  Expected<BytePairOptions> options = detail::read_options(*model, *vocabulary, at_model);
+  Expected<BytePairOptions> options = read_options(*model, *vocabulary, at_model);
   if (!options) return options.error();
   options->byte_level = cuts->byte_level;
   Expected<BytePairModel> pairs = BytePairModel::make(*vocabulary, std::move(*merges), *options);
-  if (!pairs) return detail::at_place(at_model + ".vocab", pairs.error());
+  if (!pairs) return at_place(at_model + ".vocab", pairs.error());
 
   BytePairPipeline pipeline{{}, std::move(*normalizer), {}, std::move(cuts->steps), std::move(*pairs), {}, {}};
-  if (Status status = detail::read_added_tokens(file, *vocabulary, pipeline, where); !status) return status.error();
+  if (Status status = read_added_tokens(file, *vocabulary, pipeline, where); !status) return status.error();
   const Expected<TemplateRead> around = read_template(file, *vocabulary, where);
   if (!around) return around.error();
   pipeline.before = around->before;
   pipeline.after = around->after;
-  TokenizerTraits traits = detail::read_traits(*vocabulary, config, *around, decoder->leading_spaces);
+  TokenizerTraits traits = read_traits(*vocabulary, config, *around, decoder->leading_spaces);
   return std::unique_ptr<Tokenizer>(
       std::make_unique<BytePairTokenizer>(std::move(*vocabulary), std::move(traits), std::move(pipeline)));
 }
-
-namespace detail {
 
 inline constexpr std::size_t longest_tokenizer_file = std::size_t{64} << 20; ///< Llama-3's has 17 MB
 
@@ -318,6 +302,34 @@ inline constexpr std::size_t longest_tokenizer_file = std::size_t{64} << 20; ///
 
 } // namespace detail
 
+/// The tokenizer that a parsed tokenizer.json describes; `where` opens an error's line, and `config` is the parsed
+/// tokenizer_config.json beside it, or null. Model type BPE; what else is not supported is refused by name
+/// (docs/tokenizers.md has the list).
+[[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>>
+tokenizer_from_json(const nlohmann::json& file, const std::string& where, const nlohmann::json& config = nullptr) {
+  MergeList merges;
+  const auto model = file.find("model");
+  if (model != file.end() && model->is_object()) {
+    const auto list = model->find("merges");
+    if (list != model->end() && list->is_array())
+      for (const nlohmann::json& entry : *list) merges.take(entry);
+  }
+  return detail::make_tokenizer(file, merges, where, config);
+}
+
+/// The same, of the text of a tokenizer.json. Its peak of memory is half of parsing it first.
+[[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>>
+tokenizer_from_text(std::string text, const std::string& where, const nlohmann::json& config = nullptr) {
+  MergeList merges;
+  const nlohmann::json file = nlohmann::json::parse(text, detail::TakeMerges(merges), false);
+  if (file.is_discarded() || !file.is_object()) {
+    const Expected<nlohmann::json> told = parse_json_object(text, where); // which says what is wrong with it
+    if (!told) return told.error();
+  }
+  text = {};
+  return detail::make_tokenizer(file, merges, where, config);
+}
+
 /// The tokenizer of a model folder: of its tokenizer.json, or its vocab.json and merges.txt, with the names of begin
 /// and end from a tokenizer_config.json where there is one; and the byte tokenizer where there is none of these. Or of
 /// a tokenizer.json that is named itself.
@@ -335,9 +347,9 @@ inline constexpr std::size_t longest_tokenizer_file = std::size_t{64} << 20; ///
   }
   if (!is_folder || there("tokenizer.json")) {
     const std::string file = is_folder ? (folder / "tokenizer.json").string() : path;
-    const Expected<nlohmann::json> read = read_json_object(file, detail::longest_tokenizer_file);
-    if (!read) return read.error();
-    return tokenizer_from_json(*read, file, config);
+    Expected<std::string> text = read_json_text(file, detail::longest_tokenizer_file);
+    if (!text) return text.error();
+    return tokenizer_from_text(std::move(*text), file, config);
   }
   if (there("vocab.json") && there("merges.txt")) {
     const Expected<nlohmann::json> read = detail::json_of_vocab_and_merges(folder, config);
