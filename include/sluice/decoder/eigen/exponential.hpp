@@ -4,9 +4,6 @@
 
 #include "sluice/decoder/eigen/lanes.hpp"
 
-#include <bit>
-#include <cstdint>
-
 namespace sluice {
 
 /// e^x within 2 units in the last place for x of -87 .. 88; beyond, the value at the nearer end. The polynomial is that
@@ -25,12 +22,7 @@ namespace sluice {
   for (const float coefficient : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
     value = fused(value, rest, Lanes16::all(coefficient));
   value = fused(value, rest * rest, rest) + Lanes16::all(1.0F);
-  float low_bits[Lanes16::count];
-  float powers[Lanes16::count];
-  shifted.store(low_bits);
-  for (int i = 0; i < Lanes16::count; ++i) // 2^whole: the whole number moves into the exponent of 1.0
-    powers[i] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(low_bits[i]) << 23) + 0x3f800000U);
-  return value * Lanes16::load(powers);
+  return value * power_of_two(shifted);
 }
 
 [[nodiscard]] inline float exponential(float x) {

@@ -87,24 +87,10 @@ struct Lanes16 {
   }
 };
 
-/// The sum of the lanes, always as the same tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
-[[nodiscard]] inline float sum(const Lanes16& lanes) {
-  float at[Lanes16::count];
-  lanes.store(at);
-  for (int half = Lanes16::count / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) at[i] += at[i + half];
-  }
-  return at[0];
-}
-
-[[nodiscard]] inline float largest(const Lanes16& lanes) {
-  float at[Lanes16::count];
-  lanes.store(at);
-  for (int half = Lanes16::count / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) at[i] = at[i] < at[i + half] ? at[i + half] : at[i];
-  }
-  return at[0];
-}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes" // as Eigen does: a register's type as a template's argument
+#endif
 
 namespace detail {
 
@@ -122,10 +108,13 @@ template <std::size_t packets>
 
 } // namespace detail
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes" // as Eigen does: a register's type as a template's argument
-#endif
+/// The sum of the lanes, always as the same tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
+[[nodiscard]] inline float sum(const Lanes16& lanes) {
+  float four[4];
+  Eigen::internal::pstoreu(four, detail::fold(lanes.part));
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
 /// `sum` of four at once.
 inline void sum_four(const Lanes16& a, const Lanes16& b, const Lanes16& c, const Lanes16& d, float* sums) {
   using namespace Eigen::internal;
@@ -137,6 +126,54 @@ inline void sum_four(const Lanes16& a, const Lanes16& b, const Lanes16& c, const
   ptranspose(block);
   pstoreu(sums, padd(padd(block.packet[0], block.packet[2]), padd(block.packet[1], block.packet[3])));
 }
+
+/// `sum` of sixteen: with AVX-512 two shuffles and an addition join two trees, so that a sum costs two shuffles, not
+/// four.
+inline void sum_sixteen(const Lanes16* lanes, float* sums) {
+#if defined(EIGEN_VECTORIZE_AVX512)
+  __m512 four[4]; // in each quarter i of four[j], lanes i + 8 and i + 4 taken: what is left of lanes[4 * i + j]
+  for (int j = 0; j < 4; ++j) {
+    const auto eighth = [&](int a, int b) {
+      const __m512 x = lanes[4 * a + j].part[0];
+      const __m512 y = lanes[4 * b + j].part[0];
+      return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xee));
+    };
+    const __m512 x = eighth(0, 1);
+    const __m512 y = eighth(2, 3);
+    four[j] = _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xdd));
+  }
+  const auto halves = [](__m512 x, __m512 y) {
+    return _mm512_add_ps(_mm512_shuffle_ps(x, y, 0x44), _mm512_shuffle_ps(x, y, 0xee));
+  };
+  const __m512 x = halves(four[0], four[1]);
+  const __m512 y = halves(four[2], four[3]);
+  _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_shuffle_ps(x, y, 0x88), _mm512_shuffle_ps(x, y, 0xdd)));
+#else
+  for (int i = 0; i < 16; i += 4) sum_four(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
+#endif
+}
+
+/// The largest lane, which no order changes.
+[[nodiscard]] inline float largest(const Lanes16& lanes) {
+  detail::FloatPacket most = lanes.part[0];
+  for (int i = 1; i < Lanes16::packets; ++i) most = Eigen::internal::pmax(most, lanes.part[i]);
+  return Eigen::internal::predux_max(most);
+}
+
+/// 2^n of whole numbers n of -126 .. 127, given as the floats 1.5 * 2^23 + n: the low bits, which hold n, move into the
+/// exponent of 1.0.
+[[nodiscard]] inline Lanes16 power_of_two(const Lanes16& shifted) {
+  using namespace Eigen::internal;
+  using Whole = unpacket_traits<detail::FloatPacket>::integer_packet;
+  const Whole one = pset1<Whole>(0x3f800000);
+  Lanes16 lanes;
+  for (int i = 0; i < Lanes16::packets; ++i) {
+    const Whole moved = plogical_shift_left<23>(preinterpret<Whole>(shifted.part[i]));
+    lanes.part[i] = preinterpret<detail::FloatPacket>(padd(moved, one));
+  }
+  return lanes;
+}
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif

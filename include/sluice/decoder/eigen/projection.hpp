@@ -56,7 +56,9 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
          [&](int o) { return load_stored<type>(w[o] + std::int64_t{k} * bytes_of(type), columns - k); });
   }
   static_assert(Rows * Outputs % 4 == 0);
-  for (int i = 0; i < Rows * Outputs; i += 4) sum_four(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
+  int i = 0;
+  for (; i + 16 <= Rows * Outputs; i += 16) sum_sixteen(total + i, sums + i);
+  for (; i < Rows * Outputs; i += 4) sum_four(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
 }
 
 /// Tiles by the registers that there are: what is summed, a column of x and one of w. `few` of weights as they are
