@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_cpu: the decoder in Eigen against what this machine's memory and Eigen's own products allow.
+//
+//   bench_cpu [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
+//
+// Each benchmark runs in turn with a raw twin: a plain loop that sums the same bytes, or Eigen's product of the same
+// matrices. `of_raw` is the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one
+// thread times are of the processor, so that other work on the machine disturbs them less; with two, of the wall.
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/decoder/eigen/paged_attention.hpp"
+#include "sluice/decoder/eigen/projection.hpp"
+
+#include <Eigen/Core>
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using RowMajor = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr int block_tokens = 16;
+
+double seconds(int threads) {
+#ifdef CLOCK_THREAD_CPUTIME_ID
+  if (threads == 1) {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+#endif
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+/// Times `ours` and `raw` in turns. `work` is what ours does in a turn, `unit` its name as a rate (1e9 a second).
+template <class Ours, class Raw>
+void in_turns(benchmark::State& state, int threads, double work, const char* unit, const Ours& ours, const Raw& raw) {
+  std::vector<double> rates;
+  std::vector<double> raw_rates;
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    const double start = seconds(threads);
+    raw();
+    const double between = seconds(threads);
+    ours();
+    const double end = seconds(threads);
+    state.SetIterationTime(end - between);
+    rates.push_back(work / (end - between) * 1e-9);
+    raw_rates.push_back(work / (between - start) * 1e-9);
+    ratios.push_back((between - start) / (end - between));
+  }
+  state.counters[unit] = median(rates);
+  state.counters[std::string{"raw_"} + unit] = median(raw_rates);
+  state.counters["of_raw"] = median(ratios);
+}
+
+/// Sums memory as floats in parts of 1 MiB, each from four places at once: faster here than from one.
+void read_all(ThreadPool& pool, std::span<const float> floats) {
+  constexpr std::int64_t part_floats = 1 << 18;
+  const auto count = static_cast<std::int64_t>(floats.size());
+  pool.run(static_cast<int>(count / part_floats), [&](int part, int /*thread*/) {
+    const float* from = floats.data() + part * part_floats;
+    Lanes16 sums[4] = {Lanes16::zero(), Lanes16::zero(), Lanes16::zero(), Lanes16::zero()};
+    for (std::int64_t i = 0; i < part_floats / 4; i += Lanes16::count) {
+      for (int place = 0; place < 4; ++place)
+        sums[place] = sums[place] + Lanes16::load(from + place * (part_floats / 4) + i);
+    }
+    benchmark::DoNotOptimize(sum((sums[0] + sums[1]) + (sums[2] + sums[3])));
+  });
+}
+
+/// A Llama of 1.5 GB in f32: no cache holds a layer of it.
+DecoderConfig llama() {
+  DecoderConfig config;
+  config.shape.name = "llama of 8 layers";
+  config.shape.layers = 8;
+  config.shape.hidden = 2048;
+  config.shape.heads = 16;
+  config.shape.kv_heads = 4;
+  config.shape.head_dim = 128;
+  config.shape.mlp = 5632;
+  config.shape.vocabulary = 4096;
+  return config;
+}
+
+const ModelWeights& model(ElementType type) {
+  static const ModelWeights f32 = random_weights(llama(), 1, ElementType::f32);
+  static const ModelWeights bf16 = random_weights(llama(), 1, ElementType::bf16);
+  return type == ElementType::f32 ? f32 : bf16;
+}
+
+LayerWeights layer_of(const ModelWeights& weights, int layer) {
+  const std::byte* image = weights.layers[static_cast<std::size_t>(layer)][0] - weights.layout.places[0].offset;
+  return {weights.layout, image, nullptr, weights.layout.bytes.count()};
+}
+
+/// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind.
+struct Context {
+  Context(const ModelShape& shape, int tokens)
+      : block_floats(kv_block_floats(shape, Tokens{block_tokens})),
+        memory(static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens * block_floats), 0.25F) {
+    const auto count = static_cast<std::int64_t>(memory.size()) / block_floats;
+    for (std::int64_t i = 0; i < count; ++i) blocks.push_back(memory.data() + i * 769 % count * block_floats);
+    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i % 61) * 0.01F - 0.3F;
+  }
+  std::int64_t block_floats;
+  std::vector<float> memory;
+  std::vector<float*> blocks;
+};
+
+/// One request: a token at a time at the end of 512.
+class OneRequest {
+ public:
+  OneRequest(ElementType type, int threads)
+      : weights_(model(type)), decoder_(make_decoder(weights_, Tokens{block_tokens}, threads)) {
+    for (int layer = 0; layer < weights_.config.shape.layers; ++layer) {
+      contexts_.push_back(std::make_unique<Context>(weights_.config.shape, tokens));
+      layers_.push_back(layer_of(weights_, layer));
+    }
+    logits_.resize(static_cast<std::size_t>(weights_.config.shape.vocabulary));
+  }
+  void token() {
+    const std::int32_t token = 7;
+    const std::int32_t position = tokens - 1;
+    decoder_->begin(std::span{&token, 1}, std::span{&position, 1});
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      const SequenceRows rows{0, 1, position, contexts_[layer]->blocks.data(), 0};
+      decoder_->layer(layers_[layer], std::span{&rows, 1}, 1, 0);
+    }
+    const int row = 0;
+    decoder_->logits(std::span{&row, 1}, logits_);
+    benchmark::DoNotOptimize(logits_.data());
+  }
+  /// Reads what a token reads: layers, head, K and V.
+  void read(ThreadPool& pool) const {
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      read_all(pool, {reinterpret_cast<const float*>(weights_.layers[layer][0] - weights_.layout.places[0].offset),
+                      static_cast<std::size_t>(weights_.layout.bytes.count()) / sizeof(float)});
+      read_all(pool, contexts_[layer]->memory);
+    }
+    read_all(pool, {reinterpret_cast<const float*>(weights_.head.head),
+                    static_cast<std::size_t>(weights_.head.rows * weights_.head.row_bytes()) / sizeof(float)});
+  }
+  [[nodiscard]] double bytes() const {
+    std::int64_t bytes = weights_.head.rows * weights_.head.row_bytes();
+    for (const auto& context : contexts_)
+      bytes += weights_.layout.bytes.count() + static_cast<std::int64_t>(context->memory.size() * sizeof(float));
+    return static_cast<double>(bytes);
+  }
+
+ private:
+  static constexpr int tokens = 512;
+
+  const ModelWeights& weights_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<LayerWeights> layers_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::vector<float> logits_;
+};
+
+void decode(benchmark::State& state, ElementType type) {
+  const int threads = static_cast<int>(state.range(0));
+  OneRequest request{type, threads};
+  ThreadPool pool{threads};
+  in_turns(
+      state, threads, request.bytes(), "GB/s", [&] { request.token(); }, [&] { request.read(pool); });
+}
+
+/// `of_raw`: how many times faster than the same model in f32.
+void decode_bf16_beside_f32(benchmark::State& state) {
+  const int threads = static_cast<int>(state.range(0));
+  OneRequest bf16{ElementType::bf16, threads};
+  OneRequest f32{ElementType::f32, threads};
+  in_turns(
+      state, threads, 1e9, "tokens/s", [&] { bf16.token(); }, [&] { f32.token(); });
+}
+
+/// 512 tokens through one layer, attention and all, beside Eigen's products of the same matrices alone.
+void prefill(benchmark::State& state, ElementType type) {
+  const int rows = 512;
+  const ModelWeights& weights = model(type);
+  const ModelShape& shape = weights.config.shape;
+  const auto decoder = make_decoder(weights, Tokens{block_tokens}, 1);
+  const Context context{shape, rows};
+  std::vector<std::int32_t> tokens(rows, 7);
+  std::vector<std::int32_t> positions(rows);
+  std::iota(positions.begin(), positions.end(), 0);
+  const LayerWeights layer = layer_of(weights, 0);
+  const LayerWeights floats = layer_of(model(ElementType::f32), 0);
+  const MlpWeights& mlp = floats.mlps[0];
+  double work = 0;
+  for (const Matrix* w : {&floats.query, &floats.key, &floats.value, &floats.output, &mlp.gate, &mlp.up, &mlp.down})
+    work += 2.0 * rows * static_cast<double>(w->rows * w->columns);
+  RowMajor x = RowMajor::Random(rows, std::max(shape.hidden, shape.mlp));
+  RowMajor y(rows, std::max(shape.hidden, shape.mlp));
+  in_turns(
+      state, 1, work, "GFLOP/s",
+      [&] {
+        decoder->begin(tokens, positions);
+        const SequenceRows all{0, rows, 0, context.blocks.data(), 0};
+        decoder->layer(layer, std::span{&all, 1}, rows, 0);
+      },
+      [&] {
+        for (const Matrix* w :
+             {&floats.query, &floats.key, &floats.value, &floats.output, &mlp.gate, &mlp.up, &mlp.down}) {
+          const Eigen::Map<const RowMajor> matrix{reinterpret_cast<const float*>(w->head), w->rows, w->columns};
+          y.leftCols(w->rows).noalias() = x.leftCols(w->columns) * matrix.transpose();
+          benchmark::DoNotOptimize(y.data());
+        }
+      });
+}
+
+/// One token's attention over 32k tokens of one layer, beside reading them.
+void attention(benchmark::State& state) {
+  const int tokens = 32768;
+  const int threads = static_cast<int>(state.range(0));
+  ModelShape shape;
+  shape.head_dim = static_cast<int>(state.range(1));
+  shape.kv_heads = 4;
+  shape.heads = static_cast<int>(state.range(2)) * shape.kv_heads;
+  const Context context{shape, tokens};
+  ThreadPool pool{threads};
+  PagedAttention attention{shape, Tokens{block_tokens}, threads};
+  const std::vector<float> query(static_cast<std::size_t>(shape.heads * shape.head_dim), 0.3F);
+  std::vector<float> result(query.size());
+  const SequenceRows row{0, 1, tokens - 1, context.blocks.data(), 0};
+  in_turns(
+      state, threads, static_cast<double>(context.memory.size() * sizeof(float)), "GB/s",
+      [&] {
+        attention.run(pool, std::span{&row, 1}, 1, query.data(), result.data(),
+                      static_cast<std::int64_t>(query.size()));
+        benchmark::DoNotOptimize(result.data());
+      },
+      [&] { read_all(pool, context.memory); });
+}
+
+/// What the fixed order of sums costs: some rows times 2048 x 2048, beside Eigen's product, which has its own order.
+void product(benchmark::State& state) {
+  const auto rows = static_cast<int>(state.range(0));
+  const int size = 2048;
+  const int copies = rows == 1 ? 8 : 1; // one row reads faster than it computes: out of memory, not out of the cache
+  const RowMajor w = RowMajor::Random(std::int64_t{size} * copies, size);
+  const RowMajor x = RowMajor::Random(rows, size);
+  RowMajor y(rows, std::int64_t{size} * copies);
+  RowMajor eigen(rows, std::int64_t{size} * copies);
+  const Matrix matrix =
+      Matrix::whole(reinterpret_cast<const std::byte*>(w.data()), w.rows(), w.cols(), ElementType::f32);
+  in_turns(
+      state, 1, 2.0 * rows * static_cast<double>(w.size()), "GFLOP/s",
+      [&] {
+        for (std::int64_t first = 0; first < w.rows(); first += 96)
+          project({x.data(), size, rows}, matrix, first, std::min(w.rows(), first + 96), y.data(), y.cols());
+        benchmark::DoNotOptimize(y.data());
+      },
+      [&] {
+        eigen.noalias() = x * w.transpose();
+        benchmark::DoNotOptimize(eigen.data());
+      });
+}
+
+BENCHMARK_CAPTURE(decode, f32, ElementType::f32)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(15);
+BENCHMARK_CAPTURE(decode, bf16, ElementType::bf16)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(15);
+BENCHMARK(decode_bf16_beside_f32)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(9);
+BENCHMARK_CAPTURE(prefill, f32, ElementType::f32)->UseManualTime()->Iterations(5)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(prefill, bf16, ElementType::bf16)->UseManualTime()->Iterations(5)->Unit(benchmark::kMillisecond);
+BENCHMARK(attention)
+    ->ArgNames({"threads", "head_dim", "group"})
+    ->ArgsProduct({{1, 2}, {64, 128}, {1, 4, 8}})
+    ->UseManualTime()
+    ->Iterations(15);
+BENCHMARK(product)->ArgName("rows")->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime()->Iterations(15);
+
+} // namespace
+
+BENCHMARK_MAIN();
