@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttentionPages: a softmax over tokens, page by page, for some queries that read the same K and V.
+// AttentionPages: softmaxes over the tokens of one sequence, page by page, for some queries of some heads.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -12,10 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace sluice {
 
-/// Queries that are computed side by side: rows of one sequence, heads of one head of K and V.
+/// Queries of one head of K and V that are computed side by side: rows of one sequence, query heads of the group.
 struct AttentionQueries {
   static constexpr int most = 16;
 
@@ -35,14 +36,16 @@ struct SoftmaxPartial {
 
 /// One pass (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018) in pages of 64 tokens. A score
 /// is summed as a projection's chunk is; a page's exponentials as four times sixteen lanes, ((0 + 1) + (2 + 3)), then
-/// the tree of `sum`; values in ascending order of tokens. Queries side by side read K and V once, which changes no
-/// order.
+/// the tree of `sum`; values in ascending order of tokens. Queries and heads side by side change no order.
 ///
-/// While K of a page is read, its V is asked for, and while V is, the next page's K: blocks lie anywhere, and what
-/// prefetches by itself stops at the end of each.
+/// K of all heads of a block is read in one sweep, then V: a block's are one piece of memory. Two KiB ahead of what is
+/// computed, and on into the next piece, memory is asked for what comes: one head at a time, in pieces of 4 KiB, came
+/// at two thirds of the rate.
 class AttentionPages {
  public:
   static constexpr int page_tokens = 4 * Lanes16::count;
+  /// Floats of room for scores that each head needs.
+  static constexpr std::int64_t score_floats = std::int64_t{AttentionQueries::most} * page_tokens;
 
   AttentionPages(const ModelShape& shape, int block_tokens)
       : head_dim_(shape.head_dim),
@@ -52,91 +55,122 @@ class AttentionPages {
     SLUICE_ASSERT(block_tokens_ > 0, "blocks of at least one token");
   }
 
-  /// Adds the tokens `first` .. `end` - 1 to `into`; `first` is a multiple of a page's tokens. `scores`: room for a
-  /// page of each query.
-  void attend(float* const* blocks, int kv_head, int first, int end, const AttentionQueries& queries, float* scores,
-              const SoftmaxPartial& into) const {
-    Page pages[2]; // this one and the next
-    find(blocks, kv_head, first, end, pages[0]);
-    for (int at = first, turn = 0; at < end; at += page_tokens, turn ^= 1) {
-      const Page& page = pages[turn];
-      Page& next = pages[turn ^ 1];
-      find(blocks, kv_head, at + page_tokens, end, next);
-      for (int q = 0; q < queries.count; q += detail::few.rows) score(queries, q, page, scores);
-      int seen[AttentionQueries::most];
-      for (int q = 0; q < queries.count; ++q) seen[q] = std::clamp(queries.tokens[q] - at, 0, page.tokens);
-      float factors[AttentionQueries::most];
-      weigh(queries.count, seen, scores, into, factors);
-      for (int q = 0; q < queries.count;) {
-        const bool four = q + 4 <= queries.count && seen[q] == seen[q + 3];
-        if (four)
-          add_values<4>(page, next, q, seen[q], scores, factors, into);
-        else
-          add_values<1>(page, next, q, seen[q], scores, factors, into);
-        q += four ? 4 : 1;
-      }
+  /// Adds the tokens `first` .. `end` - 1 to the partials of the heads of K and V from `first_head` on; `first` is a
+  /// multiple of a page's tokens.
+  void attend(float* const* blocks, int first_head, int first, int end, std::span<const AttentionQueries> heads,
+              std::span<const SoftmaxPartial> into, float* scores) const {
+    Page page;
+    for (int at = first; at < end; at += page_tokens) {
+      find(blocks, first_head, at, end, static_cast<int>(heads.size()), page);
+      for (int piece = 0; piece < page.pieces; ++piece) score(page.piece[piece], heads, scores);
+      for (std::size_t head = 0; head < heads.size(); ++head)
+        weigh(at, page.tokens, heads[head], into[head], scores + static_cast<std::int64_t>(head) * score_floats);
+      for (int piece = 0; piece < page.pieces; ++piece) add_values(at, page.piece[piece], heads, into, scores);
     }
   }
 
  private:
+  /// What is read next, wherever it lies.
+  struct Sweep {
+    const std::byte* from = nullptr; ///< of the first head
+    std::int64_t bytes = 0;          ///< of all heads
+    const std::byte* next = nullptr; ///< and then
+  };
+  /// Tokens of a page that lie in one block.
+  struct Piece {
+    int first = 0; ///< in the page
+    int tokens = 0;
+    const float* keys = nullptr; ///< of its first token, of the first head
+    Sweep key_sweep;
+    Sweep value_sweep;
+  };
   struct Page {
     int tokens = 0;
-    const std::byte* keys[page_tokens];
-    const float* values[page_tokens];
+    int pieces = 0;
+    Piece piece[page_tokens];
   };
 
-  /// Where K and V of the tokens from `first` on lie; behind the last one, where the last one does.
-  void find(float* const* blocks, int kv_head, int first, int end, Page& page) const {
-    page.tokens = std::clamp(end - first, 0, page_tokens);
-    if (page.tokens == 0) return;
-    const std::int64_t to_values = std::int64_t{kv_heads_} * block_tokens_ * head_dim_;
+  void find(float* const* blocks, int first_head, int first, int end, int heads, Page& page) const {
+    page.tokens = std::min(page_tokens, end - first);
+    page.pieces = 0;
     int block = first / block_tokens_;
     int token = first % block_tokens_;
-    for (int t = 0; t < page_tokens; ++t) {
-      if (t < page.tokens) {
-        if (token == block_tokens_) {
-          token = 0;
-          ++block;
-        }
-        const float* key = blocks[block] + (std::int64_t{kv_head} * block_tokens_ + token++) * head_dim_;
-        page.keys[t] = reinterpret_cast<const std::byte*>(key);
-        page.values[t] = key + to_values;
-      } else {
-        page.keys[t] = page.keys[page.tokens - 1];
-      }
+    const auto bytes_of_heads = heads * head_floats() * std::int64_t{sizeof(float)};
+    const auto keys_at = [&](int of, int at) {
+      return blocks[of] + first_head * head_floats() + std::int64_t{at} * head_dim_;
+    };
+    for (int t = 0; t < page.tokens; ++block, token = 0) {
+      Piece& piece = page.piece[page.pieces++];
+      piece.first = t;
+      piece.tokens = std::min(block_tokens_ - token, page.tokens - t);
+      piece.keys = keys_at(block, token);
+      piece.key_sweep = {bytes(piece.keys), bytes_of_heads, nullptr};
+      piece.value_sweep = {bytes(piece.keys + to_values()), bytes_of_heads, nullptr};
+      t += piece.tokens;
     }
+    for (int i = 0; i + 1 < page.pieces; ++i) {
+      page.piece[i].key_sweep.next = page.piece[i + 1].key_sweep.from;
+      page.piece[i].value_sweep.next = page.piece[i + 1].value_sweep.from;
+    }
+    Piece& last = page.piece[page.pieces - 1];
+    last.key_sweep.next = page.piece[0].value_sweep.from;
+    const int after = first + page.tokens;
+    last.value_sweep.next =
+        after < end ? bytes(keys_at(after / block_tokens_, after % block_tokens_)) : last.value_sweep.from;
   }
 
-  void ask_for(const void* row) const {
-    const auto* bytes = static_cast<const std::byte*>(row);
-    for (int at = 0; at < head_dim_ * static_cast<int>(sizeof(float)); at += 64) __builtin_prefetch(bytes + at, 0, 2);
+  [[nodiscard]] std::int64_t head_floats() const { return std::int64_t{block_tokens_} * head_dim_; }
+  [[nodiscard]] std::int64_t to_values() const { return kv_heads_ * head_floats(); }
+  [[nodiscard]] static const std::byte* bytes(const float* floats) {
+    return reinterpret_cast<const std::byte*>(floats);
   }
 
-  void score(const AttentionQueries& queries, int first, const Page& page, float* scores) const {
+  /// Asks for what is read after these `rows` rows at `row`.
+  void ask_ahead(const Sweep& sweep, const float* row, int rows) const {
+    constexpr std::int64_t ahead = 2048;
+    std::int64_t at = bytes(row) - sweep.from + ahead;
+    const std::int64_t end = at + std::int64_t{rows} * head_dim_ * std::int64_t{sizeof(float)};
+    for (; at < end; at += 64) __builtin_prefetch(at < sweep.bytes ? sweep.from + at : sweep.next + (at - sweep.bytes));
+  }
+
+  void score(const Piece& piece, std::span<const AttentionQueries> heads, float* scores) const {
     using namespace detail;
-    const int count = std::min(few.rows, queries.count - first);
-    const float* left[std::size_t{few.rows}];
-    for (int i = 0; i < few.rows; ++i) left[i] = queries.query[first + std::min(i, count - 1)];
-    for (int t = 0; t < page.tokens; t += few.outputs) {
-      if (first == 0) {
-        for (int i = t; i < std::min(t + few.outputs, page.tokens); ++i) ask_for(page.values[i]);
+    for (std::size_t head = 0; head < heads.size(); ++head, scores += score_floats) {
+      const AttentionQueries& queries = heads[head];
+      const float* keys = piece.keys + static_cast<std::int64_t>(head) * head_floats();
+      for (int t = 0; t < piece.tokens; t += few.outputs) {
+        const int outputs = std::min(few.outputs, piece.tokens - t);
+        ask_ahead(piece.key_sweep, keys + std::int64_t{t} * head_dim_, outputs);
+        const std::byte* right[std::size_t{few.outputs}];
+        for (int i = 0; i < few.outputs; ++i)
+          right[i] = bytes(keys + std::int64_t{t + std::min(i, outputs - 1)} * head_dim_);
+        for (int q = 0; q < queries.count; q += few.rows) {
+          const int rows = std::min(few.rows, queries.count - q);
+          const float* left[std::size_t{few.rows}];
+          for (int i = 0; i < few.rows; ++i) left[i] = queries.query[q + std::min(i, rows - 1)];
+          float sums[std::size_t{few.rows * few.outputs}];
+          chunk_sums_of_few<ElementType::f32, false>(left, rows, right, head_dim_, sums, 0);
+          for (int i = 0; i < rows; ++i)
+            std::copy_n(sums + i * few.outputs, outputs, scores + (q + i) * page_tokens + piece.first + t);
+        }
       }
-      float sums[std::size_t{few.rows * few.outputs}];
-      chunk_sums_of_few<ElementType::f32, false>(left, count, page.keys + t, head_dim_, sums, 0);
-      for (int i = 0; i < count; ++i)
-        std::copy_n(sums + i * few.outputs, few.outputs, scores + (first + i) * page_tokens + t);
     }
   }
 
-  /// Turns a page's scores into weights relative to the largest score so far, and says by what earlier values shrink.
-  void weigh(int count, const int* seen, float* scores, const SoftmaxPartial& into, float* factors) const {
+  [[nodiscard]] static int seen(const AttentionQueries& queries, int query, int page, int tokens) {
+    return std::clamp(queries.tokens[query] - page, 0, tokens);
+  }
+
+  /// Turns a page's scores into weights relative to the largest score so far, and shrinks the values before by as much.
+  void weigh(int page, int tokens, const AttentionQueries& queries, const SoftmaxPartial& into, float* scores) const {
     constexpr int lanes = page_tokens / Lanes16::count;
-    alignas(64) float shrink[Lanes16::count] = {};
+    float shrink[Lanes16::count] = {};
     static_assert(AttentionQueries::most == Lanes16::count, "the queries' factors are one exponential");
-    for (int q = 0; q < count; ++q) {
-      if (seen[q] == 0) continue;
+    for (int q = 0; q < queries.count; ++q) {
+      const int count = seen(queries, q, page, tokens);
+      if (count == 0) continue;
       float* row = scores + q * page_tokens;
-      std::fill(row + seen[q], row + page_tokens, -std::numeric_limits<float>::infinity());
+      std::fill(row + count, row + page_tokens, -std::numeric_limits<float>::infinity());
       Lanes16 most = Lanes16::load(row);
       for (int i = 1; i < lanes; ++i) most = larger(most, Lanes16::load(row + i * Lanes16::count));
       const float now = std::max(into.largest[q], largest(most) * scale_);
@@ -144,58 +178,75 @@ class AttentionPages {
       into.largest[q] = now;
     }
     exponential(Lanes16::load(shrink)).store(shrink);
-    for (int q = 0; q < count; ++q) {
-      factors[q] = shrink[q];
-      if (seen[q] == 0) continue;
+    for (int q = 0; q < queries.count; ++q) {
+      const int count = seen(queries, q, page, tokens);
+      if (count == 0) continue;
       float* row = scores + q * page_tokens;
-      Lanes16 weights[lanes];
       for (int i = 0; i < lanes; ++i) {
         const Lanes16 scaled = Lanes16::load(row + i * Lanes16::count) * Lanes16::all(scale_);
         exponential(scaled - Lanes16::all(into.largest[q])).store(row + i * Lanes16::count);
       }
-      std::fill(row + seen[q], row + page_tokens, 0.0F);
+      std::fill(row + count, row + page_tokens, 0.0F);
+      Lanes16 weights[lanes];
       for (int i = 0; i < lanes; ++i) weights[i] = Lanes16::load(row + i * Lanes16::count);
       static_assert(lanes == 4);
       into.total[q] = into.total[q] * shrink[q] + sum((weights[0] + weights[1]) + (weights[2] + weights[3]));
+      if (shrink[q] != 1)
+        for (int d = 0; d < head_dim_; ++d) into.values[q][d] *= shrink[q];
     }
   }
 
-  /// values = values * factor + weights of the page's tokens times their values, for some queries that see as many.
+  void add_values(int page, const Piece& piece, std::span<const AttentionQueries> heads,
+                  std::span<const SoftmaxPartial> into, const float* scores) const {
+    for (std::size_t head = 0; head < heads.size(); ++head, scores += score_floats) {
+      const AttentionQueries& queries = heads[head];
+      const float* values = piece.keys + static_cast<std::int64_t>(head) * head_floats() + to_values();
+      const auto in_piece = [&](int q) { return seen(queries, q, page + piece.first, piece.tokens); };
+      for (int q = 0; q < queries.count;) {
+        const bool four = q + 4 <= queries.count && in_piece(q) == in_piece(q + 3);
+        const float* weights = scores + q * page_tokens + piece.first;
+        if (four)
+          add_values<4>(piece, values, q == 0, in_piece(q), weights, into[head].values + q);
+        else
+          add_values<1>(piece, values, q == 0, in_piece(q), weights, into[head].values + q);
+        q += four ? 4 : 1;
+      }
+    }
+  }
+
+  /// into += weights of the first `tokens` tokens times their values, for some queries that see as many.
   template <int Queries>
-  void add_values(const Page& page, const Page& next, int first, int tokens, const float* scores, const float* factors,
-                  const SoftmaxPartial& into) const {
-    const float* weights = scores + first * page_tokens;
+  void add_values(const Piece& piece, const float* values, bool ask, int tokens, const float* weights,
+                  float* const* into) const {
     int d = 0;
     for (; d + 4 * Lanes16::count <= head_dim_; d += 4 * Lanes16::count) {
-      const bool ask = first == 0 && d == 0;
       Lanes16 sums[std::size_t{Queries * 4}];
       for (int q = 0; q < Queries; ++q) {
-        for (int i = 0; i < 4; ++i) {
-          sums[q * 4 + i] =
-              Lanes16::load(into.values[first + q] + d + i * Lanes16::count) * Lanes16::all(factors[first + q]);
-        }
+        for (int i = 0; i < 4; ++i) sums[q * 4 + i] = Lanes16::load(into[q] + d + i * Lanes16::count);
       }
       for (int t = 0; t < tokens; ++t) {
-        if (ask && t < next.tokens) ask_for(next.keys[t]);
+        const float* row = values + std::int64_t{t} * head_dim_ + d;
+        if (ask && d == 0) ask_ahead(piece.value_sweep, row, 1);
         Lanes16 value[4];
-        for (int i = 0; i < 4; ++i) value[i] = Lanes16::load(page.values[t] + d + i * Lanes16::count);
+        for (int i = 0; i < 4; ++i) value[i] = Lanes16::load(row + i * Lanes16::count);
         for (int q = 0; q < Queries; ++q) {
           const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
           for (int i = 0; i < 4; ++i) sums[q * 4 + i] = fused(weight, value[i], sums[q * 4 + i]);
         }
       }
       for (int q = 0; q < Queries; ++q) {
-        for (int i = 0; i < 4; ++i) sums[q * 4 + i].store(into.values[first + q] + d + i * Lanes16::count);
+        for (int i = 0; i < 4; ++i) sums[q * 4 + i].store(into[q] + d + i * Lanes16::count);
       }
     }
     for (; d < head_dim_; d += Lanes16::count) {
       const int left = std::min(Lanes16::count, head_dim_ - d);
       for (int q = 0; q < Queries; ++q) {
-        float* values = into.values[first + q] + d;
-        Lanes16 sums = load_floats(values, left) * Lanes16::all(factors[first + q]);
-        for (int t = 0; t < tokens; ++t)
-          sums = fused(Lanes16::all(weights[q * page_tokens + t]), load_floats(page.values[t] + d, left), sums);
-        store_floats(sums, values, left);
+        Lanes16 sums = load_floats(into[q] + d, left);
+        for (int t = 0; t < tokens; ++t) {
+          const float* row = values + std::int64_t{t} * head_dim_ + d;
+          sums = fused(Lanes16::all(weights[q * page_tokens + t]), load_floats(row, left), sums);
+        }
+        store_floats(sums, into[q] + d, left);
       }
     }
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PagedAttention: causal attention of grouped heads over K and V that lie in blocks.
+// PagedAttention: causal attention of grouped heads over K and V that lie in blocks, shared between threads.
 #pragma once
 
-#include "sluice/core/assert.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/eigen/attention_pages.hpp"
 #include "sluice/decoder/eigen/exponential.hpp"
@@ -21,81 +20,149 @@ namespace sluice {
 /// head of K and V (Ainslie et al., "GQA", 2023); as many K and V heads as query heads is the ordinary kind.
 ///
 /// A softmax's order depends on a token's position alone: pages (AttentionPages) in ascending order make a segment of
-/// 2048 tokens, from nothing; segments are merged in ascending order. Who computes what is free: a unit of work is some
-/// rows and heads that share their reading of K and V, or, where there are fewer units than threads want, one segment
-/// of such a unit.
+/// 2048 tokens, from nothing; segments are merged in ascending order. Who computes what is free: a unit of work is one
+/// row and all heads of K and V, which reads a block in one sweep, or several rows and one head, which reads it from a
+/// cache; where units are fewer than threads want, a segment of one, or a share of its heads.
 class PagedAttention {
  public:
   PagedAttention(const ModelShape& shape, Tokens block_tokens, int threads)
       : head_dim_(shape.head_dim),
         kv_heads_(shape.kv_heads),
         group_(shape.heads / shape.kv_heads),
-        unit_heads_(std::min(group_, most_queries)),
-        units_per_head_((group_ + unit_heads_ - 1) / unit_heads_),
-        tile_rows_(std::max(1, most_queries / unit_heads_)),
+        group_share_(std::min(group_, most_queries)),
+        shares_((group_ + group_share_ - 1) / group_share_),
+        tile_rows_(std::max(1, most_queries / group_share_)),
         pages_(shape, static_cast<int>(block_tokens.count())),
-        scratch_(static_cast<std::size_t>(floats(shape, threads))) {}
+        room_(static_cast<std::size_t>(floats(shape, threads))),
+        work_(static_cast<std::size_t>(threads)) {
+    for (Work& work : work_) {
+      work.queries.resize(static_cast<std::size_t>(kv_heads_));
+      work.whole.resize(static_cast<std::size_t>(kv_heads_));
+      work.segment.resize(static_cast<std::size_t>(kv_heads_));
+    }
+  }
 
-  /// Floats that it holds.
+  /// Floats that it holds: for each thread scores and two partials of every head, and the partials of split contexts.
   [[nodiscard]] static std::int64_t floats(const ModelShape& shape, int threads) {
-    const std::int64_t segments = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
-    return (threads + segments) * partial_floats(shape.head_dim) + threads * most_queries * page_tokens;
+    const std::int64_t split = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
+    return shape.kv_heads * (threads * (AttentionPages::score_floats + 2 * partial_floats(shape.head_dim)) +
+                             split * partial_floats(shape.head_dim));
   }
 
   /// Attends for the sequences' rows below `rows`: queries and results are rows of [query head][head size].
   void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, const float* query, float* attended,
            std::int64_t stride) {
-    units_.clear();
-    int longest = 0;
-    for (const SequenceRows& sequence : sequences) {
-      const int last = std::min(rows, sequence.first_row + sequence.rows);
-      for (int row = sequence.first_row; row < last; row += tile_rows_) {
-        for (int unit = 0; unit < kv_heads_ * units_per_head_; ++unit)
-          units_.push_back({&sequence, row, std::min(tile_rows_, last - row), unit});
-      }
-      if (last > sequence.first_row) longest = std::max(longest, sequence.position + last - sequence.first_row);
-    }
+    const Rows from{query, attended, stride};
+    const int longest = cut(sequences, rows, pool.threads());
     const auto count = static_cast<int>(units_.size());
-    if (pool.threads() == 1 || count >= most_split_units(pool.threads()) || longest <= segment_tokens) {
-      pool.run(count, [&](int part, int thread) {
-        const Unit& unit = units_[static_cast<std::size_t>(part)];
-        attend(unit, queries(unit, query, attended, stride), thread);
-      });
+    if (pool.threads() == 1 || count > most_split_units(pool.threads()) || longest <= segment_tokens) {
+      pool.run(count, [&](int part, int thread) { attend(units_[static_cast<std::size_t>(part)], from, thread); });
       return;
     }
     for (int first = 0; first < longest; first += segments_at_once * segment_tokens) {
       const int segments = std::min(segments_at_once, (longest - first + segment_tokens - 1) / segment_tokens);
       pool.run(count * segments, [&](int part, int thread) {
         const Unit& unit = units_[static_cast<std::size_t>(part / segments)];
-        attend_segment(unit, queries(unit, query, attended, stride), first + part % segments * segment_tokens,
-                       split_partial(part / segments, part % segments), scores(thread));
+        Work& work = work_[static_cast<std::size_t>(thread)];
+        find_queries(unit, from, work);
+        for (int head = 0; head < unit.heads; ++head)
+          at(work.segment, head) = split_partial(part / segments, part % segments, head);
+        attend_segment(unit, work, first + part % segments * segment_tokens, work.segment, scores(thread));
       });
-      pool.run(count, [&](int part, int /*thread*/) {
-        const AttentionQueries of = queries(units_[static_cast<std::size_t>(part)], query, attended, stride);
-        const SoftmaxPartial whole = split_whole(part, of);
-        for (int segment = 0; segment < segments; ++segment)
-          merge(of, first + segment * segment_tokens, split_partial(part, segment), whole);
-        if (first + segments * segment_tokens >= longest) finish(of, whole);
+      pool.run(count, [&](int part, int thread) {
+        const Unit& unit = units_[static_cast<std::size_t>(part)];
+        Work& work = work_[static_cast<std::size_t>(thread)];
+        find_queries(unit, from, work);
+        for (int head = 0; head < unit.heads; ++head) {
+          const AttentionQueries& queries = at(work.queries, head);
+          const SoftmaxPartial whole = into_results(split_partial(part, segments_at_once, head), queries);
+          for (int segment = 0; segment < segments; ++segment)
+            merge(queries, first + segment * segment_tokens, split_partial(part, segment, head), whole);
+          if (first + segments * segment_tokens >= longest) finish(queries, whole);
+        }
       });
     }
   }
 
  private:
-  static constexpr int page_tokens = AttentionPages::page_tokens;
   static constexpr int segment_tokens = 2048;
-  static constexpr int segments_at_once = 16;                 // of one unit, where threads share a context: 32k tokens
-  static constexpr int most_queries = AttentionQueries::most; // of one unit of work
+  static constexpr int segments_at_once = 8; // of one unit, where threads share a context
+  static constexpr int most_queries = AttentionQueries::most;
 
   /// With more units of work than this, threads have enough to share without splitting contexts.
-  [[nodiscard]] static constexpr int most_split_units(int threads) { return 4 * threads; }
+  [[nodiscard]] static constexpr int most_split_units(int threads) { return 2 * threads; }
 
-  /// Some rows of a sequence and some query heads of one head of K and V.
+  /// Some rows of a sequence, some heads of K and V, and of their query heads one share of at most `most_queries`.
   struct Unit {
     const SequenceRows* sequence = nullptr;
     int first_row = 0;
     int rows = 0;
-    int heads = 0; ///< which of the head's shares
+    int first_head = 0;
+    int heads = 0;
+    int share = 0;
   };
+  struct Rows {
+    const float* query;
+    float* result;
+    std::int64_t stride;
+  };
+  struct Work { // of one thread
+    std::vector<AttentionQueries> queries;
+    std::vector<SoftmaxPartial> whole;
+    std::vector<SoftmaxPartial> segment;
+  };
+
+  template <class T>
+  [[nodiscard]] static T& at(std::vector<T>& of, int head) {
+    return of[static_cast<std::size_t>(head)];
+  }
+
+  /// Fills `units_`; returns the longest context.
+  int cut(std::span<const SequenceRows> sequences, int rows, int threads) {
+    units_.clear();
+    int longest = 0;
+    int tiles = 0;
+    for (const SequenceRows& sequence : sequences) {
+      const int count = std::min(rows, sequence.first_row + sequence.rows) - sequence.first_row;
+      if (count <= 0) continue;
+      longest = std::max(longest, sequence.position + count);
+      tiles += (count + tile_rows_ - 1) / tile_rows_;
+    }
+    const bool by_heads = tiles * shares_ < threads && longest <= segment_tokens;
+    const int heads_of_one = by_heads ? (kv_heads_ + threads - 1) / threads : kv_heads_;
+    for (const SequenceRows& sequence : sequences) {
+      const int last = std::min(rows, sequence.first_row + sequence.rows);
+      for (int row = sequence.first_row; row < last; row += tile_rows_) {
+        const int count = std::min(tile_rows_, last - row);
+        const int heads = count == 1 ? heads_of_one : 1;
+        for (int head = 0; head < kv_heads_; head += heads) {
+          for (int share = 0; share < shares_; ++share)
+            units_.push_back({&sequence, row, count, head, std::min(heads, kv_heads_ - head), share});
+        }
+      }
+    }
+    return longest;
+  }
+
+  void find_queries(const Unit& unit, const Rows& from, Work& work) const {
+    const int first = unit.share * group_share_;
+    for (int head = 0; head < unit.heads; ++head) {
+      AttentionQueries& queries = at(work.queries, head);
+      queries.count = 0;
+      for (int r = 0; r < unit.rows; ++r) {
+        for (int h = first; h < std::min(group_, first + group_share_); ++h) {
+          const std::int64_t offset =
+              (unit.first_row + r) * from.stride + (std::int64_t{unit.first_head + head} * group_ + h) * head_dim_;
+          const int i = queries.count++;
+          queries.query[i] = from.query + offset;
+          queries.result[i] = from.result + offset;
+          queries.tokens[i] = unit.sequence->position + (unit.first_row + r - unit.sequence->first_row) + 1;
+        }
+      }
+    }
+  }
+
+  // The room: for each thread the scores and two partials of every head; behind them those of split units.
   [[nodiscard]] static constexpr std::int64_t partial_floats(int head_dim) {
     return std::int64_t{most_queries} * (head_dim + 2);
   }
@@ -106,66 +173,54 @@ class PagedAttention {
     partial.total = partial.largest + most_queries;
     return partial;
   }
-  // The scratch: scores and a partial for each thread, then, where contexts are split, the units' partials.
   [[nodiscard]] float* scores(int thread) {
-    return scratch_.data() + thread * (partial_floats(head_dim_) + most_queries * page_tokens);
+    return room_.data() + thread * kv_heads_ * (AttentionPages::score_floats + 2 * partial_floats(head_dim_));
   }
-  [[nodiscard]] SoftmaxPartial thread_partial(int thread) {
-    return partial(scores(thread) + most_queries * page_tokens);
+  [[nodiscard]] SoftmaxPartial thread_partial(int thread, int which, int head) {
+    return partial(scores(thread) + kv_heads_ * AttentionPages::score_floats +
+                   (which * kv_heads_ + head) * partial_floats(head_dim_));
   }
-  [[nodiscard]] SoftmaxPartial split_partial(int unit, int segment) {
-    const std::int64_t at = std::int64_t{unit} * (segments_at_once + 1) + segment + 1;
-    return partial(scratch_.data() + (static_cast<std::int64_t>(scratch_.size()) - at * partial_floats(head_dim_)));
+  [[nodiscard]] SoftmaxPartial split_partial(int unit, int segment, int head) {
+    const std::int64_t slot = (std::int64_t{unit} * (segments_at_once + 1) + segment) * kv_heads_ + head;
+    return partial(scores(static_cast<int>(work_.size())) + slot * partial_floats(head_dim_));
   }
-  [[nodiscard]] SoftmaxPartial split_whole(int unit, const AttentionQueries& queries) {
-    SoftmaxPartial whole = split_partial(unit, segments_at_once);
-    std::copy_n(queries.result, queries.count, whole.values);
-    return whole;
-  }
-
-  [[nodiscard]] AttentionQueries queries(const Unit& unit, const float* query, float* attended,
-                                         std::int64_t stride) const {
-    AttentionQueries queries;
-    const int kv_head = unit.heads / units_per_head_;
-    const int first = unit.heads % units_per_head_ * unit_heads_;
-    for (int r = 0; r < unit.rows; ++r) {
-      for (int h = first; h < std::min(group_, first + unit_heads_); ++h) {
-        const std::int64_t at = (unit.first_row + r) * stride + (std::int64_t{kv_head} * group_ + h) * head_dim_;
-        const int i = queries.count++;
-        queries.query[i] = query + at;
-        queries.result[i] = attended + at;
-        queries.tokens[i] = unit.sequence->position + (unit.first_row + r - unit.sequence->first_row) + 1;
-      }
-    }
-    return queries;
+  /// The partial with its values where results go.
+  [[nodiscard]] static SoftmaxPartial into_results(SoftmaxPartial partial, const AttentionQueries& queries) {
+    std::copy_n(queries.result, queries.count, partial.values);
+    return partial;
   }
 
   /// All of a unit by one thread.
-  void attend(const Unit& unit, const AttentionQueries& queries, int thread) {
-    float largest[most_queries];
-    float total[most_queries];
-    SoftmaxPartial whole;
-    whole.largest = largest;
-    whole.total = total;
-    std::copy_n(queries.result, queries.count, whole.values);
-    const SoftmaxPartial segment = thread_partial(thread);
-    for (int first = 0; first < queries.tokens[queries.count - 1]; first += segment_tokens) {
-      attend_segment(unit, queries, first, first == 0 ? whole : segment, scores(thread));
-      if (first > 0) merge(queries, first, segment, whole);
+  void attend(const Unit& unit, const Rows& from, int thread) {
+    Work& work = work_[static_cast<std::size_t>(thread)];
+    find_queries(unit, from, work);
+    for (int head = 0; head < unit.heads; ++head) {
+      at(work.whole, head) = into_results(thread_partial(thread, 0, head), at(work.queries, head));
+      at(work.segment, head) = thread_partial(thread, 1, head);
     }
-    finish(queries, whole);
+    const AttentionQueries& any = work.queries[0];
+    for (int first = 0; first < any.tokens[any.count - 1]; first += segment_tokens) {
+      attend_segment(unit, work, first, first == 0 ? work.whole : work.segment, scores(thread));
+      for (int head = 0; first > 0 && head < unit.heads; ++head)
+        merge(at(work.queries, head), first, at(work.segment, head), at(work.whole, head));
+    }
+    for (int head = 0; head < unit.heads; ++head) finish(at(work.queries, head), at(work.whole, head));
   }
 
   /// The segment that starts at token `first`, from nothing.
-  void attend_segment(const Unit& unit, const AttentionQueries& queries, int first, const SoftmaxPartial& into,
-                      float* scores) const {
-    const int end = std::min(queries.tokens[queries.count - 1], first + segment_tokens);
-    for (int i = 0; i < queries.count; ++i) {
-      into.largest[i] = -std::numeric_limits<float>::infinity();
-      into.total[i] = 0;
-      std::fill_n(into.values[i], head_dim_, 0.0F);
+  void attend_segment(const Unit& unit, Work& work, int first, std::vector<SoftmaxPartial>& into, float* scores) const {
+    const AttentionQueries& any = work.queries[0];
+    const int end = std::min(any.tokens[any.count - 1], first + segment_tokens);
+    for (int head = 0; head < unit.heads; ++head) {
+      for (int i = 0; i < any.count; ++i) {
+        at(into, head).largest[i] = -std::numeric_limits<float>::infinity();
+        at(into, head).total[i] = 0;
+        std::fill_n(at(into, head).values[i], head_dim_, 0.0F);
+      }
     }
-    pages_.attend(unit.sequence->blocks, unit.heads / units_per_head_, first, end, queries, scores, into);
+    const auto heads = static_cast<std::size_t>(unit.heads);
+    pages_.attend(unit.sequence->blocks, unit.first_head, first, end, std::span{work.queries}.first(heads),
+                  std::span{into}.first(heads), scores);
   }
 
   /// Adds the segment that starts at token `first` to the ones before it; of the first there is only itself.
@@ -195,12 +250,13 @@ class PagedAttention {
 
   int head_dim_;
   int kv_heads_;
-  int group_;          // query heads of one head of K and V
-  int unit_heads_;     // query heads of one unit of work
-  int units_per_head_; // of K and V
+  int group_;       // query heads of one head of K and V
+  int group_share_; // of them in one unit
+  int shares_;      // so many to a group
   int tile_rows_;
   AttentionPages pages_;
-  std::vector<float> scratch_;
+  std::vector<float> room_;
+  std::vector<Work> work_; // of each thread
   std::vector<Unit> units_;
 };
 
