@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded and Replayed: an engine that is told a run's times again decides as that run did, and says when it does not.
+#include "sluice/backend/cpu/beside_thread.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
@@ -18,6 +19,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -29,33 +31,59 @@ using namespace sluice::testing;
 namespace {
 
 /// A machine that never takes the same time twice: iterations are up to thrice as long and stall by chance, evictions
-/// get only so far, idling ends late, and the clock moves whenever somebody looks.
+/// get only so far, idling ends late, and the clock moves whenever somebody looks. In real time it also plans on a
+/// thread, which is ready by chance, and now and then a request ends early or fails.
+template <bool real>
 class Noisy {
  public:
   using role = roles::Backend;
-  Noisy(SmallCost world, std::uint64_t seed) : base_(world), random_(seed) {}
+  static constexpr bool real_time = real;
+  Noisy(SmallCost world, std::uint64_t seed) : all_(std::make_shared<All>(world, seed)) {}
 
-  [[nodiscard]] Seconds now() const { return now_ += Seconds{1.7e-5}; }
-  void idle_until(Seconds when) { now_ = std::max(now_, when) + Seconds{1e-3 * random_.uniform()}; }
+  [[nodiscard]] Seconds now() const { return all_->now += Seconds{1.7e-5}; }
+  void idle_until(Seconds when) { all_->now = std::max(all_->now, when) + Seconds{1e-3 * all_->random.uniform()}; }
   template <class Transfer>
   IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    IterationCost cost = base_.run<Transfer>(iteration, state);
-    const double u = random_.uniform();
+    Random& random = all_->random;
+    IterationCost cost = all_->base.template run<Transfer>(iteration, state);
+    const double u = random.uniform();
     cost.duration = cost.duration * (0.7 + 2.3 * u * u * u);
-    cost.stall = std::min(cost.duration, cost.stall + cost.duration * (0.1 * random_.uniform()));
-    state.behind_blocks *= random_.uniform();
-    now_ += cost.duration;
+    cost.stall = std::min(cost.duration, cost.stall + cost.duration * (0.1 * random.uniform()));
+    const double behind = state.behind_blocks * random.uniform();
+    if (real) state.clear();
+    state.behind_blocks = behind;
+    all_->now += cost.duration;
+    all_->outcomes.clear();
+    for (const Claim& claim : iteration.batch) {
+      if (random.below(60) == 0)
+        all_->outcomes.push_back({claim.slot, false, {}});
+      else if (random.below(60) == 0)
+        all_->outcomes.push_back({claim.slot, true, "it is lost, and so is its KV"});
+    }
     return cost;
   }
   template <class Transfer, class Sink>
   void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
-    base_.replay<Transfer>(iteration, state, sink);
+    all_->base.template replay<Transfer>(iteration, state, sink);
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires real { return all_->outcomes; }
+  void beside(void (*work)(void*), void* what) requires real { all_->planner.start(work, what); }
+  [[nodiscard]] bool beside_done() requires real { return all_->random.below(3) > 0 && all_->planner.done(); }
+  void join_beside() requires real {
+    all_->planner.join();
+    all_->now += Seconds{1e-3 * all_->random.uniform()};
   }
 
  private:
-  BasicSimulated<SmallCost> base_;
-  Random random_;
-  mutable Seconds now_{0.25};
+  struct All {
+    All(SmallCost world, std::uint64_t seed) : base(world), random(seed) {}
+    BasicSimulated<SmallCost> base;
+    Random random;
+    Seconds now{0.25};
+    std::vector<RequestOutcome> outcomes;
+    BesideThread planner;
+  };
+  std::shared_ptr<All> all_;
 };
 
 /// Any backend, and what each of its iterations left of the plans' deltas.
@@ -127,21 +155,24 @@ Expected<ClockRecord> read_back(const std::string& text) {
   return read_clock_record(LineReader{std::make_unique<std::istringstream>(text), "clock.csv"});
 }
 
-template <class System>
-void check_replays() {
-  using Real = Spied<Recorded<Noisy>>;
-  using Again = Spied<BasicReplayed<SmallCost>>;
+template <class System, bool real_time>
+void check_replays(int rounds) {
+  using World = Noisy<real_time>;
+  using Real = Spied<Recorded<World>>;
+  using Again = Spied<Replayed<World, SmallCost>>;
   Random random{31};
   double left_behind = 0;
+  std::int64_t late = 0, ready = 0, ended = 0, failed = 0;
   int decided_otherwise = 0, parted = 0;
-  constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
     Trial trial = random_trial(random);
     trial.host = std::max(trial.host, LayerBlocks{200}); // so that somebody is served
-    trial.layers = std::min(trial.layers, 4);            // or the solver takes most of the time
+    trial.layers = std::min(trial.layers, 4);            // or OrbitFlow's solver takes most of the time
+    trial.batch = std::min(trial.batch, 4);
     trial.device = std::min(trial.device, LayerBlocks{trial.layers * 16});
-    for (RequestSpec& spec : trial.requests) spec.output = std::min(spec.output, Tokens{48});
+    if (trial.requests.size() > 10) trial.requests.resize(10);
+    for (RequestSpec& spec : trial.requests) spec.output = std::min(spec.output, Tokens{40});
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     if (round % 2 == 1) world.lanes = Lanes::each_way;
@@ -150,7 +181,7 @@ void check_replays() {
 
     ClockRecord record;
     std::vector<double> behind, behind_again, unread;
-    const Outcome real = serve_with<System>(trial, Real{{Noisy{world, noise}, record}, behind}, weights);
+    const Outcome real = serve_with<System>(trial, Real{{World{world, noise}, record}, behind}, weights);
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
@@ -164,10 +195,15 @@ void check_replays() {
     CHECK(again.steps == real.steps);
     CHECK(behind_again == behind);
     for (const double blocks : behind) left_behind += blocks;
+    for (const ClockEvent& event : read->events) {
+      late += event.kind == ClockEvent::Kind::late;
+      ready += event.kind == ClockEvent::Kind::ready;
+      for (const ClockEvent::Outcome& outcome : event.outcomes) ++(outcome.failed ? failed : ended);
+    }
 
     // Other noise is another run, and a record of other times is another replay: what is compared above can differ.
     ClockRecord other_record;
-    const Outcome other = serve_with<System>(trial, Real{{Noisy{world, noise + 1}, other_record}, unread}, weights);
+    const Outcome other = serve_with<System>(trial, Real{{World{world, noise + 1}, other_record}, unread}, weights);
     CHECK(other.log != real.log);
     decided_otherwise += other.decisions() != real.decisions() ? 1 : 0;
     ClockRecord disturbed = *read;
@@ -186,33 +222,39 @@ void check_replays() {
   }
   CHECK(decided_otherwise > rounds / 2);
   CHECK(parted > rounds / 2);
-  CHECK(left_behind > 0);
+  if (!real_time) CHECK(left_behind > 0);
+  const bool beside = real_time && System::lookahead_type::ahead;
+  CHECK((late > 0) == beside);
+  CHECK((ready > 0) == beside);
+  CHECK((ended > 0) == real_time);
+  CHECK((failed > 0) == real_time);
 }
 
 } // namespace
 
 static_assert(Backend<Recorded<BasicSimulated<SmallCost>>>);
-static_assert(Backend<BasicReplayed<SmallCost>>);
+static_assert(Backend<Replayed<BasicSimulated<SmallCost>, SmallCost>>);
+static_assert(!EndsRequests<Recorded<Simulated>> && !PlansBeside<Replayed<Simulated, SmallCost>>);
+static_assert(EndsRequests<Recorded<Noisy<true>>> && PlansBeside<Replayed<Noisy<true>, SmallCost>>);
+static_assert(is_real_time<Recorded<Noisy<true>>> && is_real_time<Replayed<Noisy<true>, SmallCost>>);
 
-TEST_CASE("a replayed run decides as the recorded one, a disturbed one otherwise: OrbitFlow") {
-  check_replays<OrbitFlow>();
-}
-TEST_CASE("a replayed run decides as the recorded one, a disturbed one otherwise: SuperInfer") {
-  check_replays<SuperInfer>();
-}
-TEST_CASE("a replayed run decides as the recorded one, a disturbed one otherwise: vLLM with swapping") {
-  check_replays<VllmSwap>();
+TEST_CASE("a replayed run decides as the recorded one, a disturbed one otherwise") {
+  SUBCASE("OrbitFlow, in virtual time") { check_replays<OrbitFlow, false>(3); }
+  SUBCASE("OrbitFlow, in real time") { check_replays<OrbitFlow, true>(4); }
+  SUBCASE("SuperInfer, in real time") { check_replays<SuperInfer, true>(10); }
+  SUBCASE("vLLM with swapping, in virtual time") { check_replays<VllmSwap, false>(10); }
 }
 
 TEST_CASE("an engine that does something else is told at which step, and goes on by the model") {
+  using Virtual = Replayed<Noisy<false>, SmallCost>;
   Random random{5};
   Trial trial = random_trial(random);
   ClockRecord record;
-  (void)serve_with<VllmSwap>(trial, Recorded<Noisy>{Noisy{SmallCost{}, 3}, record}, Bytes{1 << 20});
+  (void)serve_with<VllmSwap>(trial, Recorded<Noisy<false>>{Noisy<false>{SmallCost{}, 3}, record}, Bytes{1 << 20});
   Trial longer = trial;
   longer.requests[2].prompt += Tokens{40};
   Replay replay{record};
-  const Outcome other = serve_with<VllmSwap>(longer, BasicReplayed<SmallCost>{replay, SmallCost{}}, Bytes{1 << 20});
+  const Outcome other = serve_with<VllmSwap>(longer, Virtual{replay, SmallCost{}}, Bytes{1 << 20});
   CHECK(other.steps > 0);
   REQUIRE_FALSE(replay.status().ok());
   const std::string line = replay.status().error().line();
@@ -222,7 +264,7 @@ TEST_CASE("an engine that does something else is told at which step, and goes on
   ClockRecord cut = record;
   cut.events.resize(cut.events.size() / 2);
   Replay half{cut};
-  (void)serve_with<VllmSwap>(trial, BasicReplayed<SmallCost>{half, SmallCost{}}, Bytes{1 << 20});
+  (void)serve_with<VllmSwap>(trial, Virtual{half, SmallCost{}}, Bytes{1 << 20});
   REQUIRE_FALSE(half.status().ok());
   CHECK(half.status().error().line().find("its end") != std::string::npos);
 
@@ -232,7 +274,7 @@ TEST_CASE("an engine that does something else is told at which step, and goes on
 
 TEST_CASE("a recorded clock stands still while nobody runs, and tells what its base told") {
   ClockRecord record;
-  Recorded<Noisy> backend{Noisy{SmallCost{}, 1}, record};
+  Recorded<Noisy<true>> backend{Noisy<true>{SmallCost{}, 1}, record};
   const Seconds before = backend.now();
   CHECK(backend.now() == before);
   backend.idle_until(before); // nothing to wait for
@@ -255,13 +297,19 @@ TEST_CASE("any record is read as it was written, to the bit") {
     for (std::uint64_t i = random.below(30); i > 0; --i) {
       ClockEvent event;
       event.now = record.events.back().now + Seconds{odd() * 1e3};
-      if (random.below(4) == 0) {
+      if (random.below(6) == 0) {
+        event = detail::plain_event(random.below(2) == 0 ? ClockEvent::Kind::late : ClockEvent::Kind::joined);
+        event.now = record.events.back().now;
+      } else if (random.below(4) == 0) {
         event.kind = ClockEvent::Kind::idle;
         event.asked = Seconds{odd()};
       } else {
         event.cost = {Seconds{odd()}, Seconds{odd()}};
         event.behind_blocks = odd() * 1e6;
         event.requests = static_cast<std::int64_t>(random.below(100));
+        event.batch = random();
+        for (std::uint64_t n = random.below(3); n > 0; --n)
+          event.outcomes.push_back({Slot{static_cast<std::uint32_t>(random())}, random.below(2) == 0, "lost, by 1, 2"});
         event.tokens = std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(random.below(5));
       }
       record.events.push_back(event);
@@ -272,6 +320,7 @@ TEST_CASE("any record is read as it was written, to the bit") {
     for (std::size_t i = 0; i < record.events.size(); ++i) {
       const ClockEvent &a = record.events[i], &b = read->events[i];
       CHECK(a.same_question(b));
+      CHECK(a.kind == b.kind);
       CHECK(a.now == b.now);
       CHECK(a.cost.duration == b.cost.duration);
       CHECK(a.cost.stall == b.cost.stall);
@@ -282,29 +331,32 @@ TEST_CASE("any record is read as it was written, to the bit") {
 }
 
 TEST_CASE("a wrong record is one line that says where, what, and what would be right") {
-  const std::string header = std::string{ClockRecord::header} + '\n', start = "0,start,0,0,0,0,0,0,0\n",
-                    run = "0,run,1,0,1,0.5,0,3,40\n";
+  const std::string header = std::string{ClockRecord::header} + '\n', start = "0,start,0,0,0,0,0,0,0,0,0,\n",
+                    run = "0,run,1,0,1,0.5,0,3,40,7,0,\n";
   CHECK(read_back(header + start + run).has_value());
   struct Wrong {
     std::string text, at, says;
   };
-  for (const Wrong& wrong : {Wrong{"", "clock.csv:0", "the header is ''"},
-                             {"a,b\n", "clock.csv:1", "the header is 'a,b'"},
-                             {header, "clock.csv:1", "no line after the header"},
-                             {header + run, "clock.csv:2", "expected 'start'"},
-                             {header + start + start, "clock.csv:3", "the event is 'start'"},
-                             {header + start + "0,walk,1,0,1,0,0,1,1\n", "clock.csv:3", "the event is 'walk'"},
-                             {header + start + "0,run,1,0,1,0,0,1\n", "clock.csv:3", "number of fields"},
-                             {header + start + "0,run,1,0,1,0,0,1,1,1\n", "clock.csv:3", "number of fields"},
-                             {header + start + "1,run,1,0,1,0,0,1,1\n", "clock.csv:3", "the step is 1; expected 0"},
-                             {header + start + run + run, "clock.csv:4", "the step is 0; expected 1"},
-                             {header + start + "0,run,1,0,-1,0,0,1,1\n", "clock.csv:3", "duration_s is '-1'"},
-                             {header + start + "0,run,1,0,nan,0,0,1,1\n", "clock.csv:3", "duration_s is 'nan'"},
-                             {header + start + "0,run,inf,0,1,0,0,1,1\n", "clock.csv:3", "now_s is 'inf'"},
-                             {header + start + "0,run,1,0,1,,0,1,1\n", "clock.csv:3", "stall_s is ''"},
-                             {header + start + "0,run,1,0,1,0,0,1.5,1\n", "clock.csv:3", "requests is '1.5'"},
-                             {header + start + "0,run,1,0,1,0,0,1,99999999999999999999\n", "clock.csv:3", "tokens is"},
-                             {header + start + run + "1,idle,0.5,0.5,0,0,0,0,0\n", "clock.csv:4", "before the last"}}) {
+  for (const Wrong& wrong :
+       {Wrong{"", "clock.csv:0", "the header is ''"},
+        {"a,b\n", "clock.csv:1", "the header is 'a,b'"},
+        {header, "clock.csv:1", "no line after the header"},
+        {header + run, "clock.csv:2", "expected 'start'"},
+        {header + start + start, "clock.csv:3", "the event is 'start'"},
+        {header + start + "0,walk,1,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "the event is 'walk'"},
+        {header + start + "0,run,1,0,1,0,0,1\n", "clock.csv:3", "number of fields"},
+        {header + start + "0,run,1,0,1,0,0,1,1,1\n", "clock.csv:3", "number of fields"},
+        {header + start + "1,run,1,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "the step is 1; expected 0"},
+        {header + start + run + run, "clock.csv:4", "the step is 0; expected 1"},
+        {header + start + "0,run,1,0,-1,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is '-1'"},
+        {header + start + "0,run,1,0,nan,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is 'nan'"},
+        {header + start + "0,run,inf,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "now_s is 'inf'"},
+        {header + start + "0,run,1,0,1,,0,1,1,7,0,\n", "clock.csv:3", "stall_s is ''"},
+        {header + start + "0,run,1,0,1,0,0,1.5,1,7,0,\n", "clock.csv:3", "requests is '1.5'"},
+        {header + start + "0,run,1,0,1,0,0,1,99999999999999999999,7,0,\n", "clock.csv:3", "tokens is"},
+        {header + start + run + "1,idle,0.5,0.5,0,0,0,0,0,0,0,\n", "clock.csv:4", "before the last"},
+        {header + start + "0,failed,0,0,0,0,0,0,0,0,0,why\n", "clock.csv:3", "outside of an iteration"},
+        {header + start + run + "1,failed,0,0,0,0,0,0,0,0,-1,why\n", "clock.csv:4", "slot is '-1'"}}) {
     CAPTURE(wrong.text);
     const Expected<ClockRecord> read = read_back(wrong.text);
     REQUIRE_FALSE(read.has_value());

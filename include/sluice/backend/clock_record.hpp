@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClockRecord: all that a run's engine was told of time, so that another engine can be told the same.
+// ClockRecord: all that a run's engine was told of time and chance, so that another engine can be told the same.
 #pragma once
 
 #include "sluice/backend/backend.hpp"
@@ -12,9 +12,22 @@
 
 namespace sluice {
 
-/// One thing that took time.
+/// One thing that an engine asked of its backend, and what it was answered.
 struct ClockEvent {
-  enum class Kind : std::uint8_t { start, idle, run };
+  enum class Kind : std::uint8_t {
+    start,  ///< the first
+    idle,   ///< idled
+    run,    ///< ran an iteration
+    ready,  ///< the plan that was made beside an iteration was there
+    late,   ///< it was not
+    joined, ///< it was waited for
+  };
+  /// A RequestOutcome that keeps its reason.
+  struct Outcome {
+    Slot slot{};
+    bool failed = false;
+    std::string reason;
+  };
 
   Kind kind = Kind::run;
   Seconds now{0};            ///< when it was over
@@ -23,14 +36,18 @@ struct ClockEvent {
   double behind_blocks = 0;  ///< run: what it left of a plan's delta (transfer/transfer_scheduler.hpp)
   std::int64_t requests = 0; ///< run: in the batch
   std::int64_t tokens = 0;   ///< run: computed
+  std::uint64_t batch = 0;   ///< run: a hash of who was in it, with how many tokens
+  std::vector<Outcome> outcomes{};
 
-  /// Whether the engine asked for the same thing; what it took is not compared.
+  /// Whether the engine asked for the same thing; what it was answered is not compared.
   [[nodiscard]] bool same_question(const ClockEvent& other) const {
-    return kind == other.kind && asked == other.asked && requests == other.requests && tokens == other.tokens;
+    const auto plain = [](Kind one) { return one == Kind::late ? Kind::ready : one; };
+    return plain(kind) == plain(other.kind) && asked == other.asked && requests == other.requests &&
+           tokens == other.tokens && batch == other.batch;
   }
 };
 
-inline std::string_view name_of(ClockEvent::Kind kind) {
+inline constexpr const char* to_string(ClockEvent::Kind kind) {
   switch (kind) {
   case ClockEvent::Kind::start:
     return "start";
@@ -38,6 +55,12 @@ inline std::string_view name_of(ClockEvent::Kind kind) {
     return "idle";
   case ClockEvent::Kind::run:
     return "run";
+  case ClockEvent::Kind::ready:
+    return "ready";
+  case ClockEvent::Kind::late:
+    return "late";
+  case ClockEvent::Kind::joined:
+    return "joined";
   }
   return "";
 }
@@ -45,18 +68,20 @@ inline std::string_view name_of(ClockEvent::Kind kind) {
 /// A run's times, in order; the first event is the start. An engine is a function of its configuration, the requests
 /// and these: nothing else of a real run is by chance.
 ///
-/// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp):
+/// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp); who
+/// ended early or failed in an iteration stands in lines of its own behind it:
 ///
-///     step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens
-///     0,start,0,0,0,0,0,0,0
-///     0,idle,1.5,1.5,0,0,0,0,0
-///     0,run,1.5625,0,0.0625,0.03125,12,3,40
+///     step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens,batch,slot,reason
+///     0,start,0,0,0,0,0,0,0,0,0,
+///     0,idle,1.5,1.5,0,0,0,0,0,0,0,
+///     0,run,1.5625,0,0.0625,0.03125,12,3,40,1311768467463790320,0,
+///     1,failed,0,0,0,0,0,0,0,0,2,a transfer of its KV to the device failed twice
 ///
-/// `step` is that of the next iteration, or of this one. Rejected: written by an observer, which is told neither of
-/// idling nor when an iteration was over but in a sum that rounds.
+/// `step`: iterations before it. Rejected: a record written by an observer, which hears neither of idling nor when an
+/// iteration was over but as a sum that rounds.
 struct ClockRecord {
   static constexpr std::string_view header =
-      "step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens";
+      "step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens,batch,slot,reason";
 
   std::vector<ClockEvent> events;
 
@@ -64,13 +89,17 @@ struct ClockRecord {
     std::string all = std::string{header} + '\n';
     std::int64_t step = 0;
     for (const ClockEvent& event : events) {
-      char line[200];
-      std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld\n",
-                    static_cast<long long>(step), name_of(event.kind).data(), event.now.count(), event.asked.count(),
+      char line[256];
+      std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,0,\n",
+                    static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
                     event.cost.duration.count(), event.cost.stall.count(), event.behind_blocks,
-                    static_cast<long long>(event.requests), static_cast<long long>(event.tokens));
+                    static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
+                    static_cast<unsigned long long>(event.batch));
       all += line;
       if (event.kind == ClockEvent::Kind::run) ++step;
+      for (const ClockEvent::Outcome& outcome : event.outcomes)
+        all += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0," +
+               std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
     }
     return all;
   }
@@ -83,6 +112,22 @@ namespace detail {
   ClockEvent event;
   event.requests = static_cast<std::int64_t>(iteration.batch.size());
   event.tokens = iteration.work.tokens().count();
+  for (const Claim& claim : iteration.batch)
+    for (const std::uint64_t word :
+         {std::uint64_t{index(claim.slot)}, static_cast<std::uint64_t>(claim.tokens.count())})
+      event.batch = (event.batch ^ word) * 0x9e3779b97f4a7c15u + 1; // order counts, and so does a claim of no token
+  return event;
+}
+
+[[nodiscard]] inline ClockEvent plain_event(ClockEvent::Kind kind) {
+  ClockEvent event;
+  event.kind = kind;
+  return event;
+}
+
+[[nodiscard]] inline ClockEvent idle_event(Seconds until) {
+  ClockEvent event = plain_event(ClockEvent::Kind::idle);
+  event.asked = until;
   return event;
 }
 

@@ -5,40 +5,49 @@
 #include "sluice/backend/clock_record.hpp"
 #include "sluice/core/expected.hpp"
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
-/// Where a replay of a record stands, and whether the engine still does what the recorded one did.
+/// A replay of a record: what time it is there, and whether the engine still does what the recorded one did.
 class Replay {
  public:
   explicit Replay(ClockRecord record) : record_(std::move(record)) {
-    const bool starts = !record_.events.empty() && record_.events.front().kind == ClockEvent::Kind::start;
-    if (starts)
+    if (!record_.events.empty() && record_.events.front().kind == ClockEvent::Kind::start) {
+      now_ = record_.events.front().now;
       at_ = 1;
-    else
+    } else {
       status_ = Error{ErrorCode::bad_input, "the record", "it does not begin with a start", "a record of a whole run"};
+    }
   }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
 
-  [[nodiscard]] Seconds start() const { return at_ > 0 ? record_.events.front().now : Seconds{0}; }
-  /// What the same question was answered with; null from the first one on that is another, or none more.
+  [[nodiscard]] Seconds now() const { return now_; }
+  /// What the same question was answered with, and then it is as late as it was; null from the first question on that
+  /// is another, or when there is none more.
   [[nodiscard]] const ClockEvent* next(const ClockEvent& question) {
     if (!status_.ok()) return nullptr;
-    if (at_ == record_.events.size()) {
-      part("its end", question);
+    if (at_ == record_.events.size() || !record_.events[at_].same_question(question)) {
+      status_ =
+          Error{ErrorCode::infeasible, "step " + std::to_string(step_), "the engine asks for " + describe(question),
+                "as the record has it, " + (at_ == record_.events.size() ? "its end" : describe(record_.events[at_]))};
       return nullptr;
     }
     const ClockEvent& event = record_.events[at_];
-    if (!event.same_question(question)) {
-      part(describe(event), question);
-      return nullptr;
-    }
     ++at_;
+    now_ = event.now;
     if (event.kind == ClockEvent::Kind::run) ++step_;
     return &event;
+  }
+  /// Off the record, time passes as somebody says.
+  void pass(Seconds until) {
+    if (until > now_) now_ = until;
   }
   /// Ok, or where and how the engine parted from the record.
   [[nodiscard]] const Status& status() const { return status_; }
@@ -47,56 +56,70 @@ class Replay {
 
  private:
   static std::string describe(const ClockEvent& event) {
-    if (event.kind == ClockEvent::Kind::idle) return "idling until " + std::to_string(event.asked.count()) + " s";
-    return "an iteration of " + std::to_string(event.requests) + " requests and " + std::to_string(event.tokens) +
-           " tokens";
-  }
-  void part(const std::string& recorded, const ClockEvent& question) {
-    status_ = Error{ErrorCode::infeasible, "step " + std::to_string(step_), "the engine asks for " + describe(question),
-                    "as the record has it, " + recorded};
+    switch (event.kind) {
+    case ClockEvent::Kind::start:
+      return "a start";
+    case ClockEvent::Kind::idle:
+      return "idling until " + std::to_string(event.asked.count()) + " s";
+    case ClockEvent::Kind::run:
+      return "an iteration of " + std::to_string(event.requests) + " requests and " + std::to_string(event.tokens) +
+             " tokens (batch " + std::to_string(event.batch) + ")";
+    case ClockEvent::Kind::ready:
+    case ClockEvent::Kind::late:
+      return "whether a plan is ready";
+    case ClockEvent::Kind::joined:
+      return "the plan that is being made";
+    }
+    return "";
   }
 
   ClockRecord record_;
+  Seconds now_{0};
   std::size_t at_ = 0; ///< the next event
   std::int64_t step_ = 0;
   Status status_;
 };
 
-/// Takes the times from a record: an engine of the same configuration, with the same requests, makes the same
-/// decisions, whatever disturbed the recorded run. `World`, a cost model, says what no clock does: what an iteration
-/// leaves on the device for the next (the recorded backend must leave it by the same model), what happened within one
-/// for a timeline, and, once the engine has parted from the record (`Replay::status`), how long things take.
-template <class World>
-class BasicReplayed {
+/// Stands for `Base` and takes its answers from a record that was made with `Recorded<Base>`: an engine of the same
+/// policies, with the same requests, makes the same decisions, whatever disturbed the recorded run. What that run
+/// planned on another thread is planned at once here, and is ready when it was ready there.
+///
+/// `World`, a cost model, says what a record does not: what an iteration leaves on the device for the next (a backend
+/// in real time is expected to leave nothing but `behind_blocks`, any other what the evaluator leaves by this model),
+/// what happened within it for a timeline, and, once the engine has parted from the record, how long things take.
+template <class Base, class World>
+class Replayed {
  public:
   using role = roles::Backend;
+  using base_type = Base;
   using world_type = World;
+  static constexpr bool real_time = is_real_time<Base>;
 
-  /// `replay` outlives this.
-  BasicReplayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)), now_(replay.start()) {}
+  /// `replay` outlives this. A handle: copies have one clock.
+  Replayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)) {}
 
-  [[nodiscard]] Seconds now() const { return now_; }
+  [[nodiscard]] Seconds now() const { return replay_->now(); }
   void idle_until(Seconds when) {
-    if (when <= now_) return;
-    ClockEvent question;
-    question.kind = ClockEvent::Kind::idle;
-    question.asked = when;
-    const ClockEvent* const event = replay_->next(question);
-    now_ = event != nullptr ? event->now : when;
+    if (when > now() && replay_->next(detail::idle_event(when)) == nullptr) replay_->pass(when);
   }
 
   template <class Transfer>
   IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
+    outcomes_.clear();
     const ClockEvent* const event = replay_->next(detail::run_event(iteration));
-    if (event != nullptr) {
-      cost = event->cost;
-      state.behind_blocks = event->behind_blocks;
-      now_ = event->now;
-    } else {
-      now_ += cost.duration;
+    if (event == nullptr) {
+      const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
+      replay_->pass(now() + cost.duration);
+      return cost;
     }
-    return cost;
+    if constexpr (real_time)
+      state.clear();
+    else
+      (void)evaluate<Transfer>(iteration, world_, compute_, state);
+    state.behind_blocks = event->behind_blocks;
+    for (const ClockEvent::Outcome& outcome : event->outcomes)
+      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
+    return event->cost;
   }
 
   template <class Transfer, class Sink>
@@ -104,10 +127,18 @@ class BasicReplayed {
     evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
   }
 
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
+  void beside(void (*work)(void*), void* what) requires PlansBeside<Base> { work(what); }
+  [[nodiscard]] bool beside_done() requires PlansBeside<Base> {
+    const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
+    return event == nullptr || event->kind == ClockEvent::Kind::ready;
+  }
+  void join_beside() requires PlansBeside<Base> { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+
  private:
   Replay* replay_;
   World world_;
-  Seconds now_;
+  std::vector<RequestOutcome> outcomes_;
   LayerArray compute_{};
 };
 
