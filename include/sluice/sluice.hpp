@@ -159,6 +159,7 @@
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
 #include "sluice/backend/simulated.hpp"
+#include "sluice/engine/beside.hpp"
 #include "sluice/engine/checks.hpp"
 #include "sluice/engine/commit.hpp"
 #include "sluice/engine/compose.hpp"
