@@ -70,6 +70,12 @@ class Flags {
     });
   }
 
+  /// Anything else: `take` stores the text's value, or returns what would have been right.
+  template <class Take>
+  CLI::Option* other(const std::string& flag, const std::string& help, Take take) {
+    return read(flag, help, take);
+  }
+
   /// Reads the command line. Nothing: go on; otherwise the program's exit status, and what there was to say is said.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
     try {

@@ -10,6 +10,7 @@
 #include "sluice/transfer/next_layer.hpp"
 
 #include "compare/collect.hpp"
+#include "compare/config_of.hpp"
 #include "compare/delivery_choice.hpp"
 
 #include <array>
@@ -48,41 +49,11 @@ std::array<std::string, 10> choices(bool deposit) {
 template <class Engine, class Watch = Recorder>
 using Dressed = sluice::With<Engine, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Watch>;
 
-/// Its configuration: what every system gets alike, and the parameters of single policies.
+/// Its configuration in a simulation, with or without a deposit as the row asks for.
 template <class E>
 typename E::Config config_of(const Setup& setup, const Request& request) {
-  typename E::Config config{.limits = setup.limits,
-                            .geometry = setup.geometry,
-                            .device_blocks = setup.device_blocks,
-                            .host_blocks = setup.host_blocks,
-                            .cost = setup.cost,
-                            .backend = sluice::BasicSimulated<CostChoice>{setup.cost}};
+  typename E::Config config = config_of<E>(setup, request.slo, sluice::BasicSimulated<CostChoice>{setup.cost});
   config.delivery.deposit = request.deposit;
-  const Tuned& tuned = setup.tuned;
-  if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = tuned.alpha;
-  if constexpr (requires { config.placement.options.node_limit; })
-    if (tuned.plan_nodes) config.placement.options.node_limit = *tuned.plan_nodes;
-  if constexpr (requires { config.admission.rotation; }) {
-    config.admission.first_token = request.slo.ttft;
-    config.admission.next_token = request.slo.tbt;
-    if (tuned.rotation) config.admission.rotation = *tuned.rotation;
-    if (tuned.lag_alpha) config.admission.alpha = *tuned.lag_alpha;
-    if (tuned.lag_first) config.admission.beta_first = *tuned.lag_first;
-    if (tuned.lag_next) config.admission.beta_next = *tuned.lag_next;
-  }
-  if constexpr (requires { config.weights.peak; }) {
-    sluice::Device peak = setup.device;
-    peak.compute_fraction = peak.bandwidth_fraction = 1; // of the data sheet
-    config.weights.peak.emplace(setup.model, peak);
-  }
-  if constexpr (requires { config.weights.engines_on_bus; }) config.weights.engines_on_bus = setup.engines_on_bus;
-  if constexpr (requires { config.weights.interval; })
-    if (tuned.interval) config.weights.interval = *tuned.interval;
-  if constexpr (requires { config.weights.most_layers; })
-    if (tuned.remapped) config.weights.most_layers = *tuned.remapped;
-  if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
-  if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = tuned.max_wait;
-  if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   return config;
 }
 

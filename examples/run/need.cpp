@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least memory of a request, by trying.
+#include "run/need.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace running {
+
+using namespace sluice;
+
+namespace {
+
+/// A world in which iterations take a millisecond and nothing else.
+class EmptyWorld final : public CpuWorld {
+ public:
+  [[nodiscard]] Seconds now() const override { return now_; }
+  void idle_until(Seconds when) override { now_ = std::max(now_, when); }
+  IterationCost run(const Iteration&, TransferOrder) override {
+    now_ += Seconds{1e-3};
+    return {Seconds{1e-3}, Seconds{0}};
+  }
+  [[nodiscard]] double leaving_blocks() override { return 0; }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return {}; }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
+  void beside(void (*work)(void*), void* what) override { work(what); }
+  [[nodiscard]] bool beside_done() override { return true; }
+  void join_beside() override {}
+
+ private:
+  Seconds now_{0};
+};
+
+class One final : public Arrivals {
+ public:
+  explicit One(RequestSpec request) : request_(request) {}
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    return taken_ ? std::nullopt : std::optional{Seconds{0}};
+  }
+  [[nodiscard]] RequestSpec take() override {
+    taken_ = true;
+    return request_;
+  }
+  void submitted(const Expected<RequestId>&) override {}
+
+ private:
+  RequestSpec request_;
+  bool taken_ = false;
+};
+
+bool serves(const System& system, compared::Setup setup, std::int64_t blocks, const RequestSpec& request) {
+  setup.device_blocks = LayerBlocks{blocks};
+  One one{request};
+  Recorded recorded;
+  bool served = false;
+  recorded.ended = [&served](RequestId) { served = true; };
+  const std::int64_t steps = 64 + 4 * ((request.prompt + request.output).count());
+  const Status status = system.run({setup, request.slo, std::make_shared<EmptyWorld>(), one, recorded, steps});
+  return status.ok() && served;
+}
+
+} // namespace
+
+std::optional<LayerBlocks> least_blocks(const System& system, const compared::Setup& setup,
+                                        const RequestSpec& request) {
+  // At its longest it has the same KV whichever of its tokens were given: few steps tell.
+  constexpr std::int64_t steps = 4;
+  RequestSpec longest = request;
+  longest.arrival = Seconds{0};
+  if (request.output.count() > steps) {
+    longest.output = Tokens{steps};
+    longest.prompt = request.prompt + request.output - Tokens{steps};
+  }
+  const std::int64_t layers = setup.geometry.layers;
+  const std::int64_t kv = blocks_for(longest.prompt + longest.output, setup.limits.block_tokens).count() * layers;
+  std::int64_t enough = 4 * (kv + std::max<std::int64_t>(setup.worst_batch.count() * layers, 1)) + 64;
+  if (!serves(system, setup, enough, longest)) return std::nullopt;
+  std::int64_t too_few = -setup.geometry.blocks_in(setup.geometry.layers).count() - 1;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    (serves(system, setup, middle, longest) ? enough : too_few) = middle;
+  }
+  return LayerBlocks{enough};
+}
+
+} // namespace running

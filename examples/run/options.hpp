@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: the flags of sluice-run.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/decoder/sampler.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace running {
+
+struct Options {
+  std::string model = "tiny", system = "AllResident";
+  std::vector<std::string> prompts, prompt_ids;
+  std::string trace, format;
+  std::optional<std::int64_t> limit;
+  double rate_scale = 1;
+  std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
+  double link = 0;                                                   ///< bytes a second; 0: as fast as memory is
+  std::string lanes = "shared";
+  std::optional<std::int64_t> max_tokens;
+  int threads = 1, batch = 16;
+  std::int64_t batch_tokens = 256;
+  sluice::Sampling sampling;
+  double slo_tbt = std::numeric_limits<double>::infinity(), slo_ttft = std::numeric_limits<double>::infinity();
+  std::string logits, timeline, decisions;
+  bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false;
+
+  [[nodiscard]] bool from_trace() const { return !trace.empty(); }
+};
+
+/// Nothing: go on; otherwise the program's exit status.
+std::optional<int> parse_options(int argc, char** argv, Options& options);
+
+/// The flags' own rules, before anything is read.
+sluice::Status check_options(const Options& options);
+
+/// Bad input, by its flag.
+sluice::Error flag_error(std::string flag, std::string what, std::string expected);
+
+} // namespace running

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results: what came of a run, and how it is told.
+#pragma once
+
+#include "sluice/backend/cpu/copy_engine.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/observer/summary.hpp"
+
+#include "run/model.hpp"
+#include "run/options.hpp"
+#include "run/workload.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace running {
+
+struct Result {
+  std::vector<std::int32_t> tokens; ///< generated
+  bool done = false;
+  std::string reason; ///< of a refusal
+};
+
+struct Results {
+  std::vector<Result> requests; ///< as they were given
+  sluice::CopyTotals moved;
+  sluice::Bytes device_peak{0}, device_memory{0}, weights{0};
+  sluice::Summary::State summary;
+  sluice::Seconds end{0};
+
+  [[nodiscard]] std::size_t done() const;
+};
+
+/// The object that --json prints, on one line.
+std::string json_text(const Options& options, const Model& model, const Workload& workload, const Results& results);
+
+/// The table below the generated text.
+std::string table_text(const Options& options, const Model& model, const Results& results);
+
+} // namespace running

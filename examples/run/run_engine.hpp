@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// run_engine<System>: the system's engine type on the CPU backend, from its first request to its last.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+#include "sluice/placement/uncached_problem.hpp"
+
+#include "compare/config_of.hpp"
+#include "run/job.hpp"
+
+#include <tuple>
+#include <utility>
+
+namespace running {
+
+template <class System>
+sluice::Status run_engine(const Job& job) {
+  using namespace sluice;
+  using E = With<System, compared::CostChoice, Cpu, Watch>;
+  typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
+  // This backend keeps no hidden states: eLLM's prefix passes the swapped layers too.
+  if constexpr (requires { config.placement.states = PrefixStates::passed; })
+    config.placement.states = PrefixStates::passed;
+  config.observers = std::tuple{Watch{&job.recorded}};
+  Expected<E> engine = E::make(std::move(config));
+  if (!engine) return engine.error();
+  Arrivals& arrivals = job.arrivals;
+  while (engine->steps() < job.most_steps) {
+    const std::optional<Seconds> next = arrivals.next_arrival();
+    if (next && *next <= engine->now()) {
+      arrivals.submitted(engine->submit(arrivals.take()));
+      continue;
+    }
+    if (engine->step() != Stepped::idle) continue;
+    if (!next) break;
+    engine->idle_until(*next);
+  }
+  engine->backend().join_beside(); // what it plans lies in the engine
+  job.recorded.end = engine->now();
+  return {};
+}
+
+} // namespace running

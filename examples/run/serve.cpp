@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: model, memory, machine, engine; then the files.
+#include "run/serve.hpp"
+
+#include "sluice/cost/roofline.hpp"
+#include "sluice/observer/trace_json.hpp"
+#include "sluice/report/unfinished_file.hpp"
+
+#include "progress.hpp"
+#include "run/logits.hpp"
+#include "run/machine.hpp"
+#include "run/need.hpp"
+#include "run/shown.hpp"
+#include "sizes.hpp"
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace running {
+
+using namespace sluice;
+
+namespace {
+
+/// What of the device's memory is for what.
+struct Memory {
+  Bytes weights{0}; ///< all of them
+  Bytes buffers{0}; ///< of an iteration
+  Bytes block{0};   ///< a layer block of KV
+  Bytes device{0};
+  LayerBlocks kv{0};   ///< beside weights and buffers; below 0 where the weights alone are larger
+  LayerBlocks host{0}; ///< of the host
+
+  [[nodiscard]] Bytes with(LayerBlocks blocks) const {
+    return Bytes{weights.count() + buffers.count() + blocks.count() * block.count()};
+  }
+};
+
+std::int64_t half_of_machine() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
+}
+
+/// `most` of them, the longest: layer blocks of KV at their longest.
+LayerBlocks largest_batch(const Workload& workload, Tokens block_tokens, int layers, std::size_t most) {
+  std::vector<std::int64_t> blocks;
+  for (const RequestSpec& request : workload.requests)
+    blocks.push_back(blocks_for(request.prompt + request.output, block_tokens).count());
+  most = std::min(most, blocks.size());
+  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(most), blocks.end(), std::greater<>());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < most; ++i) sum += blocks[i];
+  return across_layers(TokenBlocks{sum}, layers);
+}
+
+Memory divide(const Options& options, const ModelWeights& weights, const Decoder& decoder, const Workload& workload,
+              CpuSetup& setup) {
+  const ModelShape& shape = weights.config.shape;
+  const Tokens block_tokens = setup.limits.block_tokens;
+  Memory memory;
+  memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
+  memory.buffers = decoder.workspace(setup.limits.batch_tokens.count(), setup.limits.batch);
+  memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
+  const std::int64_t none = memory.with(LayerBlocks{0}).count();
+  if (options.device_memory) {
+    memory.device = Bytes{*options.device_memory};
+  } else if (options.kv_memory) {
+    memory.device = Bytes{none + *options.kv_memory};
+  } else {
+    const LayerBlocks batch =
+        largest_batch(workload, block_tokens, shape.layers, static_cast<std::size_t>(options.batch));
+    const std::int64_t one = memory.with(largest_batch(workload, block_tokens, shape.layers, 1)).count();
+    memory.device = Bytes{std::min(memory.with(batch).count(), std::max(one, half_of_machine()))};
+  }
+  setup.device_memory = memory.device;
+  memory.kv = device_kv_blocks(weights, decoder, setup);
+  const LayerBlocks all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
+  memory.host =
+      LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), all.count() * memory.block.count())) /
+                  memory.block.count()};
+  setup.host_blocks = memory.host;
+  return memory;
+}
+
+/// This machine as the planner's cost model sees it.
+Device device_of(const Options& options, const Rates& rates, const Memory* memory) {
+  Device device;
+  device.name = "this machine";
+  device.memory_bandwidth = rates.reading;
+  device.half_precision_peak = rates.computing;
+  device.compute_fraction = device.bandwidth_fraction = 1; // as measured
+  device.host_to_device = device.device_to_host = options.link > 0 ? BytesPerSecond{options.link} : rates.copying;
+  device.lanes = options.lanes == "each-way" ? sluice::Lanes::each_way : sluice::Lanes::shared;
+  if (memory != nullptr) device.memory = memory->device, device.host_memory = memory->block * memory->host.count();
+  return device;
+}
+
+/// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
+struct Files {
+  std::optional<LogitsFile> logits;
+  std::optional<UnfinishedFile> timeline, decisions;
+
+  static Expected<Files> open(const Options& options, int vocabulary) {
+    Files files;
+    if (!options.logits.empty()) {
+      Expected<LogitsFile> file = LogitsFile::create(options.logits, vocabulary);
+      if (!file) return of_flag("--logits", file.error());
+      files.logits = std::move(*file);
+    }
+    if (Status status = open("--timeline", options.timeline, files.timeline); !status) return status.error();
+    if (Status status = open("--decisions", options.decisions, files.decisions); !status) return status.error();
+    return files;
+  }
+  static Status open(const char* flag, const std::string& path, std::optional<UnfinishedFile>& place) {
+    if (path.empty()) return {};
+    Expected<UnfinishedFile> file = UnfinishedFile::create(path);
+    if (!file) return of_flag(flag, file.error());
+    place = std::move(*file);
+    return {};
+  }
+  static Error of_flag(const char* flag, Error error) {
+    error.where = std::string{flag} + ": " + error.where;
+    return error;
+  }
+  static Status write(std::optional<UnfinishedFile>& file, const std::string& text) {
+    if (!file) return {};
+    if (Status status = file->write(0, std::as_bytes(std::span<const char>(text))); !status) return status;
+    return file->finish();
+  }
+};
+
+/// The workload, as an engine takes it; each request's tokens go to the machine.
+class Requests final : public Arrivals {
+ public:
+  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine& machine, ShownText* shown)
+      : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
+
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    if (next_ == workload_.requests.size()) return std::nullopt;
+    return workload_.requests[next_].arrival;
+  }
+  [[nodiscard]] RequestSpec take() override { return workload_.requests[next_++]; }
+  void submitted(const Expected<RequestId>& id) override {
+    const std::size_t request = next_ - 1;
+    if (!id) {
+      results_.requests[request].reason =
+          id.error().what + (id.error().expected.empty() ? "" : "; expected " + id.error().expected);
+      return;
+    }
+    SLUICE_ASSERT(index(*id) == request, "ids count submissions");
+    CpuRequest entry;
+    entry.tokens = workload_.prompt(request);
+    if (shown_ != nullptr) shown_->begins(request, entry.tokens);
+    entry.sampling = options_.sampling;
+    entry.sequence = request;
+    entry.ends = !options_.ignore_end && !options_.from_trace();
+    machine_.enter(*id, std::move(entry));
+  }
+
+ private:
+  const Options& options_;
+  const Workload& workload_;
+  Results& results_;
+  CpuMachine& machine_;
+  ShownText* shown_;
+  std::size_t next_ = 0;
+};
+
+/// What refused requests would need, in their reasons; and, where nothing ran, the line for that.
+class Needs {
+ public:
+  Needs(const Options& options, const System& system, const compared::Setup& setup, const Memory& memory)
+      : options_(options), system_(system), setup_(setup), memory_(memory) {}
+
+  void explain(Served& served) {
+    std::size_t first = served.results.requests.size();
+    std::optional<LayerBlocks> largest;
+    std::size_t who = 0;
+    for (std::size_t i = served.results.requests.size(); i-- > 0;) {
+      Result& one = served.results.requests[i];
+      if (one.done) continue;
+      first = i;
+      const std::optional<LayerBlocks> blocks = least(served.workload.requests[i]);
+      if (!blocks || *blocks <= memory_.kv) continue; // it is not the device's memory
+      if (!largest || *largest <= *blocks) largest = blocks, who = i;
+      one.reason =
+          fmt::format("alone it needs at least {} of device memory, of which {} layer blocks of KV; there are {}",
+                      exact_bytes(memory_.with(*blocks).count()), blocks->count(), exact_bytes(memory_.device.count()));
+    }
+    if (served.results.done() > 0) return;
+    if (!largest) {
+      const Result& one = served.results.requests[first];
+      served.nothing =
+          Error{ErrorCode::infeasible, "request " + std::to_string(first), "nothing could run: " + one.reason, ""};
+      return;
+    }
+    served.nothing = shortage(who, *largest);
+  }
+
+ private:
+  [[nodiscard]] Error shortage(std::size_t who, LayerBlocks blocks) const {
+    const std::int64_t kv = blocks.count() * memory_.block.count();
+    const std::string parts =
+        kv >= 0 ? fmt::format("{} of weights, {} of buffers and {} of KV ({} layer blocks)", memory_.weights.count(),
+                              memory_.buffers.count(), kv, blocks.count())
+                : fmt::format("{} of weights that stay, slots for the others and KV, and {} of buffers",
+                              memory_.with(blocks).count() - memory_.buffers.count(), memory_.buffers.count());
+    const bool by_kv = options_.kv_memory.has_value();
+    return {ErrorCode::out_of_memory, by_kv ? "--kv-memory" : "--device-memory",
+            fmt::format("{} is too little for {} to run request {} alone",
+                        exact_bytes(by_kv ? *options_.kv_memory : memory_.device.count()), system_.name, who),
+            by_kv ? "at least " + exact_bytes(std::max<std::int64_t>(kv, 0))
+                  : fmt::format("at least {}: {}", exact_bytes(memory_.with(blocks).count()), parts)};
+  }
+
+  std::optional<LayerBlocks> least(const RequestSpec& request) {
+    const std::int64_t length = (request.prompt + request.output).count();
+    const auto known = least_.find(length);
+    if (known != least_.end()) return known->second;
+    if (least_.size() >= most_lengths) return std::nullopt; // a trace of refusals: each length is a search
+    return least_[length] = least_blocks(system_, setup_, request);
+  }
+
+  static constexpr std::size_t most_lengths = 64;
+  const Options& options_;
+  const System& system_;
+  const compared::Setup& setup_;
+  const Memory& memory_;
+  std::map<std::int64_t, std::optional<LayerBlocks>> least_;
+};
+
+void tell_machine(const Options& options, const Rates& rates, const Memory& memory) {
+  fmt::print(stderr, "measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied\n",
+             time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
+             short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9));
+  fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
+             options.lanes);
+  fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
+             exact_bytes(memory.device.count()), memory.weights.count(), memory.buffers.count(), memory.kv.count(),
+             memory.block.count(), memory.host.count());
+}
+
+} // namespace
+
+Expected<Served> serve(const Options& options) {
+  const Expected<const System*> system = find_system(options.system);
+  if (!system) return system.error();
+  Expected<Model> model = open_model(options.model, !options.prompts.empty());
+  if (!model) return model.error();
+  Served served{std::move(*model), {}, {}, {}};
+  const ModelWeights& weights = served.model.weights;
+  const ModelShape shape = weights.config.shape;
+  Expected<Files> files = Files::open(options, shape.vocabulary);
+  if (!files) return files.error();
+  if (!options.from_trace()) {
+    Expected<Workload> prompts = read_prompts(options, served.model);
+    if (!prompts) return prompts.error();
+    served.workload = std::move(*prompts);
+  }
+
+  CpuSetup setup;
+  setup.limits.batch = options.batch;
+  setup.limits.batch_tokens = Tokens{options.batch_tokens};
+  setup.limits.max_context = Tokens{weights.config.max_positions};
+  setup.link = {options.link, options.link, options.lanes == "each-way"};
+  setup.skips_idle = options.no_wait;
+  std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
+  const Rates rates = measure_rates(weights, *decoder, setup.limits);
+  if (options.from_trace()) {
+    Expected<Workload> trace =
+        read_trace(options, served.model, compared::CostChoice{Roofline{shape, device_of(options, rates, nullptr)}});
+    if (!trace) return trace.error();
+    served.workload = std::move(*trace);
+  }
+  const Workload& workload = served.workload;
+  const Memory memory = divide(options, weights, *decoder, workload, setup);
+  if (options.verbose) tell_machine(options, rates, memory);
+  const Device device = device_of(options, rates, &memory);
+  compared::Setup engine{.limits = setup.limits,
+                         .geometry = {shape.layers, memory.block, weights.layout.bytes,
+                                      shape.layer_hidden_bytes(setup.limits.block_tokens)},
+                         .device_blocks = memory.kv,
+                         .host_blocks = memory.host,
+                         .cost = compared::CostChoice{Roofline{shape, device}},
+                         .model = shape,
+                         .device = device,
+                         .open = {}};
+  engine.worst_batch = TokenBlocks{
+      largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count()};
+
+  Results& results = served.results;
+  results.requests.resize(workload.requests.size());
+  results.weights = memory.weights;
+  results.device_memory = memory.device;
+  std::optional<ShownText> shown;
+  if (!options.json && !options.from_trace())
+    shown.emplace(workload.requests.size(), options.prompts.empty() ? nullptr : served.model.tokenizer.get(), stdout);
+  std::int64_t to_generate = 0;
+  for (const RequestSpec& request : workload.requests) to_generate += request.output.count();
+  Progress progress(static_cast<double>(to_generate), stderr,
+                    options.from_trace() && isatty(STDERR_FILENO) == 1 ? Progress::Style::bar
+                                                                       : Progress::Style::silent);
+  std::int64_t generated = 0;
+
+  CpuListener listener;
+  listener.token = [&](RequestId id, std::int32_t token) {
+    results.requests[index(id)].tokens.push_back(token);
+    if (shown) shown->token(index(id), token);
+    progress.update(static_cast<double>(++generated), options.system);
+  };
+  if (files->logits)
+    listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
+      files->logits->add(index(id), row);
+    };
+  Recorded recorded;
+  recorded.keeps_timeline = files->timeline.has_value();
+  recorded.keeps_decisions = files->decisions.has_value();
+  recorded.refused = [&](RequestId id, std::string_view reason) { results.requests[index(id)].reason = reason; };
+
+  Status ran;
+  Expected<std::shared_ptr<CpuMachine>> machine = make_machine(weights, std::move(decoder), setup, std::move(listener));
+  if (machine) {
+    CpuMachine& computes = **machine;
+    recorded.ended = [&](RequestId id) {
+      results.requests[index(id)].done = true;
+      computes.forget(id);
+      if (shown) shown->ended(index(id));
+    };
+    Requests requests(options, workload, results, computes, shown ? &*shown : nullptr);
+    ran = (*system)->run({engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, *machine, requests, recorded});
+    results.moved = computes.moved();
+    results.device_peak = computes.device_memory().peak();
+  } else {
+    ran = machine.error();
+  }
+  progress.finish();
+  results.summary = std::move(recorded.summary);
+  results.end = recorded.end;
+  if (!ran)
+    for (Result& one : results.requests) one.reason = ran.error().line();
+  Needs(options, **system, engine, memory).explain(served);
+  if (served.nothing) return served;
+  if (shown)
+    for (std::size_t i = 0; i < results.requests.size(); ++i)
+      if (!results.requests[i].done) shown->ended(i, results.requests[i].reason);
+
+  if (files->logits)
+    if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
+  if (files->timeline)
+    if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system)); !status)
+      return status.error();
+  if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status.error();
+  return served;
+}
+
+} // namespace running

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve: from the flags to what came of the run.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+
+#include "run/job.hpp"
+#include "run/model.hpp"
+#include "run/options.hpp"
+#include "run/results.hpp"
+#include "run/workload.hpp"
+
+#include <optional>
+
+namespace running {
+
+struct Served {
+  Model model; ///< its tokenizer, and the shape of its weights: the weights themselves are the machine's
+  Workload workload;
+  Results results;
+  /// Why nothing ran, where nothing did.
+  std::optional<sluice::Error> nothing;
+};
+
+/// Runs what the options ask for: text goes to standard output as it comes (but with --json), progress of a trace to
+/// standard error, and the files that were asked for are there afterwards. An error: nothing was begun, or a file could
+/// not be written.
+sluice::Expected<Served> serve(const Options& options);
+
+} // namespace running

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShownText: what is generated, on the screen as it comes, one request after another.
+#pragma once
+
+#include "sluice/tokenizer/token_stream.hpp"
+#include "sluice/tokenizer/utf8.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace running {
+
+/// The first request that has not ended is shown as it comes; those behind it wait, and are shown up to where they are
+/// when it is their turn. Several at once on one screen could not be read.
+class ShownText {
+ public:
+  /// `tokenizer` null: tokens are shown as numbers.
+  ShownText(std::size_t requests, const sluice::Tokenizer* tokenizer, std::FILE* to)
+      : tokenizer_(tokenizer), to_(to), each_(requests) {}
+
+  /// The prompt, which an answer continues.
+  void begins(std::size_t request, std::span<const std::int32_t> prompt) {
+    if (tokenizer_ == nullptr) return;
+    each_[request].stream = std::make_unique<sluice::TokenStream>(*tokenizer_);
+    for (const std::int32_t token : prompt) (void)each_[request].stream->push(token);
+  }
+  void token(std::size_t request, std::int32_t token) {
+    One& one = each_[request];
+    if (tokenizer_ == nullptr)
+      one.waiting += (one.any ? "," : "") + std::to_string(token);
+    else
+      one.waiting += printable(one.stream->push(token));
+    one.any = true;
+    if (request == turn_) show(one);
+  }
+  void ended(std::size_t request, std::string_view refusal = {}) {
+    One& one = each_[request];
+    if (one.stream != nullptr) one.waiting += printable(one.stream->finish());
+    if (!refusal.empty()) one.waiting.append("(refused: ").append(refusal).append(")");
+    one.ended = true;
+    while (turn_ < each_.size()) {
+      show(each_[turn_]);
+      if (!each_[turn_].ended) return;
+      std::fputc('\n', to_);
+      ++turn_;
+    }
+    std::fflush(to_);
+  }
+
+ private:
+  struct One {
+    std::unique_ptr<sluice::TokenStream> stream;
+    std::string waiting;
+    bool named = false, any = false, ended = false;
+  };
+
+  void show(One& one) {
+    if (each_.size() > 1 && !one.named) std::fprintf(to_, "%zu: ", turn_);
+    one.named = true;
+    std::fwrite(one.waiting.data(), 1, one.waiting.size(), to_);
+    std::fflush(to_);
+    one.waiting.clear();
+  }
+  /// A model may say anything, a terminal's commands too.
+  static std::string printable(std::string_view text) {
+    std::string shown = sluice::replace_broken_utf8(text);
+    for (char& character : shown) {
+      const auto code = static_cast<unsigned char>(character);
+      if ((code < 0x20 && character != '\n' && character != '\t') || code == 0x7f) character = '?';
+    }
+    return shown;
+  }
+
+  const sluice::Tokenizer* tokenizer_;
+  std::FILE* to_;
+  std::vector<One> each_;
+  std::size_t turn_ = 0;
+};
+
+} // namespace running

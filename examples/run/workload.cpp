@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prompts and traces of sluice-run.
+#include "run/workload.hpp"
+
+#include "sluice/core/random.hpp"
+#include "sluice/tokenizer/chat.hpp"
+#include "sluice/workload/nlohmann/open_trace.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace running {
+
+using namespace sluice;
+
+std::vector<std::int32_t> Workload::prompt(std::size_t request) const {
+  if (!prompts.empty()) return prompts[request];
+  // Its own stream, so that no prompt depends on which requests came before.
+  Random random(seed * 0x9e3779b97f4a7c15u + request);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(requests[request].prompt.count()));
+  for (std::int32_t& token : tokens)
+    token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
+  return tokens;
+}
+
+namespace {
+
+constexpr std::int64_t default_tokens = 32;
+
+Expected<std::vector<std::int32_t>> read_ids(std::string_view text, const ModelShape& shape) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view one = text.substr(begin, end - begin);
+    std::int64_t id = 0;
+    const auto [stop, wrong] = std::from_chars(one.data(), one.data() + one.size(), id);
+    if (wrong == std::errc::invalid_argument || stop != one.data() + one.size())
+      return flag_error("--prompt-ids", "it has '" + excerpt(one) + "'", "token ids with commas, such as 1,2,3");
+    if (wrong != std::errc{} || id < 0 || id >= shape.vocabulary)
+      return flag_error("--prompt-ids", "the token " + excerpt(one) + " is not in the vocabulary of " + shape.name,
+                        "ids from 0 to " + std::to_string(shape.vocabulary - 1));
+    ids.push_back(static_cast<std::int32_t>(id));
+    begin = end + 1;
+  }
+  return ids;
+}
+
+Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const Model& model) {
+  const Tokenizer& tokenizer = *model.tokenizer;
+  Expected<std::vector<std::int32_t>> ids = std::vector<std::int32_t>{};
+  if (options.chat) {
+    const std::optional<ChatFormat> format = find_chat_format(tokenizer);
+    if (!format)
+      return flag_error("--chat",
+                        "the tokenizer of " + options.model + " has the special tokens of no chat format that is known",
+                        "no --chat, or a model whose tokens are Llama's or Qwen's");
+    const ChatMessage message{"user", text};
+    const Expected<std::string> whole = chat_text(*format, {&message, 1});
+    if (!whole) return whole.error();
+    ids = tokenizer.encode(*whole, AddSpecial::no);
+  } else {
+    ids = tokenizer.encode(text);
+  }
+  if (!ids) return flag_error("--prompt", ids.error().what, ids.error().expected);
+  const auto outside = std::find_if(ids->begin(), ids->end(),
+                                    [&](std::int32_t id) { return id >= model.weights.config.shape.vocabulary; });
+  if (outside != ids->end())
+    return flag_error("--prompt",
+                      "the tokenizer of " + options.model + " makes the token " + std::to_string(*outside) +
+                          " of it, and the model has " + std::to_string(model.weights.config.shape.vocabulary),
+                      "a tokenizer that belongs to the model, or --prompt-ids");
+  return ids;
+}
+
+} // namespace
+
+Expected<Workload> read_prompts(const Options& options, const Model& model) {
+  const DecoderConfig& config = model.weights.config;
+  const bool texts = !options.prompts.empty();
+  const std::string flag = texts ? "--prompt" : "--prompt-ids";
+  Workload workload;
+  workload.vocabulary = config.shape.vocabulary;
+  const std::int64_t output = options.max_tokens.value_or(default_tokens);
+  for (const std::string& given : texts ? options.prompts : options.prompt_ids) {
+    Expected<std::vector<std::int32_t>> tokens = texts ? encode(options, given, model) : read_ids(given, config.shape);
+    if (!tokens) return tokens.error();
+    const auto length = static_cast<std::int64_t>(tokens->size());
+    if (length == 0) return flag_error(flag, "it is empty", "at least one token");
+    if (length + output > config.max_positions)
+      return flag_error(
+          flag,
+          "it has " + std::to_string(length) + " tokens, and --max-tokens " + std::to_string(output) + " more follow",
+          "at most the " + std::to_string(config.max_positions) + " positions of " + options.model + " together");
+    workload.requests.push_back({.prompt = Tokens{length},
+                                 .output = Tokens{output},
+                                 .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}});
+    workload.prompts.push_back(std::move(*tokens));
+  }
+  return workload;
+}
+
+namespace {
+
+/// Of a trace whose arrivals count steps: a decode whose KV fills the budget that the trace names, nothing offloaded,
+/// as sluice-compare has it.
+Expected<std::optional<Seconds>> step_time(const Options& options, TraceFormat format, const compared::CostChoice& cost,
+                                           int layers) {
+  if (format != TraceFormat::orbitflow) return std::optional<Seconds>{};
+  const Expected<OrbitFlowHeader> header = read_orbitflow_header(options.trace);
+  if (!header) return header.error();
+  Work work;
+  work.decodes = work.samples = 1;
+  work.decode_context = Tokens{std::max<std::int64_t>(1, header->budget.count() * 16)};
+  return std::optional<Seconds>{cost.step(work).total(layers)};
+}
+
+Expected<std::vector<RequestSpec>> read_as(const Options& options, TraceFormat format, const ReadOptions& read,
+                                           const compared::CostChoice& cost, int layers) {
+  const Expected<std::optional<Seconds>> step = step_time(options, format, cost, layers);
+  if (!step) return step.error();
+  Expected<Trace> trace = open_trace(options.trace, format, read, *step);
+  if (!trace) return trace.error();
+  return read_all(*trace);
+}
+
+/// The format in which the first request can be read.
+Expected<TraceFormat> format_of(const Options& options, const compared::CostChoice& cost, int layers) {
+  if (!options.format.empty()) return find_format(options.format);
+  for (const TraceFormat format :
+       {TraceFormat::azure, TraceFormat::mooncake, TraceFormat::vllm, TraceFormat::orbitflow}) {
+    const Expected<std::vector<RequestSpec>> first = read_as(options, format, {.limit = 1}, cost, layers);
+    if (first) return format;
+    if (first.error().code == ErrorCode::not_found) return first.error();
+  }
+  return flag_error("--trace", "'" + excerpt(options.trace, 200) + "' is a trace of no format that is known",
+                    "azure, mooncake, orbitflow or vllm; --format says what is wrong with it");
+}
+
+} // namespace
+
+Expected<Workload> read_trace(const Options& options, const Model& model, const compared::CostChoice& cost) {
+  const ModelShape& shape = model.weights.config.shape;
+  const ReadOptions read{.limit = options.limit,
+                         .rate_scale = options.rate_scale,
+                         .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}};
+  if (Status status = check(read); !status) return status.error();
+  const Expected<TraceFormat> format = format_of(options, cost, shape.layers);
+  if (!format) return format.error();
+  Expected<std::vector<RequestSpec>> requests = read_as(options, *format, read, cost, shape.layers);
+  if (!requests) return requests.error();
+  Workload workload;
+  workload.requests = std::move(*requests);
+  workload.seed = options.sampling.seed;
+  workload.vocabulary = shape.vocabulary;
+  if (options.max_tokens)
+    for (RequestSpec& request : workload.requests)
+      request.output = std::min(request.output, Tokens{*options.max_tokens});
+  return workload;
+}
+
+} // namespace running

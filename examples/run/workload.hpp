@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workload: who asks for what and when, with the tokens of every prompt.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/workload/request.hpp"
+
+#include "compare/cost_choice.hpp"
+#include "run/model.hpp"
+#include "run/options.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace running {
+
+struct Workload {
+  std::vector<sluice::RequestSpec> requests;        ///< in the order of arrival
+  std::vector<std::vector<std::int32_t>> prompts{}; ///< of each; none of a trace
+  std::uint64_t seed = 0;                           ///< of a trace's
+  int vocabulary = 0;
+
+  [[nodiscard]] std::vector<std::int32_t> prompt(std::size_t request) const;
+};
+
+/// The prompts of the command line.
+sluice::Expected<Workload> read_prompts(const Options& options, const Model& model);
+/// The trace of the command line. `cost`: what a step of traces whose arrivals count steps takes.
+sluice::Expected<Workload> read_trace(const Options& options, const Model& model, const compared::CostChoice& cost);
+
+} // namespace running

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-run: generates text on this machine under the policies of a system, with real tokens and real bytes.
+//
+// The problem: a policy that only ever met a simulator has met no race, no late copy and no block that was not there
+// when it was read. Goals of this program: any system of the papers on a real decoder, in two memories of sizes that
+// one states; the same tokens whatever moves; and what it cost, as people read it and as programs do.
+#include "run/job.hpp"
+#include "run/model.hpp"
+#include "run/options.hpp"
+#include "run/results.hpp"
+#include "run/serve.hpp"
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace {
+
+int fail(const sluice::Error& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "sluice-run: %s\n", error.line().c_str());
+  return 2;
+}
+
+void list_names() {
+  for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+  fmt::print("\nHCache is not here: this backend keeps no hidden states. Ellm passes the oldest tokens through every "
+             "layer for "
+             "that reason.\n\n--model:\n{}",
+             running::tiny_text());
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  running::Options options;
+  if (const std::optional<int> status = running::parse_options(argc, argv, options)) return *status;
+  if (options.list) {
+    list_names();
+    return 0;
+  }
+  if (sluice::Status status = running::check_options(options); !status) return fail(status.error());
+  const sluice::Expected<running::Served> served = running::serve(options);
+  if (!served) return fail(served.error());
+  std::string text;
+  if (options.json)
+    text = json_text(options, served->model, served->workload, served->results);
+  else if (!served->nothing)
+    text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
+  std::fputs(text.c_str(), stdout);
+  if (std::fflush(stdout) != 0)
+    return fail({sluice::ErrorCode::bad_input, "standard output", "it cannot be written", ""});
+  return served->nothing ? fail(*served->nothing) : 0;
+}
