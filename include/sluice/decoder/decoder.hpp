@@ -53,8 +53,9 @@ class Decoder {
   virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
 
   /// Computes one layer of the rows 0 .. `rows` - 1; and of the `stored_rows` behind them only K and V (the last layer
-  /// for which a prefix is passed). `sequences` covers both; K and V are stored before anything attends to them. A row
-  /// attends to all tokens of its sequence up to its own.
+  /// for which a prefix is passed). `sequences` covers both; of a
+  /// row that it leaves out the rest of the iteration means nothing, and nothing is stored. K and V are stored before
+  /// anything attends to them. A row attends to all tokens of its sequence up to its own.
   virtual void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                      int stored_rows) = 0;
 

@@ -31,6 +31,7 @@ struct KvNeed {
   int previous = -1;       ///< position of its sequence's offloaded layer before this one; -1: none
   bool first = false;      ///< before any other, and before the first layer starts
   bool passing = true;     ///< for one iteration; false: it stays
+  bool idle = false;       ///< nobody computes with it in this iteration
   std::int64_t copies = 0; ///< where it stays: so many of its oldest blocks keep their copy on the host
   std::vector<std::int32_t> blocks;
   std::size_t next = 0; ///< of these, the first that has not been begun
@@ -59,7 +60,8 @@ class LinkSchedule {
         layers_(layers),
         each_way_(each_way),
         missing_(static_cast<std::size_t>(layers)),
-        reserved_(static_cast<std::size_t>(layers)) {}
+        passing_(static_cast<std::size_t>(layers)),
+        staying_(static_cast<std::size_t>(layers)) {}
 
   std::mutex mutex;
   std::condition_variable progress; ///< something has arrived, or left, or nothing can move
@@ -123,9 +125,14 @@ class LinkSchedule {
     ++version_;
   }
   void changed() { ++version_; }
-  /// Blocks of a layer that must arrive before it computes; blocks that it must still take of the device.
+  /// Blocks of a layer that must arrive before it computes.
   std::int64_t& missing(int layer) { return missing_[static_cast<std::size_t>(layer)]; }
-  std::int64_t& reserved(int layer) { return reserved_[static_cast<std::size_t>(layer)]; }
+  /// Device blocks that a layer must still take, for as long as it computes or for good.
+  std::int64_t& reserved(int layer, bool passing) {
+    return (passing ? passing_ : staying_)[static_cast<std::size_t>(layer)];
+  }
+  /// The same of blocks that no layer waits for.
+  std::int64_t& reserved_idle() { return idle_; }
   /// Blocks that must arrive before the first layer.
   std::int64_t& first_missing() { return first_missing_; }
   /// All that a layer needs is on the device.
@@ -139,8 +146,9 @@ class LinkSchedule {
     weight_needs_.clear();
     next_weight_ = 0;
     std::fill(missing_.begin(), missing_.end(), 0);
-    std::fill(reserved_.begin(), reserved_.end(), 0);
-    first_missing_ = 0;
+    std::fill(passing_.begin(), passing_.end(), 0);
+    std::fill(staying_.begin(), staying_.end(), 0);
+    first_missing_ = idle_ = 0;
     ++version_;
   }
   /// Waits until something has changed for a layer, or for want of room, or nothing can change.
@@ -213,12 +221,21 @@ class LinkSchedule {
     }
     return need.blocks.size();
   }
-  /// Whether a block for `position` leaves the layers before it what they still need.
+  /// Whether a block for `position` leaves the layers before it what they still need: what each takes while it
+  /// computes, beside all that stays by then.
   [[nodiscard]] bool has_room(int position) const {
-    std::int64_t before = 0;
-    for (int layer = computed_; layer < std::min(position, layers_); ++layer)
-      before = std::max(before, reserved_[static_cast<std::size_t>(layer)]);
-    return store_->free_blocks() > before;
+    std::int64_t needed = 0;
+    std::int64_t staying = 0;
+    for (int layer = computed_; layer < std::min(position, layers_); ++layer) {
+      staying += staying_[static_cast<std::size_t>(layer)];
+      needed = std::max(needed, staying + passing_[static_cast<std::size_t>(layer)]);
+    }
+    if (position >= layers_) needed = std::max(needed, staying + idle_);
+    return store_->free_blocks() > needed;
+  }
+  [[nodiscard]] bool has_room(const KvNeed& need) const {
+    if (!need.idle) return has_room(need.first ? 0 : need.position);
+    return has_room(layers_ - 1) && store_->free_blocks() > staying_.back() + passing_.back();
   }
 
   [[nodiscard]] bool is_queued(const CellRef& ref) {
@@ -240,7 +257,7 @@ class LinkSchedule {
       if (need.next >= need.blocks.size() || !(need.first || may_start(need))) continue;
       if (chosen < needs_.size() && !need.first) continue;
       const std::size_t block = fetchable(need);
-      if (block == need.blocks.size() || !has_room(need.first ? 0 : need.position)) continue;
+      if (block == need.blocks.size() || !has_room(need)) continue;
       nearest = need.first ? -1 : need.position;
       chosen = at;
       chosen_block = block;
@@ -258,7 +275,10 @@ class LinkSchedule {
     if (!copy) return std::nullopt;
     cell.passing = need.passing;
     in_ = {ref, static_cast<std::size_t>(cell.device), need.copies, need.first};
-    if (cell.awaited) --reserved_[static_cast<std::size_t>(need.layer)];
+    if (cell.awaited)
+      --reserved(need.layer, need.passing);
+    else if (need.idle)
+      --idle_;
     ++version_;
     return copy;
   }
@@ -322,7 +342,9 @@ class LinkSchedule {
       [[maybe_unused]] const bool left = store_->send(*cell, true, nothing);
       SLUICE_ASSERT(left && !nothing, "what has just arrived is clean");
       cell->leaves = cell->passing = false;
-    } else if (!cell->passing) { // it stays: with a copy where that is wanted
+      return; // whoever awaits it has asked for it once more
+    }
+    if (!cell->passing) { // it stays: with a copy where that is wanted
       if (cell->tokens < store_->shape().tokens) {
         store_->reopen(*cell);
         store_->give_up_copy(*cell);
@@ -389,9 +411,10 @@ class LinkSchedule {
 
   int computing_ = -1;
   int computed_ = 0;
-  std::vector<std::int64_t> missing_, reserved_; ///< by layer
-  std::int64_t first_missing_ = 0;               ///< awaited cells of needs that come first
-  int waiting_layer_ = -1;                       ///< what the computing thread sleeps for
+  std::vector<std::int64_t> missing_, passing_, staying_; ///< by layer
+  std::int64_t idle_ = 0;
+  std::int64_t first_missing_ = 0; ///< awaited cells of needs that come first
+  int waiting_layer_ = -1;         ///< what the computing thread sleeps for
   bool waiting_room_ = false;
   InFlight in_, out_;
   int in_flight_ = 0;

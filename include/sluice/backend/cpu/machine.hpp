@@ -190,6 +190,18 @@ class CpuMachine final : public CpuWorld {
   void need_blocks();
   void need_layer(const Part& part, KvSequence& sequence, int layer, int& previous);
   void need_weights();
+  /// `visit(part, sequence, layer, block, cell)` for every block of who is in the batch, new ones included.
+  template <class Visit>
+  void each_cell(Visit&& visit) {
+    for (const Part& part : parts_) {
+      KvSequence& sequence = *sequences_.find(part.slot);
+      for (int layer = 0; layer < layers_; ++layer) {
+        auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+        for (std::int64_t block = 0; block < part.blocks; ++block)
+          visit(part, sequence, layer, block, cells[static_cast<std::size_t>(block)]);
+      }
+    }
+  }
   [[nodiscard]] Place place(const RequestRow& row, std::int64_t head, int layer, std::int64_t block) const {
     if (block >= head) return Place::device;
     return row.holding.host.contains(layer)      ? Place::host

@@ -32,7 +32,7 @@ inline void CpuMachine::compute_layer(int layer) {
                                   : stored) += part.last_rebuilt >= layer ? static_cast<int>(part.rebuilt) : 0;
   }
   times.start_s = (now() - start_).count();
-  decoder_->layer(weights, sequence_rows_, rows, stored);
+  if (!sequence_rows_.empty()) decoder_->layer(weights, sequence_rows_, rows, stored);
   times.end_s = (now() - start_).count();
   {
     Lock lock{schedule_.mutex};
@@ -56,8 +56,8 @@ inline void CpuMachine::await_layer(Lock& lock, int layer) {
         lose(part.slot, no_room);
         break;
       }
-      --schedule_.reserved(layer);
       cell.passing = place(*part.row, part.head, layer, block) != Place::device;
+      --schedule_.reserved(layer, cell.passing);
     }
   }
   if (schedule_.arrived(layer)) return;

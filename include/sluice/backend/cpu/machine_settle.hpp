@@ -45,7 +45,10 @@ inline void CpuMachine::settle_cells(const RequestRow& row, KvSequence& sequence
         break;
       case Place::host:
         // What a layer of this iteration still reads leaves behind it; what was fetched ahead is used.
-        if (cell.on_device() && !computes) evict(sequence, layer, block);
+        if (cell.on_device() && !computes)
+          evict(sequence, layer, block);
+        else if (cell.leaves && (cell.queued || store_.state(cell) == BlockState::arriving))
+          cell.queued = cell.leaves = false;
         break;
       case Place::device:
         if (cell.on_device()) to_device(row, sequence, layer, block);
@@ -151,35 +154,37 @@ inline void CpuMachine::lay_out_rows() {
 }
 
 /// Device blocks for what is new and stays. Where they are short, what was fetched ahead goes first, then what is to
-/// leave anyway goes before it is read once more, and is fetched for that like any other.
+/// leave anyway goes before it is read once more, and is fetched for that like any other: by the plan there is room
+/// then.
 inline void CpuMachine::make_room(Lock& lock) {
   std::int64_t stay = 0;
   std::vector<std::int64_t> pass(static_cast<std::size_t>(layers_), 0);
-  const auto each_cell = [this](auto&& visit) {
-    for (const Part& part : parts_) {
-      KvSequence& sequence = *sequences_.find(part.slot);
-      for (int layer = 0; layer < layers_; ++layer)
-        for (std::int64_t block = 0; block < part.blocks; ++block)
-          visit(part, sequence, layer, block,
-                sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)]);
-    }
-  };
-  each_cell([&](const Part& part, const KvSequence&, int layer, std::int64_t block, const KvCell& cell) {
-    if (cell.on_device()) return;
+  each_cell([&](const Part& part, KvSequence&, int layer, std::int64_t block, const KvCell& cell) {
+    if (cell.on_device() && !cell.leaves) return;
     if (place(*part.row, part.head, layer, block) == Place::device)
       ++stay;
     else if (part.uses(layer))
       ++pass[static_cast<std::size_t>(layer)];
   });
   const std::int64_t wanted = stay + *std::max_element(pass.begin(), pass.end());
-  if (wanted > store_.free_blocks()) drop_prefetched();
-  if (wanted > store_.free_blocks() + schedule_.leaving())
+  const auto short_of_room = [&] {
+    std::int64_t leaving = 0;
+    sequences_.for_each([&](Slot, const KvSequence& sequence) {
+      for (const auto& cells : sequence.cells)
+        leaving += std::count_if(cells.begin(), cells.end(),
+                                 [](const KvCell& cell) { return cell.on_device() && cell.leaves; });
+    });
+    return wanted > store_.free_blocks() + leaving;
+  };
+  if (short_of_room()) {
+    drop_prefetched();
     each_cell([&](const Part& part, KvSequence& sequence, int layer, std::int64_t block, const KvCell& cell) {
       if (cell.on_device() && place(*part.row, part.head, layer, block) == Place::host) evict(sequence, layer, block);
     });
-  each_cell([&](const Part& part, const KvSequence&, int layer, std::int64_t block, KvCell& cell) {
+  }
+  each_cell([&](const Part& part, KvSequence& sequence, int layer, std::int64_t block, KvCell& cell) {
     if (cell.exists() || block * block_tokens_ < part.held) return; // what is rebuilt takes its block with its layer
-    if (place(*part.row, part.head, layer, block) == Place::device && !sequences_.find(part.slot)->lost)
+    if (place(*part.row, part.head, layer, block) == Place::device && !sequence.lost)
       if (!take_block(lock, cell, -1)) lose(part.slot, no_room);
   });
 }
@@ -241,19 +246,20 @@ inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int l
   stays.slot = index(part.slot);
   stays.generation = sequence.generation;
   stays.layer = stays.position = layer;
-  stays.first = part.whole || !part.computes();
+  stays.idle = !part.uses(layer);
+  stays.first = part.whole || stays.idle;
   stays.passing = false;
   stays.copies = part.row->holding.copied_blocks(part.row->blocks, setup_.limits.block_tokens).count();
   stays.previous = previous;
   passes = stays;
-  passes.first = false;
+  passes.first = passes.idle = false;
   passes.passing = true;
   auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
   for (std::int64_t block = 0; block < part.blocks; ++block) {
     KvCell& cell = cells[static_cast<std::size_t>(block)];
     const Place where = place(*part.row, part.head, layer, block);
     if (!cell.exists()) { // made by this layer
-      if (part.uses(layer)) ++schedule_.reserved(layer);
+      if (part.uses(layer)) ++schedule_.reserved(layer, where != Place::device);
       continue;
     }
     const bool leaving = cell.on_device() && cell.leaves;
@@ -264,10 +270,13 @@ inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int l
       if (!part.uses(layer) && where != Place::device) continue; // who sits it out leaves it where it is
       need.blocks.push_back(static_cast<std::int32_t>(block));
     }
-    if (!part.uses(layer)) continue;
+    if (!part.uses(layer)) {
+      if (!arriving) ++schedule_.reserved_idle();
+      continue;
+    }
     cell.awaited = true;
     ++schedule_.missing(layer);
-    if (!arriving) ++schedule_.reserved(layer);
+    if (!arriving) ++schedule_.reserved(layer, where != Place::device);
     if (need.first && !arriving) ++schedule_.first_missing();
   }
   for (KvNeed* need : {&stays, &passes})

@@ -83,6 +83,7 @@ class BasicDecoder final : public Decoder {
     const int all = rows + stored_rows;
     SLUICE_ASSERT(all <= rows_, "rows that the iteration began with");
     vectors_.read(weights);
+    std::fill(sequence_of_row_.begin(), sequence_of_row_.end(), nullptr);
     for (const SequenceRows& sequence : sequences) {
       for (int row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row)
         sequence_of_row_[static_cast<std::size_t>(row)] = &sequence;
@@ -166,6 +167,7 @@ class BasicDecoder final : public Decoder {
     each_row(all, [&](int row) {
       if (row < rows)
         finish(row, activations_.query + row * activations_.query_stride, shape.heads, vectors_.query_norm);
+      if (sequence_of_row_[static_cast<std::size_t>(row)] == nullptr) return;
       const SequenceRows& sequence = *sequence_of_row_[static_cast<std::size_t>(row)];
       const int position = sequence.position + (row - sequence.first_row);
       if (position < sequence.stored_from) return;

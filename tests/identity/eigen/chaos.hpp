@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chaos: policies that do what no sensible one would, in every step: the identity must not depend on sense.
+#pragma once
+
+#include "sluice/core/random.hpp"
+#include "sluice/placement/plan_trial.hpp"
+#include "sluice/relief/relief.hpp"
+#include "sluice/replan/every_step.hpp"
+#include "sluice/retention/retention.hpp"
+#include "sluice/weights/weights.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice::testing {
+
+/// Another placement for everybody in every step: layers on the host, layers rebuilt, of all tokens or the oldest, and
+/// sometimes all of it written back.
+struct ChaosPlacement {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class Transfer>
+  struct State {
+    Random random{1};
+    PlanTrial<Transfer> trial;
+  };
+  std::uint64_t rebuilds = 3; ///< one in so many holdings rebuilds something; 0: none
+
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.covers_unseen = false;
+    const std::size_t most = task.claims.size();
+    if (task.musts > 1 && task.enforce_slo && state.random.below(8) == 0) { // for no reason
+      plan.binding = Binding::slo;
+      return Verdict::infeasible(plan.binding);
+    }
+    for (int tries = 0; tries < 12; ++tries) {
+      const std::size_t joined = state.random.below(most - task.musts + 1);
+      if (task.musts + joined == 0) continue;
+      if (set(task, state, plan, task.musts + joined, tries >= 10)) return {true, joined, plan.binding};
+    }
+    return Verdict::infeasible(plan.binding);
+  }
+
+ private:
+  template <class Task, class S>
+  bool set(const Task& task, S& state, Plan& plan, std::size_t count, bool least_of_all) const {
+    Random& random = state.random;
+    plan.requests.clear();
+    LayerBlocks rebuilt{0};
+    for (const Claim& claim : task.claims.first(count)) {
+      Holding holding = least(task.layers());
+      if (!least_of_all) {
+        holding.host = {};
+        const bool rebuilding = rebuilds > 0 && random.below(rebuilds) == 0;
+        for (int layer = 0; layer < task.layers(); ++layer) {
+          const std::uint64_t where = random.below(4);
+          if (where == 0) holding.host.insert(layer);
+          if (where == 1 && rebuilding) holding.nowhere.insert(layer);
+        }
+        const std::int64_t blocks = task.blocks(claim).count();
+        if (rebuilding || random.below(3) == 0)
+          holding.head = Tokens{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(blocks))) *
+                                task.view.limits.block_tokens.count()};
+        else if (random.below(4) == 0)
+          holding.written_back = true;
+        if (!holding.nowhere.empty()) // a layer's worth, while it computes, and what is kept meanwhile
+          rebuilt += LayerBlocks{2 * holding.head_blocks(task.blocks(claim), task.view.limits.block_tokens).count()};
+      }
+      plan.requests.push_back({claim.slot, holding});
+    }
+    if (!state.trial.fits(task, plan)) return false;
+    return state.trial.fits(task, plan, plan.in_flight + rebuilt);
+  }
+};
+
+/// Anybody gives way, and what is kept of it is anybody's guess too.
+struct ChaosRelief {
+  using role = roles::Relief;
+  static constexpr Parting parting = Parting::park;
+  struct State {
+    Random random{2};
+  };
+  std::size_t choose(const View&, State& state, std::span<const Claim> candidates) const {
+    return static_cast<std::size_t>(state.random.below(candidates.size()));
+  }
+  bool may_return(const View& view, const RequestRow& row) const { return (view.step + index(row.id)) % 3 != 0; }
+};
+
+struct ChaosRetention {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
+  [[nodiscard]] Kept on_park(const View& view, const RequestRow& row) const {
+    const std::int64_t turn = (view.step + index(row.id)) % 3;
+    return turn == 0 ? Kept::nothing : turn == 1 ? Kept::host : Kept::device;
+  }
+  [[nodiscard]] Kept on_reclaim(const View& view, const RequestRow& row) const {
+    return (view.step + index(row.id)) % 4 == 0 ? Kept::nothing : Kept::host;
+  }
+};
+
+/// The same whose KV comes back as a whole.
+struct ChaosSwap : ChaosRetention {
+  static constexpr bool returns_layerwise = false;
+};
+
+static_assert(Placement<ChaosPlacement> && Relief<ChaosRelief> && Retention<ChaosRetention> && Retention<ChaosSwap>);
+
+} // namespace sluice::testing

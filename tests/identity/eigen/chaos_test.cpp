@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/retention/eager_copy.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+#include "identity/eigen/chaos.hpp"
+#include "identity/eigen/real_run.hpp"
+
+namespace sluice::testing {
+
+std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_tokens, int threads) {
+  return make_decoder(weights, block_tokens, threads);
+}
+
+namespace {
+
+template <class E>
+void check_chaos(std::uint64_t seed, int rounds, double share) {
+  Random random(seed);
+  RealExercise exercise;
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    const RealTrial trial = random_real_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
+    const RealResult result = run_real<E>(trial, kv);
+    check_identity(result, expected);
+    exercise.add(result);
+  }
+  CHECK(exercise.bytes > 0);
+  CHECK(exercise.parked > 0);
+}
+
+using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
+
+} // namespace
+
+TEST_CASE("another placement for everybody in every step changes no token and no logit") {
+  check_chaos<Chaos>(1, 12, 0.8);
+  check_chaos<With<Chaos, NextLayer>>(2, 12, 1.1);
+  check_chaos<With<Chaos, FairShare>>(3, 12, 1.1);
+  check_chaos<With<Chaos, EarliestDeadlineFirst>>(4, 12, 1.1);
+}
+
+TEST_CASE("nor does planning beside the iteration") {
+  check_chaos<With<Chaos, OneStepAhead>>(5, 12, 0.9);
+  check_chaos<With<Chaos, OneStepAhead, FairShare, ChaosSwap>>(6, 12, 1.1);
+}
+
+TEST_CASE("nor do rotations with copies ahead") {
+  check_chaos<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 12, 1.1);
+}
+
+} // namespace sluice::testing

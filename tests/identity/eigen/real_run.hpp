@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// RealRun: small random worlds for the Cpu backend, and what every engine owes in them.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/decoder/decoder.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/observer/summary.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sluice::testing {
+
+/// Compiled apart: the kernels once, for all engines.
+std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_tokens, int threads);
+
+/// A model, a link and requests, all small.
+struct RealTrial {
+  ModelWeights weights;
+  Limits limits;
+  int threads = 1;
+  LinkRates link;
+  FaultPlan faults;
+  std::int64_t host_blocks = 0;
+  Seconds slo{0};
+  std::vector<std::vector<std::int32_t>> prompts;
+  std::vector<std::int64_t> outputs;
+  std::vector<double> arrivals;
+
+  [[nodiscard]] int layers() const { return weights.config.shape.layers; }
+  [[nodiscard]] std::int64_t blocks(std::size_t i) const {
+    const auto tokens = static_cast<std::int64_t>(prompts[i].size()) + outputs[i] - 1;
+    return blocks_for(Tokens{tokens}, limits.block_tokens).count();
+  }
+  /// Layer blocks of the largest request at its longest, and of all of them.
+  [[nodiscard]] std::int64_t largest() const {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) most = std::max(most, blocks(i));
+    return most * layers();
+  }
+  [[nodiscard]] std::int64_t all() const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) sum += blocks(i);
+    return sum * layers();
+  }
+};
+
+inline RealTrial random_real_trial(Random& random) {
+  RealTrial trial;
+  DecoderConfig config;
+  config.shape.layers = 3 + static_cast<int>(random.below(4));
+  config.shape.hidden = 32;
+  config.shape.heads = 4;
+  config.shape.kv_heads = random.below(2) == 0 ? 2 : 4;
+  config.shape.head_dim = 16;
+  config.shape.mlp = 48;
+  config.shape.vocabulary = 64;
+  trial.weights = random_weights(config, random.below(1000));
+  trial.limits.block_tokens = Tokens{4};
+  trial.limits.batch = 1 + static_cast<int>(random.below(5));
+  trial.limits.batch_tokens = Tokens{static_cast<std::int64_t>(8 + random.below(40))};
+  trial.threads = 1 + static_cast<int>(random.below(2));
+  trial.link.each_way = random.below(2) == 0;
+  const double rate = random.below(3) == 0 ? 0 : 20e6 * (1 + 9 * random.uniform());
+  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = rate;
+  trial.host_blocks = 1'000'000;
+  trial.slo = Seconds{random.below(2) == 0 ? 10 : 0.0005};
+  const std::size_t count = 2 + random.below(5);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::int32_t> prompt(1 + random.below(30));
+    for (std::int32_t& token : prompt) token = static_cast<std::int32_t>(random.below(64));
+    trial.prompts.push_back(std::move(prompt));
+    trial.outputs.push_back(static_cast<std::int64_t>(1 + random.below(14)));
+    trial.arrivals.push_back(random.below(2) == 0 ? 0 : 0.01 * random.uniform());
+  }
+  return trial;
+}
+
+/// What a request came to: its tokens, and the bits of all the logits that they were chosen from.
+struct RealOutput {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint32_t> logits;
+  bool refused = false;
+
+  friend bool operator==(const RealOutput&, const RealOutput&) = default;
+};
+
+struct RealResult {
+  std::vector<RealOutput> outputs; ///< by request
+  CopyTotals moved;
+  std::int64_t parked = 0;
+  std::int64_t steps = 0;
+  std::int64_t refused = 0;
+};
+
+/// All of a trial's requests through an engine whose device has `kv_blocks` for KV beside all weights. `change(config)`
+/// sets what the trial leaves open; requests in `only` alone are submitted.
+template <class E, class Change>
+RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& change,
+                    const std::vector<std::size_t>& only = {}) {
+  using Observed = With<E, Cpu, SmallCost, Summary>;
+  const ModelShape& shape = trial.weights.config.shape;
+  std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
+  CpuSetup setup;
+  setup.limits = trial.limits;
+  setup.link = trial.link;
+  setup.faults = trial.faults;
+  setup.skips_idle = true;
+  setup.host_blocks = LayerBlocks{trial.host_blocks};
+  const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * 4;
+  const LayerBlocks at_zero = device_kv_blocks(trial.weights, *decoder, setup);
+  setup.device_memory = Bytes{(kv_blocks - at_zero.count()) * block};
+
+  RealResult result;
+  result.outputs.resize(trial.prompts.size());
+  std::map<std::uint32_t, std::size_t> request_of;
+  CpuListener listener;
+  listener.token = [&](RequestId id, std::int32_t token) {
+    result.outputs[request_of.at(index(id))].tokens.push_back(token);
+  };
+  listener.logits = [&](RequestId id, std::int64_t, std::span<const float> logits) {
+    for (const float logit : logits)
+      result.outputs[request_of.at(index(id))].logits.push_back(std::bit_cast<std::uint32_t>(logit));
+  };
+  const LayerBlocks device = device_kv_blocks(trial.weights, *decoder, setup);
+  CHECK(device.count() >= kv_blocks);
+  Expected<std::shared_ptr<CpuMachine>> machine =
+      CpuMachine::make(trial.weights, std::move(decoder), setup, std::move(listener));
+  REQUIRE(machine);
+  SmallCost cost;
+  cost.base = Seconds{1e-3};
+  cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s > 0 ? trial.link.to_device_bytes_per_s : 1e9};
+  typename Observed::Config config{.limits = trial.limits,
+                                   .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
+                                                shape.layer_hidden_bytes(trial.limits.block_tokens)},
+                                   .device_blocks = LayerBlocks{kv_blocks},
+                                   .host_blocks = LayerBlocks{trial.host_blocks},
+                                   .cost = cost,
+                                   .backend = Cpu{*machine}};
+  change(config);
+  Expected<Observed> engine = Observed::make(std::move(config));
+  REQUIRE(engine);
+
+  std::vector<std::size_t> order = only;
+  if (order.empty())
+    for (std::size_t i = 0; i < trial.prompts.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return trial.arrivals[a] < trial.arrivals[b]; });
+  std::size_t next = 0;
+  for (;;) {
+    while (next < order.size() && trial.arrivals[order[next]] <= engine->now().count()) {
+      const std::size_t i = order[next++];
+      RequestSpec spec;
+      spec.arrival = Seconds{trial.arrivals[i]};
+      spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
+      spec.output = Tokens{trial.outputs[i]};
+      spec.slo.tbt = trial.slo;
+      const Expected<RequestId> id = engine->submit(spec);
+      if (!id) {
+        result.outputs[i].refused = true;
+        continue;
+      }
+      request_of[index(*id)] = i;
+      CpuRequest request;
+      request.tokens = trial.prompts[i];
+      request.sequence = i;
+      request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
+      (*machine)->enter(*id, std::move(request));
+    }
+    if (engine->step() == Stepped::idle) {
+      if (next == order.size()) break;
+      engine->idle_until(Seconds{trial.arrivals[order[next]]});
+    }
+  }
+  CHECK_MESSAGE(engine->alive() == 0, "nobody is lost");
+  CHECK(engine->ledger().device().used().count() == 0);
+  result.moved = (*machine)->moved();
+  result.steps = engine->steps();
+  for (const auto& request : engine->template observed<Summary>().requests) result.parked += request.times_parked;
+  CHECK((*machine)->device_memory().peak() <= setup.device_memory);
+  return result;
+}
+
+template <class E>
+RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, const std::vector<std::size_t>& only = {}) {
+  return run_real<E>(
+      trial, kv_blocks, [](auto&) {}, only);
+}
+
+/// What the requests come to when each is served alone, all resident, on one thread.
+inline std::vector<RealOutput> alone(RealTrial trial) {
+  trial.threads = 1;
+  trial.link = {};
+  trial.faults = {};
+  std::vector<RealOutput> outputs(trial.prompts.size());
+  for (std::size_t i = 0; i < trial.prompts.size(); ++i)
+    outputs[i] = run_real<Engine<>>(trial, trial.all(), {i}).outputs[i];
+  return outputs;
+}
+
+/// What trials exercised: a property of what never happened is none.
+struct RealExercise {
+  std::int64_t bytes = 0, parked = 0, trials = 0;
+  void add(const RealResult& result) {
+    bytes += (result.moved.to_device.bytes + result.moved.to_host.bytes).count();
+    parked += result.parked;
+    ++trials;
+  }
+};
+
+/// The same tokens from the same logits, bit for bit, as each alone; but for who was refused.
+inline void check_identity(const RealResult& result, const std::vector<RealOutput>& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    if (result.outputs[i].refused) continue;
+    CHECK(result.outputs[i].tokens == expected[i].tokens);
+    CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
+  }
+}
+
+} // namespace sluice::testing
