@@ -86,10 +86,14 @@ std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const
 
 TEST_CASE(
     "attention over several segments is softmax in double, and the same bits for any threads, blocks and chunks") {
-  const ModelShape shapes[] = {shape_of(3, 1, 20), shape_of(2, 2, 64)};
-  for (const ModelShape& shape : shapes) {
-    const int tokens = 4133; // three segments, the last of them short, the last page of a token or five
-    const int rows = 6;
+  struct Case {
+    ModelShape shape;
+    int tokens;
+    int rows;
+  };
+  // Three segments, the last page of a few tokens; heads of whole registers; more segments than are split at once.
+  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6}, {shape_of(2, 2, 64), 2099, 3}, {shape_of(1, 1, 2), 16901, 2}};
+  for (const auto& [shape, tokens, rows] : cases) {
     Random random{18};
     std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.head_dim));
     for (float& value : queries) value = static_cast<float>(random.uniform() * 6 - 3);
