@@ -274,8 +274,8 @@ void product(benchmark::State& state) {
       });
 }
 
-BENCHMARK_CAPTURE(decode, f32, ElementType::f32)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(15);
-BENCHMARK_CAPTURE(decode, bf16, ElementType::bf16)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(15);
+BENCHMARK_CAPTURE(decode, f32, ElementType::f32)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(21);
+BENCHMARK_CAPTURE(decode, bf16, ElementType::bf16)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(21);
 BENCHMARK(decode_bf16_beside_f32)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(9);
 BENCHMARK_CAPTURE(prefill, f32, ElementType::f32)->UseManualTime()->Iterations(5)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(prefill, bf16, ElementType::bf16)->UseManualTime()->Iterations(5)->Unit(benchmark::kMillisecond);
@@ -283,8 +283,8 @@ BENCHMARK(attention)
     ->ArgNames({"threads", "head_dim", "group"})
     ->ArgsProduct({{1, 2}, {64, 128}, {1, 4, 8}})
     ->UseManualTime()
-    ->Iterations(15);
-BENCHMARK(product)->ArgName("rows")->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime()->Iterations(15);
+    ->Iterations(21);
+BENCHMARK(product)->ArgName("rows")->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseManualTime()->Iterations(21);
 
 } // namespace
 

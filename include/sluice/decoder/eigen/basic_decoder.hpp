@@ -23,7 +23,7 @@ namespace sluice {
 ///
 /// `Norm`: apply(x, count, scale, bias, epsilon, y). `Position`: made of the configuration and the learned table;
 /// floats(rows), begin(positions, room), embed(position, hidden row), turn(row, head). `Attention`: made of the shape,
-/// the tokens of a block and the threads; floats(shape, threads), run(…). `Mlp`: made of the configuration;
+/// the tokens of a block and the threads; workspace(shape, rows, threads), run(…). `Mlp`: made of the configuration;
 /// workspace(config, rows), run(…). Each in one file beside this one, with what it computes.
 template <class Norm, class Position, class Attention, class Mlp>
 class BasicDecoder final : public Decoder {
@@ -54,10 +54,10 @@ class BasicDecoder final : public Decoder {
   [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t /*samples*/) const override {
     const std::int64_t floats = activations_.floats(rows) + position_.floats(rows) +
                                 LayerVectors::floats(config_.shape) +
-                                Attention::floats(config_.shape, pool_.threads()) +
                                 static_cast<std::int64_t>(final_norm_.size() + final_norm_bias_.size());
-    const auto indexes = static_cast<std::int64_t>(rows * std::int64_t{sizeof(std::int32_t) + sizeof(void*)});
-    return Bytes{floats * std::int64_t{sizeof(float)} + indexes} + Mlp::workspace(config_, rows);
+    const auto indexes = rows * static_cast<std::int64_t>(sizeof(const SequenceRows*));
+    return Bytes{floats * std::int64_t{sizeof(float)} + indexes} +
+           Attention::workspace(config_.shape, rows, pool_.threads()) + Mlp::workspace(config_, rows);
   }
 
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {

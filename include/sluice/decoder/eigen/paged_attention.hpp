@@ -2,6 +2,7 @@
 // PagedAttention: causal attention of grouped heads over K and V that lie in blocks, shared between threads.
 #pragma once
 
+#include "sluice/core/units.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/eigen/attention_pages.hpp"
 #include "sluice/decoder/eigen/exponential.hpp"
@@ -42,11 +43,11 @@ class PagedAttention {
     }
   }
 
-  /// Floats that it holds: for each thread scores and two partials of every head, and the partials of split contexts.
-  [[nodiscard]] static std::int64_t floats(const ModelShape& shape, int threads) {
-    const std::int64_t split = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
-    return shape.kv_heads * (threads * (AttentionPages::score_floats + 2 * partial_floats(shape.head_dim)) +
-                             split * partial_floats(shape.head_dim));
+  /// What it holds for iterations of so many rows, each of them a sequence of its own at worst.
+  [[nodiscard]] static Bytes workspace(const ModelShape& shape, std::int64_t rows, int threads) {
+    const auto of_head = static_cast<std::int64_t>(sizeof(AttentionQueries) + 2 * sizeof(SoftmaxPartial));
+    return Bytes{floats(shape, threads) * std::int64_t{sizeof(float)} + threads * shape.kv_heads * of_head +
+                 rows * shape.kv_heads * static_cast<std::int64_t>(sizeof(Unit))};
   }
 
   /// Attends for the sequences' rows below `rows`: queries and results are rows of [query head][head size].
@@ -88,6 +89,13 @@ class PagedAttention {
   static constexpr int segment_tokens = 2048;
   static constexpr int segments_at_once = 8; // of one unit, where threads share a context
   static constexpr int most_queries = AttentionQueries::most;
+
+  /// Floats that it holds: for each thread scores and two partials of every head, and the partials of split contexts.
+  [[nodiscard]] static std::int64_t floats(const ModelShape& shape, int threads) {
+    const std::int64_t split = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
+    return shape.kv_heads * (threads * (AttentionPages::score_floats + 2 * partial_floats(shape.head_dim)) +
+                             split * partial_floats(shape.head_dim));
+  }
 
   /// With more units of work than this, threads have enough to share without splitting contexts.
   [[nodiscard]] static constexpr int most_split_units(int threads) { return 2 * threads; }
