@@ -110,6 +110,30 @@ struct ChaosSwap : ChaosRetention {
   static constexpr bool returns_layerwise = false;
 };
 
+/// Other layers stream in every step, whole or in part, through more slots or fewer.
+struct ChaosWeights {
+  using role = roles::Weights;
+  struct State {
+    Random random{3};
+  };
+  template <class Task>
+  void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
+    const Geometry& geometry = task.view.geometry;
+    WeightsLevel level;
+    for (int layer = 0; layer < geometry.layers; ++layer)
+      if (state.random.below(2) == 0) level.plan.streamed.insert(layer);
+    const int count = level.plan.streamed.count();
+    if (count < 2) return;
+    level.plan.slots = 1 + static_cast<int>(state.random.below(static_cast<std::uint64_t>(count)));
+    level.plan.share = state.random.below(2) == 0 ? 1 : 0.3 + 0.6 * state.random.uniform();
+    level.plan.level = count - level.plan.slots;
+    level.plan.freed = geometry.blocks_in(level.plan.share * (count - level.plan.slots));
+    levels.push_back(level);
+  }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry&) const { return LayerBlocks{0}; }
+};
+
+static_assert(Weights<ChaosWeights>);
 static_assert(Placement<ChaosPlacement> && Relief<ChaosRelief> && Retention<ChaosRetention> && Retention<ChaosSwap>);
 
 } // namespace sluice::testing

@@ -57,4 +57,6 @@ TEST_CASE("nor do rotations with copies ahead") {
   check_chaos<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 12, 1.1);
 }
 
+TEST_CASE("nor do other weights that stream in every step") { check_chaos<With<Chaos, ChaosWeights>>(8, 12, 1.1); }
+
 } // namespace sluice::testing

@@ -187,7 +187,13 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   CHECK(engine->ledger().device().used().count() == 0);
   result.moved = (*machine)->moved();
   result.steps = engine->steps();
-  for (const auto& request : engine->template observed<Summary>().requests) result.parked += request.times_parked;
+  const auto& records = engine->template observed<Summary>().requests;
+  for (const auto& record : records) result.parked += record.times_parked;
+  for (const auto& one : request_of)
+    if (records[one.first].outcome == Outcome::refused) {
+      result.outputs[one.second].refused = true;
+      ++result.refused;
+    }
   CHECK((*machine)->device_memory().peak() <= setup.device_memory);
   return result;
 }

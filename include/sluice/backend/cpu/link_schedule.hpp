@@ -74,6 +74,7 @@ class LinkSchedule {
     if (halted_) return std::nullopt;
     std::optional<Copy> copy = way == Way::to_device ? next_in() : next_out();
     if (copy) {
+      copy->tag = ++copies_begun_; // each has its own luck
       ++in_flight_;
       last_ = way;
     } else if (idle_at_[static_cast<std::size_t>(way)] != version_) {
@@ -186,7 +187,7 @@ class LinkSchedule {
   }
   /// No lane begins anything any more.
   void halt() { halted_ = true; }
-  /// A layer's weights failed to come for good.
+  /// A part of a layer's weights failed to come, twice, since this was last forgiven.
   [[nodiscard]] bool weights_failed() const { return weights_failed_; }
   void forgive_weights() { weights_failed_ = false; }
 
@@ -368,10 +369,17 @@ class LinkSchedule {
     store_->sent(*cell);
     if (!cell->on_device()) cell->leaves = cell->passing = false;
   }
+  /// Of a part that failed for good nothing is there: it is asked for again by the next iteration.
   void ended_weights(bool failed) {
     weights_in_flight_ = false;
-    if (failed) weights_failed_ = true;
-    if (!passage_ || !passage_->done()) return;
+    if (!passage_) return;
+    if (failed) {
+      weights_failed_ = true;
+      if (!passage_returns_) weights_->computed(passage_->layer);
+      passage_.reset();
+      return;
+    }
+    if (!passage_->done()) return;
     if (passage_returns_)
       weights_->returned(passage_->layer);
     else
@@ -420,6 +428,7 @@ class LinkSchedule {
   int in_flight_ = 0;
   Way last_ = Way::to_host;
   std::uint64_t version_ = 1;
+  std::uint64_t copies_begun_ = 0;
   std::array<std::uint64_t, 2> idle_at_{0, 0};
   bool halted_ = false;
 };

@@ -84,7 +84,9 @@ inline void CpuMachine::give_up(int layer) {
   }
   schedule_.missing(layer) = schedule_.first_missing() = 0;
   if (!weights_.ready(layer))
-    for (const Part& part : parts_) lose(part.slot, "its model's weights find no room on the device");
+    for (const Part& part : parts_)
+      lose(part.slot, schedule_.weights_failed() ? "a transfer of its model's weights failed twice"
+                                                 : "its model's weights find no room on the device");
 }
 
 /// Blocks that this layer writes can be written, all others read.
@@ -226,11 +228,7 @@ inline void CpuMachine::sample() {
 /// Who is lost, running or not.
 inline void CpuMachine::tell_lost() {
   const Lock lock{schedule_.mutex};
-  if (schedule_.weights_failed()) {
-    schedule_.forgive_weights();
-    for (const Part& part : parts_)
-      if (part.computes()) lose(part.slot, "a transfer of its model's weights failed twice");
-  }
+  schedule_.forgive_weights();
   sequences_.for_each([this](Slot slot, KvSequence& sequence) {
     if (!sequence.lost) return;
     std::erase_if(outcomes_, [slot](const RequestOutcome& outcome) { return outcome.slot == slot; });
