@@ -197,13 +197,16 @@ inline void CpuMachine::adopt_weights(Lock& lock, const WeightsPlan& plan) {
 inline void CpuMachine::sample() {
   std::vector<int> rows;
   std::vector<const Part*> samplers;
-  for (const Part& part : parts_) {
-    KvSequence& sequence = *sequences_.find(part.slot);
-    if (sequence.lost) continue;
-    sequence.computed = part.total();
-    if (!part.samples) continue;
-    rows.push_back(part.first_row + static_cast<int>(part.fresh) - 1);
-    samplers.push_back(&part);
+  {
+    const Lock lock{schedule_.mutex}; // a lane may lose somebody meanwhile
+    for (const Part& part : parts_) {
+      KvSequence& sequence = *sequences_.find(part.slot);
+      if (sequence.lost) continue;
+      sequence.computed = part.total();
+      if (!part.samples) continue;
+      rows.push_back(part.first_row + static_cast<int>(part.fresh) - 1);
+      samplers.push_back(&part);
+    }
   }
   if (rows.empty()) return;
   const auto vocabulary = static_cast<std::size_t>(decoder_->config().shape.vocabulary);
