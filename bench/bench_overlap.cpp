@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_overlap: does computing hide transfers as the evaluator says that it does, with real bytes on this machine?
+//
+//   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N]
+//
+// One compute thread decodes. For each system and link: the mean step with offloading (`offloaded`); the mean step of
+// AllResident while a copy engine moves as many bytes a step to scratch memory beside it (`resident`: link and compute
+// share this machine's memory, so like is compared with like); and the evaluator's step, from the layer times of that
+// resident run and the link as told (`predicted`). Where the prediction has no stall a perfect pipeline hides the link:
+// wanted is offloaded <= 1.05 resident there, and <= 1.10 predicted where it stalls.
+#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/sluice.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+
+struct Bench {
+  int layers = 12, hidden = 768, context = 512, requests = 4, tokens = 24;
+  ModelWeights weights;
+  Limits limits;
+};
+
+/// Iterations in which everybody decodes, by their durations.
+struct Steps {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    std::vector<double> seconds, stalls, blocks, weight_bytes;
+  };
+  void submitted(State&, const RequestRow&) const {}
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void resumed(State&, const RequestRow&, Seconds) const {}
+  void ended(State&, const RequestRow&, Seconds) const {}
+  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+    if (record.decodes != record.tokens.count()) return;
+    state.seconds.push_back(record.duration.count());
+    state.stalls.push_back(record.stall.count());
+    state.blocks.push_back(static_cast<double>(record.to_device.count()));
+    state.weight_bytes.push_back(static_cast<double>(record.weights.count()));
+  }
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// The layer times that a resident run showed.
+struct Shown {
+  using role = roles::Cost;
+  struct State {};
+  StepTime time;
+  LinkCost told;
+  [[nodiscard]] StepTime step(const Work&) const { return time; }
+  [[nodiscard]] LinkCost link() const { return told; }
+  [[nodiscard]] const Shown& believe(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+};
+
+/// As many bytes, once for every step, block by block, into scratch memory.
+class Beside {
+ public:
+  Beside(std::int64_t bytes, std::int64_t block, LinkRates rates)
+      : block_(block),
+        copies_(bytes / std::max<std::int64_t>(1, block)),
+        from_(1 << 26),
+        to_(1 << 26),
+        engine_(std::make_unique<CopyEngine<Beside>>(*this, rates)) {}
+  ~Beside() { engine_.reset(); }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+  void step() {
+    {
+      const std::lock_guard lock{mutex_};
+      left_ = copies_;
+    }
+    engine_->wake();
+  }
+  std::optional<Copy> next(Way way) {
+    const std::lock_guard lock{mutex_};
+    if (way != Way::to_device || left_ == 0) return std::nullopt;
+    --left_;
+    at_ = (at_ + block_) % (static_cast<std::int64_t>(from_.size()) - block_);
+    return Copy{from_.data() + at_, to_.data() + at_, block_};
+  }
+  void ended(Way, const Copy&, CopyOutcome) {}
+
+ private:
+  std::mutex mutex_;
+  std::int64_t block_, copies_, left_ = 0, at_ = 0;
+  std::vector<std::byte> from_, to_;
+  std::unique_ptr<CopyEngine<Beside>> engine_;
+};
+
+struct Measured {
+  double step = 0, stall = 0, bytes = 0;
+  StepTime time;
+};
+
+/// Median steps of an engine on this machine; `before_step` is called before each iteration.
+template <class E>
+Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& believed,
+             const std::function<void()>& before_step) {
+  using Observed = With<E, Cpu, Shown, Steps>;
+  const ModelShape& shape = bench.weights.config.shape;
+  std::unique_ptr<Decoder> decoder = make_decoder(bench.weights, bench.limits.block_tokens, 1);
+  const std::int64_t block = kv_block_floats(shape, bench.limits.block_tokens) * 4;
+  const std::int64_t each = (bench.context + bench.tokens + 15) / 16 * shape.layers;
+  CpuSetup setup;
+  setup.limits = bench.limits;
+  setup.link = link;
+  setup.host_blocks = LayerBlocks{2 * each * bench.requests};
+  setup.skips_idle = true;
+  const auto kv = static_cast<std::int64_t>(kv_share * static_cast<double>(each * bench.requests)) + shape.layers;
+  setup.device_memory = Bytes{(kv - device_kv_blocks(bench.weights, *decoder, setup).count()) * block};
+  const LayerBlocks device = device_kv_blocks(bench.weights, *decoder, setup);
+  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(bench.weights, std::move(decoder), setup);
+  if (!machine) {
+    fmt::print(stderr, "{}\n", machine.error().line());
+    return {};
+  }
+  typename Observed::Config config{.limits = bench.limits,
+                                   .geometry = {shape.layers, Bytes{block}, bench.weights.layout.bytes, Bytes{0}},
+                                   .device_blocks = device,
+                                   .host_blocks = setup.host_blocks,
+                                   .cost = believed,
+                                   .backend = Cpu{*machine}};
+  Expected<Observed> engine = Observed::make(std::move(config));
+  if (!engine) {
+    fmt::print(stderr, "{}\n", engine.error().line());
+    return {};
+  }
+  for (int i = 0; i < bench.requests; ++i) {
+    RequestSpec spec;
+    spec.prompt = Tokens{bench.context};
+    spec.output = Tokens{bench.tokens};
+    const Expected<RequestId> id = engine->submit(spec);
+    if (!id) continue;
+    CpuRequest request;
+    request.ends = false;
+    for (int t = 0; t < bench.context; ++t) request.tokens.push_back((t * 7 + i * 13) % shape.vocabulary);
+    (*machine)->enter(*id, std::move(request));
+  }
+  std::vector<double> layer, before, after;
+  do {
+    before_step();
+    const std::span<const LayerTimes> times = (*machine)->layer_times();
+    if (!times.empty())
+      for (const LayerTimes& one : times) layer.push_back(one.end_s - one.start_s);
+  } while (engine->step() != Stepped::idle);
+  const auto& steps = engine->template observed<Steps>();
+  Measured measured;
+  measured.step = median(steps.seconds);
+  measured.stall = median(steps.stalls);
+  measured.bytes = median(steps.blocks) * static_cast<double>(block) + median(steps.weight_bytes);
+  measured.time.layer = Seconds{median(layer)};
+  measured.time.after = Seconds{std::max(0.0, measured.step - measured.stall - median(layer) * shape.layers)};
+  return measured;
+}
+
+/// The same requests by the evaluator.
+template <class E>
+Measured predict(const Bench& bench, double kv_share, const Shown& world) {
+  using Observed = With<E, BasicSimulated<Shown>, Shown, Steps>;
+  const ModelShape& shape = bench.weights.config.shape;
+  const std::int64_t block = kv_block_floats(shape, bench.limits.block_tokens) * 4;
+  const std::int64_t each = (bench.context + bench.tokens + 15) / 16 * shape.layers;
+  const auto kv = static_cast<std::int64_t>(kv_share * static_cast<double>(each * bench.requests)) + shape.layers;
+  Expected<Observed> engine =
+      Observed::make({.limits = bench.limits,
+                      .geometry = {shape.layers, Bytes{block}, bench.weights.layout.bytes, Bytes{0}},
+                      .device_blocks = LayerBlocks{kv},
+                      .host_blocks = LayerBlocks{2 * each * bench.requests},
+                      .cost = world,
+                      .backend = BasicSimulated<Shown>{world}});
+  if (!engine) return {};
+  for (int i = 0; i < bench.requests; ++i) {
+    RequestSpec spec;
+    spec.prompt = Tokens{bench.context};
+    spec.output = Tokens{bench.tokens};
+    (void)engine->submit(spec);
+  }
+  while (engine->step() != Stepped::idle) {
+  }
+  const auto& steps = engine->template observed<Steps>();
+  return {median(steps.seconds), median(steps.stalls), 0, {}};
+}
+
+template <class E>
+void compare(const Bench& bench, const char* name, double kv_share, double rate) {
+  LinkRates link;
+  link.to_device_bytes_per_s = link.to_host_bytes_per_s = rate;
+  Shown believed;
+  believed.told.rate = BytesPerSecond{rate};
+  believed.time.layer = Seconds{1e-3};
+  // In turns, so that a slow moment of the machine is not one side's alone: the medians of three.
+  std::vector<double> resident, offloaded, predicted, stalls;
+  double bytes = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    const Measured off = run<E>(bench, kv_share, link, believed, [] {});
+    bytes = off.bytes;
+    const std::int64_t block = kv_block_floats(bench.weights.config.shape, bench.limits.block_tokens) * 4;
+    Beside beside(static_cast<std::int64_t>(bytes), block, link);
+    const Measured in = run<Engine<>>(bench, 1.05, {}, believed, [&beside] { beside.step(); });
+    Shown world = believed;
+    world.time = in.time;
+    const Measured foreseen = predict<E>(bench, kv_share, world);
+    resident.push_back(in.step);
+    offloaded.push_back(off.step);
+    predicted.push_back(foreseen.step);
+    stalls.push_back(foreseen.stall);
+  }
+  const double stall = median(stalls);
+  fmt::print("| {} | {:.2g} GB/s | {:.1f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", name, rate * 1e-9,
+             bytes / (1 << 20), 1e3 * median(resident), 1e3 * median(offloaded), 1e3 * median(predicted),
+             median(offloaded) / median(resident), median(offloaded) / median(predicted),
+             stall <= 0.002 * median(predicted) ? "hidden" : "not hidden");
+  std::fflush(stdout);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Bench bench;
+  CLI::App app{"Offloaded steps against resident ones and the evaluator's"};
+  app.add_option("--layers", bench.layers)->check(CLI::Range(2, 128));
+  app.add_option("--hidden", bench.hidden)->check(CLI::Range(64, 8192));
+  app.add_option("--context", bench.context)->check(CLI::Range(16, 1 << 16));
+  app.add_option("--requests", bench.requests)->check(CLI::Range(1, 64));
+  app.add_option("--tokens", bench.tokens)->check(CLI::Range(4, 1000));
+  CLI11_PARSE(app, argc, argv);
+  DecoderConfig config;
+  config.shape.layers = bench.layers;
+  config.shape.hidden = bench.hidden / 64 * 64;
+  config.shape.heads = config.shape.hidden / 64;
+  config.shape.kv_heads = config.shape.heads;
+  config.shape.head_dim = 64;
+  config.shape.mlp = 3 * config.shape.hidden;
+  config.shape.vocabulary = 1024;
+  config.max_positions = 1 << 16;
+  bench.weights = random_weights(config, 1);
+  bench.limits.batch = bench.requests;
+  bench.limits.batch_tokens = Tokens{512};
+  fmt::print("{} layers of {}, {} requests of {} tokens, one compute thread\n\n", bench.layers, config.shape.hidden,
+             bench.requests, bench.context);
+  fmt::print(
+      "| system | link | MiB a step | resident, ms | offloaded, ms | predicted, ms | to resident | to predicted | "
+      "|\n|---|---|---:|---:|---:|---:|---:|---:|---|\n");
+  for (const double rate : {4e9, 2e9, 1e9, 0.5e9}) {
+    compare<DeepSpeedInference>(bench, "DeepSpeedInference", 0.4, rate);
+    compare<FlexGen>(bench, "FlexGen", 0.6, rate);
+    compare<With<OrbitFlowPool, InStep>>(bench, "OrbitFlowPool", 0.7, rate);
+    compare<Pie>(bench, "Pie", 0.9, rate);
+  }
+  return 0;
+}
