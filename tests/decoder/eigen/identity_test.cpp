@@ -211,3 +211,11 @@ TEST_CASE("a prefix passed again leaves the K and V that it finds, makes those i
     CHECK(stored_bits(config, kv, count) == stored_bits(config, expected.kv, count));
   }
 }
+
+TEST_CASE("parts that no family puts together make no decoder") {
+  const MadeModel model{family_config("llama2"), ElementType::f32};
+  ModelWeights weights = model.weights;
+  CHECK(make_decoder(weights, Tokens{block_tokens}, 1) != nullptr);
+  weights.config.norm = NormKind::layer;
+  CHECK(make_decoder(weights, Tokens{block_tokens}, 1) == nullptr);
+}
