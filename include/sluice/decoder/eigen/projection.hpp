@@ -68,7 +68,7 @@ struct Tile {
   int outputs;
 };
 inline constexpr Tile few{Lanes16::packets == 1 ? 4 : 1, 4};
-inline constexpr Tile many = Lanes16::packets == 1 ? Tile{4, 6} : Tile{2, 2};
+inline constexpr Tile many_rows_tile = Lanes16::packets == 1 ? Tile{4, 6} : Tile{2, 2};
 
 /// Chunk's sums of 1 .. few.rows rows (where it pays, computed as more: what is outside is computed from the last row).
 template <ElementType type, bool Ahead>
@@ -136,24 +136,26 @@ void project_few(const ActivationRows& x, const Matrix& w, std::int64_t first, s
 template <ElementType type>
 void project_many(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
                   std::int64_t y_stride) {
-  alignas(64) float packed[std::size_t{many.outputs * chunk_columns}];
-  const std::byte* right[std::size_t{many.outputs}];
-  for (int i = 0; i < many.outputs; ++i) right[i] = reinterpret_cast<const std::byte*>(packed + i * chunk_columns);
+  alignas(64) float packed[std::size_t{many_rows_tile.outputs * chunk_columns}];
+  const std::byte* right[std::size_t{many_rows_tile.outputs}];
+  for (int i = 0; i < many_rows_tile.outputs; ++i)
+    right[i] = reinterpret_cast<const std::byte*>(packed + i * chunk_columns);
   for (int block = 0; block < x.count; block += block_rows) {
     const int block_end = std::min(x.count, block + block_rows);
     for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
       const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
-      for (std::int64_t o = first; o < last; o += many.outputs) {
-        const int outputs = static_cast<int>(std::min<std::int64_t>(many.outputs, last - o));
-        for (int i = 0; i < many.outputs; ++i)
+      for (std::int64_t o = first; o < last; o += many_rows_tile.outputs) {
+        const int outputs = static_cast<int>(std::min<std::int64_t>(many_rows_tile.outputs, last - o));
+        for (int i = 0; i < many_rows_tile.outputs; ++i)
           widen<type>(w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type), columns, packed + i * chunk_columns);
-        for (int r = block; r < block_end; r += many.rows) {
-          const int rows = std::min(many.rows, block_end - r);
-          const float* left[std::size_t{many.rows}];
-          for (int i = 0; i < many.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
-          float sums[std::size_t{many.rows * many.outputs}];
-          chunk_sums<ElementType::f32, many.rows, many.outputs, false>(left, right, columns, sums, 0);
-          TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, many.outputs);
+        for (int r = block; r < block_end; r += many_rows_tile.rows) {
+          const int rows = std::min(many_rows_tile.rows, block_end - r);
+          const float* left[std::size_t{many_rows_tile.rows}];
+          for (int i = 0; i < many_rows_tile.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
+          float sums[std::size_t{many_rows_tile.rows * many_rows_tile.outputs}];
+          chunk_sums<ElementType::f32, many_rows_tile.rows, many_rows_tile.outputs, false>(left, right, columns, sums,
+                                                                                           0);
+          TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, many_rows_tile.outputs);
         }
       }
     }
