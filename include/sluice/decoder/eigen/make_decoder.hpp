@@ -23,7 +23,7 @@ using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
 /// says; those bytes must live as long as it does. The layers come with each call.
 ///
 /// Null for parts that no family puts together, such as rotation with LayerNorm: twelve compositions in place of three
-/// took whoever includes this 8 s longer to compile. Who wants another names it: BasicDecoder<LayerNorm, Rotary, …>.
+/// took whoever includes this 4 s longer to compile. Who wants another names it: BasicDecoder<LayerNorm, Rotary, …>.
 [[nodiscard]] inline std::unique_ptr<Decoder> make_decoder(const ModelWeights& weights, Tokens block_tokens,
                                                            int threads) {
   SLUICE_ASSERT(!weights.embedding.empty() && !weights.head.empty(), "an embedding and a head");
