@@ -76,7 +76,7 @@ double layer_time(const ModelWeights& weights, Decoder& decoder, const Layers& l
   for (std::size_t at = 0; at < memory.size(); at += floats) pointers.push_back(memory.data() + at);
   const SequenceRows sequence{0, rows, 0, pointers.data(), 0};
 
-  constexpr int most = 24; // of a small model: more says no more
+  constexpr int most = 6; // of a small model: more says no more
   double best = 0;
   const Clock::time_point begin = Clock::now();
   for (int done = 0; done < 2 || (done < most && seconds_since(begin) < budget_s); ++done) {
@@ -99,7 +99,7 @@ Rates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits&
   const Layers layers(weights);
   const LayerWork work(shape);
   const int rows =
-      static_cast<int>(std::min<std::int64_t>({limits.batch_tokens.count(), 128, weights.config.max_positions}));
+      static_cast<int>(std::min<std::int64_t>({limits.batch_tokens.count(), 64, weights.config.max_positions}));
   const double one = layer_time(weights, decoder, layers, 1, limits.block_tokens, 0.08);
   const double many = layer_time(weights, decoder, layers, rows, limits.block_tokens, 0.12);
   Rates rates;

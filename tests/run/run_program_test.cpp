@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-run: the same tokens and logits under every system and budget, bytes moved or requests preempted all the
+// while; its JSON; a budget too small says how much is needed; and one line and exit code 2 for wrong input.
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/random.hpp"
+
+#include "support/checkpoint_writer.hpp"
+#include "support/program.hpp"
+#include "support/small_decoders.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
+
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-run"); }
+Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-run", arguments); }
+
+Json json_of(const std::string& arguments) {
+  const Ran ran = run("--json " + arguments);
+  INFO(arguments);
+  CHECK(ran.code == 0);
+  const Json json = Json::parse(ran.out, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  return json;
+}
+
+std::vector<std::string> listed_systems() {
+  std::vector<std::string> names;
+  std::istringstream lines(run("--list").out);
+  for (std::string line; std::getline(lines, line) && !line.empty();) names.push_back(line.substr(0, line.find(' ')));
+  return names;
+}
+
+std::string random_prompt(std::uint64_t seed, int tokens) {
+  sluice::Random random(seed);
+  std::string text = "--prompt-ids ";
+  for (int i = 0; i < tokens; ++i) text += (i > 0 ? "," : "") + std::to_string(random.below(256));
+  return text + " ";
+}
+
+/// Three requests of four blocks of each layer at their longest, of which two fit side by side when they begin.
+const std::string three =
+    random_prompt(1, 30) + random_prompt(2, 25) + random_prompt(3, 28) + "--max-tokens 24 --ignore-end ";
+/// What the largest of them takes.
+constexpr std::int64_t block = 16384, largest = std::int64_t{4} * 8 * block;
+
+std::vector<std::vector<int>> tokens_of(const Json& json) {
+  std::vector<std::vector<int>> tokens;
+  for (const Json& request : json["requests"]) tokens.push_back(request["tokens"].get<std::vector<int>>());
+  return tokens;
+}
+
+/// The number behind "at least", of an error's line.
+std::int64_t needed_by(const std::string& line) {
+  const std::string_view before = "at least ";
+  const std::size_t at = line.find(before, line.find("expected"));
+  REQUIRE_MESSAGE(at != std::string::npos, line);
+  return std::stoll(line.substr(at + before.size()));
+}
+
+} // namespace
+
+TEST_CASE("every system generates the same tokens and logits where memory is short" * needs_program()) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "logits.npy").string();
+  const Json alone = json_of(three + "--logits '" + file + "'");
+  const std::string logits = sluice_test::content(file);
+  REQUIRE(logits.size() == 128 + std::size_t{3} * 24 * 260 * 4);
+  const auto tokens = tokens_of(alone);
+  CHECK(tokens[0].size() == 24);
+  CHECK(tokens[0] != tokens[1]);
+
+  const std::vector<std::string> names = listed_systems();
+  CHECK(names.size() >= 28);
+  CHECK(names.front() == "AllResident");
+  int number = 0;
+  for (const std::string& name : names) {
+    INFO(name);
+    std::filesystem::remove(file);
+    const std::string memory = " --kv-memory " + std::to_string(largest + number % 3 * 2 * block);
+    const std::string how = number % 2 == 0 ? " --threads 2" : " --lanes each-way --link 1GB/s --batch-tokens 32";
+    const Json json = json_of(three + "--system " + name + memory + how + " --logits '" + file + "'");
+    ++number;
+    CHECK(tokens_of(json) == tokens);
+    CHECK(sluice_test::content(file) == logits);
+    CHECK(json["peak_device_bytes"].get<std::int64_t>() <= json["device_memory_bytes"].get<std::int64_t>());
+    // These two let nobody in who might not find room.
+    if (name == "OneAtATime" || name == "FutureMemory") continue;
+    CHECK(json["bytes_moved"].get<std::int64_t>() + json["preemptions"].get<std::int64_t>() > 0);
+  }
+}
+
+TEST_CASE("what a budget that is too small lacks is enough" * needs_program()) {
+  const TemporaryFolder folder;
+  const std::string prompts = random_prompt(4, 40) + "--max-tokens 20 --ignore-end ";
+  const auto tokens = tokens_of(json_of(prompts));
+  for (const char* name : {"AllResident", "DeepSpeedInference", "FlexGen", "Pie", "OrbitFlow", "DeepSpeedWeights"}) {
+    INFO(name);
+    const std::string system = "--system " + std::string{name} + " ";
+    const std::string errors = (folder.path / "errors").string();
+    const Ran ran = run(prompts + system + "--device-memory 4KiB --json 2>'" + errors + "'");
+    CHECK(ran.code == 2);
+    const Json refused = Json::parse(ran.out, nullptr, false);
+    REQUIRE_FALSE(refused.is_discarded());
+    CHECK(refused["requests"][0]["status"] == "refused");
+    CHECK(refused["requests"][0]["reason"].get<std::string>().find("at least") != std::string::npos);
+    const std::string line = sluice_test::content(errors);
+    CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+    CHECK(line.find("sluice-run: --device-memory: 4096 bytes (4.00 KiB) is too little for " + std::string{name}) == 0);
+    const std::int64_t needed = needed_by(line);
+    CHECK(tokens_of(json_of(prompts + system + "--device-memory " + std::to_string(needed))) == tokens);
+    CHECK(run(prompts + system + "--device-memory " + std::to_string(needed - 1) + " 2>&1").code == 2);
+  }
+}
+
+TEST_CASE("a request that does not fit is refused with the reason, and the others are served" * needs_program()) {
+  const std::string prompts = random_prompt(5, 20) + random_prompt(6, 90) + random_prompt(7, 10) + "--max-tokens 8 ";
+  const Json json = json_of(prompts + "--kv-memory " + std::to_string(2 * 8 * block));
+  CHECK(json["requests"][0]["status"] == "done");
+  CHECK(json["requests"][2]["status"] == "done");
+  const Json& large = json["requests"][1];
+  CHECK(large["status"] == "refused");
+  CHECK(large["tokens"].empty());
+  CHECK(large["ttft_s"].is_null());
+  CHECK(large["reason"].get<std::string>().find("alone it needs at least ") == 0);
+  // The host's memory full: who needs it is refused, who does not is served.
+  const Json host =
+      json_of(random_prompt(5, 90) + random_prompt(6, 20) +
+              "--max-tokens 8 --system DeepSpeedInference --host-memory " + std::to_string(2 * 8 * block));
+  CHECK(host["requests"][0]["status"] == "refused");
+  CHECK(host["requests"][0]["reason"].get<std::string>().find("host memory") != std::string::npos);
+  CHECK(host["requests"][1]["status"] == "done");
+}
+
+TEST_CASE("the JSON has the fields that are promised, in their order, and nothing else is printed" * needs_program()) {
+  const Json json = json_of("--prompt abc --max-tokens 5 --system OrbitFlow");
+  const std::vector<std::string> promised{"system", "requests", "bytes_moved",      "preemptions",
+                                          "plans",  "stall_s",  "peak_device_bytes"};
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  REQUIRE(keys.size() >= promised.size());
+  CHECK(std::equal(promised.begin(), promised.end(), keys.begin()));
+  CHECK(json["system"] == "OrbitFlow");
+  for (const char* count : {"bytes_moved", "preemptions", "plans", "peak_device_bytes"})
+    CHECK(json[count].is_number_integer());
+  CHECK(json["plans"] > 0);
+  CHECK(json["peak_device_bytes"] > 24'000'000);
+  CHECK(json["stall_s"].is_number());
+  REQUIRE(json["requests"].size() == 1);
+  const Json& request = json["requests"][0];
+  keys.clear();
+  for (const auto& [key, value] : request.items()) keys.push_back(key);
+  const std::vector<std::string> fields{"id", "tokens", "ttft_s", "status", "reason"};
+  REQUIRE(keys.size() >= fields.size());
+  CHECK(std::equal(fields.begin(), fields.end(), keys.begin()));
+  CHECK(request["id"] == 0);
+  CHECK(request["tokens"].size() == 5);
+  CHECK(request["ttft_s"].get<double>() > 0);
+  CHECK(request["status"] == "done");
+  CHECK(request["reason"] == "");
+  // A text is its tokens.
+  CHECK(tokens_of(json) == tokens_of(json_of("--prompt-ids 256,97,98,99 --max-tokens 5")));
+}
+
+TEST_CASE("samples are those of the seed, whoever else is in the batch" * needs_program()) {
+  const std::string sampling = " --max-tokens 12 --temperature 1 --top-k 50 --top-p 0.9 --seed ";
+  const std::string first = random_prompt(8, 12), second = random_prompt(9, 12);
+  const auto alone = tokens_of(json_of(first + sampling + "3"));
+  const auto both = tokens_of(json_of(first + second + sampling + "3 --system VllmSwap"));
+  CHECK(alone[0] == both[0]);
+  CHECK(tokens_of(json_of(first + sampling + "4"))[0] != alone[0]);
+  CHECK(tokens_of(json_of(first + " --max-tokens 12"))[0] != alone[0]);
+}
+
+TEST_CASE("a trace is served by its lengths and arrivals, with random prompts of the seed" * needs_program()) {
+  const TemporaryFolder folder;
+  const std::string trace = (folder.path / "trace.csv").string();
+  std::ofstream(trace) << "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                          "2023-11-16 18:00:00.0000000,20,4\n"
+                          "2023-11-16 18:00:00.2000000,35,6\n"
+                          "2023-11-16 19:00:00.0000000,10,5\n";
+  const std::string timeline = (folder.path / "timeline.json").string();
+  const std::string decisions = (folder.path / "decisions.txt").string();
+  const std::string files = " --timeline '" + timeline + "' --decisions '" + decisions + "'";
+  const std::string served =
+      "--trace '" + trace + "' --no-wait --kv-memory " + std::to_string(3 * 8 * block) + " --seed ";
+  const Json json = json_of(served + "1 --system OrbitFlow" + files);
+  REQUIRE(json["requests"].size() == 3);
+  CHECK(json["requests"][0]["tokens"].size() == 4);
+  CHECK(json["requests"][1]["tokens"].size() == 6);
+  CHECK(json["requests"][2]["tokens"].size() == 5);
+  CHECK(json["requests"][1]["prompt_tokens"] == 35);
+  CHECK(json["metrics"]["end_s"].get<double>() > 3600);
+  CHECK(tokens_of(json) == tokens_of(json_of(served + "1 --format azure --system AllResident")));
+  CHECK(tokens_of(json) != tokens_of(json_of(served + "2 --limit 3 --rate-scale 2")));
+  CHECK(json_of(served + "1 --limit 2")["requests"].size() == 2);
+  const Json events = Json::parse(sluice_test::content(timeline), nullptr, false);
+  REQUIRE_FALSE(events.is_discarded());
+  CHECK(events["traceEvents"].size() > 10);
+  CHECK(sluice_test::content(decisions).find("plan: ") != std::string::npos);
+}
+
+TEST_CASE("a model folder is served like any other, where it lies" * needs_program()) {
+  const TemporaryFolder folder;
+  sluice::testing::write_checkpoint(folder.path, sluice::random_weights(sluice::testing::small_llama(), 7));
+  const std::string model =
+      "--model '" + folder.path.string() + "' --prompt-ids 1,2,3,4,5 --prompt-ids 9,8 --max-tokens 30 ";
+  const auto tokens = tokens_of(json_of(model));
+  CHECK(tokens.size() == 2);
+  // Blocks of 16 tokens of one layer have 1536 bytes; three of each of two layers are one request's.
+  for (const char* system : {"VllmSwap", "DynamicHeuristic", "DeepSpeedWeights"})
+    CHECK(tokens_of(json_of(model + "--kv-memory 9216 --system " + system)) == tokens);
+}
+
+TEST_CASE("on a screen: the text as it comes, then a table" * needs_program()) {
+  const Ran one = run("--prompt-ids 1,2,3 --max-tokens 6");
+  CHECK(one.code == 0);
+  for (const char* row : {"TTFT", "TBT", "stalls", "moved", "plans", "preemptions", "device peak"})
+    CHECK(one.out.find(std::string{"\n"} + row) != std::string::npos);
+  const std::string tokens = one.out.substr(0, one.out.find('\n'));
+  CHECK(std::count(tokens.begin(), tokens.end(), ',') == 5);
+  const Ran two = run("--prompt-ids 1,2,3 --prompt-ids 4,5 --max-tokens 6");
+  CHECK(two.out.find("0: " + tokens + "\n1: ") == 0);
+  const Ran list = run("--list");
+  CHECK(list.out.find("8 layers, 4 KV heads of 32") != std::string::npos);
+  CHECK(list.out.find("16384 bytes") != std::string::npos);
+}
+
+TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
+  const TemporaryFolder folder;
+  const std::string at = "'" + folder.path.string();
+  const Ran ran = sluice_test::run_program("sluice-run",
+                                           "--prompt a --max-tokens 60000 --ignore-end --json --logits " + at +
+                                               "/l.npy' --timeline " + at + "/t' --decisions " + at + "/d'",
+                                           "timeout -s KILL 1 ");
+  CHECK(ran.code != 0);
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exit code 2" * needs_program()) {
+  const auto says = [](const std::string& arguments, const std::string& part) {
+    const Ran ran = run(arguments + " 2>&1");
+    INFO(arguments);
+    INFO(ran.out);
+    CHECK(ran.code == 2);
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+    CHECK(ran.out.find("sluice-run: ") == 0);
+    CHECK(ran.out.find(part) != std::string::npos);
+  };
+  says("", "one of --prompt, --prompt-ids and --trace");
+  says("--prompt a --prompt-ids 1", "--prompt-ids: another kind of prompt");
+  says("--prompt a --trace x.csv", "--trace: another kind of prompt");
+  says("--prompt-ids ''", "--prompt-ids: it has ''");
+  says("--prompt-ids 1,x", "--prompt-ids: it has 'x'");
+  says("--prompt-ids 1,260", "the token 260 is not in the vocabulary of tiny; expected ids from 0 to 259");
+  says("--prompt-ids 99999999999999999999", "--prompt-ids: the token 99999999999999999999");
+  says("--prompt-ids 1,-2", "the token -2");
+  says("--prompt a --system OrbitFlw", "there is no system 'OrbitFlw'; expected OrbitFlow,");
+  says("--prompt a --system vllmswap", "expected VllmSwap,");
+  says("--prompt a --model /nowhere/model", "--model: there is no folder '/nowhere/model'");
+  says("--prompt a --max-tokens 70000",
+       "--prompt: it has 2 tokens, and --max-tokens 70000 more follow; expected at most the 65536");
+  says("--prompt a --max-tokens 0", "--max-tokens");
+  says("--prompt a --device-memory 64Mb", "--device-memory: it is '64Mb'");
+  says("--prompt a --kv-memory -1", "--kv-memory");
+  says("--prompt a --host-memory 1e30GB", "--host-memory");
+  says("--prompt a --kv-memory 1MiB --device-memory 64MiB", "--kv-memory: --device-memory is given as well");
+  says("--prompt a --kv-memory 0", "--kv-memory: 0 bytes is too little for AllResident");
+  says("--prompt a --threads 0", "--threads: it is '0'");
+  says("--prompt a --batch 0", "--batch");
+  says("--prompt a --batch-tokens 0", "--batch-tokens");
+  says("--prompt a --link 0", "--link: it is '0'; expected a rate");
+  says("--prompt a --link 2GB/h", "--link");
+  says("--prompt a --lanes none", "--lanes: it is 'none'");
+  says("--prompt a --temperature -1", "--temperature");
+  says("--prompt a --top-p 2", "--top-p");
+  says("--prompt a --slo-tbt 0", "--slo-tbt");
+  says("--prompt a --chat", "--chat: the tokenizer of tiny");
+  says("--prompt-ids 1 --chat", "--chat: there is no text");
+  says("--prompt a --limit 1", "--limit: no trace is given");
+  says("--prompt a --format azure", "--format: no trace is given");
+  says("--trace /nowhere/trace.csv", "/nowhere/trace.csv: the file cannot be opened");
+  says("--trace README.md", "README.md' is a trace of no format that is known");
+  says("--trace README.md --format csv", "--format: there is no format 'csv'");
+  says("--trace README.md --format azure", "README.md:1");
+  says("--prompt a --logits /nowhere/l.npy", "--logits: /nowhere/l.npy: the file cannot be made");
+  says("--prompt a --timeline /nowhere/t.json", "--timeline: /nowhere/t.json");
+  says("--prompt a --decisions .", "--decisions: .: this is no regular file");
+  says("--prompt a --bogus", "--bogus");
+  // No room for the logits: the file may not grow beyond a kilobyte.
+  const Ran full =
+      sluice_test::run_program("sluice-run", "--prompt a --json --logits logits-without-room.npy 2>&1 >/dev/null",
+                               "trap '' XFSZ; ulimit -f 1; ");
+  CHECK(full.code == 2);
+  CHECK(full.out.find("sluice-run: --logits: logits-without-room.npy") == 0);
+  CHECK_FALSE(std::filesystem::exists("logits-without-room.npy"));
+}
