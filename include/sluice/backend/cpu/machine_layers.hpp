@@ -27,9 +27,8 @@ inline void CpuMachine::compute_layer(int layer) {
   int stored = 0;
   for (const std::size_t i : rebuilding_) {
     const Part& part = parts_[i];
-    (part.last_rebuilt > layer    ? rows
-     : part.last_rebuilt == layer ? stored
-                                  : stored) += part.last_rebuilt >= layer ? static_cast<int>(part.rebuilt) : 0;
+    if (part.last_rebuilt > layer) rows += static_cast<int>(part.rebuilt);
+    if (part.last_rebuilt == layer) stored += static_cast<int>(part.rebuilt);
   }
   times.start_s = (now() - start_).count();
   if (!sequence_rows_.empty()) decoder_->layer(weights, sequence_rows_, rows, stored);

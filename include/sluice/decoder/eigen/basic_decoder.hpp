@@ -55,7 +55,7 @@ class BasicDecoder final : public Decoder {
     const std::int64_t floats = activations_.floats(rows) + position_.floats(rows) +
                                 LayerVectors::floats(config_.shape) +
                                 static_cast<std::int64_t>(final_norm_.size() + final_norm_bias_.size());
-    const auto indexes = rows * static_cast<std::int64_t>(sizeof(const SequenceRows*));
+    const auto indexes = rows * std::int64_t{sizeof(void*)}; // of sequence_of_row_
     return Bytes{floats * std::int64_t{sizeof(float)} + indexes} +
            Attention::workspace(config_.shape, rows, pool_.threads()) + Mlp::workspace(config_, rows);
   }
