@@ -22,8 +22,7 @@ struct Stores {
   DeviceMemory device;
   KvStore store;
   explicit Stores(std::int64_t blocks, std::int64_t host = 64)
-      : device(Bytes{blocks * shape.bytes().count()}),
-        store(std::move(*KvStore::make(shape, device, LayerBlocks{host}))) {}
+      : device(Bytes{blocks * shape.bytes().count()}), store(*KvStore::make(shape, device, LayerBlocks{host})) {}
 };
 
 void move(const Copy& copy) {
