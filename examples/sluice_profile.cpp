@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-profile: what a model's layers take on a device, and Select-N's performance record made of it.
+// sluice-profile: what a model's layers take on a device, Select-N's performance record made of it, and this machine
+// measured.
 //
 // The problem: how many layers' weights can stream from the host before the SLO is missed? It depends on how long a
 // layer computes, which depends on batch and length, against how long its weights take to cross the link. Goals of
 // this program: to show both times side by side; and to try every interval by the evaluator once, ahead of serving, and
-// keep the answers in a file that engines look up (`sluice-compare --record FILE`).
+// keep the answers in a file that engines look up (`sluice-compare --record FILE`). And the bridge from reality to
+// simulation: to measure this machine's decoder and link, as a folder that `sluice-compare --profile` reads.
 #include "sluice/cost/device_link.hpp"
 #include "sluice/cost/nlohmann/orbitflow_profile.hpp"
 #include "sluice/cost/read_table_profile.hpp"
@@ -16,7 +18,9 @@
 #include "sluice/weights/record_intervals.hpp"
 
 #include "flags.hpp"
+#include "profile/measure.hpp"
 #include "progress.hpp"
+#include "sizes.hpp"
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -25,6 +29,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -35,7 +40,9 @@ using namespace sluice;
 
 struct Options {
   std::string model = "opt-13b", device = "a10", profile, out, show;
-  bool record = false, quiet = false;
+  bool record = false, measure = false, quiet = false;
+  std::optional<int> threads;
+  std::optional<double> seconds, link;
   IntervalGrid grid{.least_length = Tokens{64}};
   double slo_step = 0.002, slo_max = 1;
   std::vector<double> slacks, slos;
@@ -188,7 +195,27 @@ Status make_record(const Machine& machine, const Options& options) {
   return {};
 }
 
+/// This machine, by its decoder.
+Status measure_machine([[maybe_unused]] const Options& options) {
+#if defined(SLUICE_HAS_DECODER)
+  if (options.out.empty()) return flag_error("--measure", "there is no --out", "a folder to write to");
+  if (options.record || !options.show.empty() || !options.profile.empty())
+    return flag_error("--measure", "--record, --show or --profile is given as well", "one thing at a time");
+  profiled::MeasureOptions measured{.model = options.model, .out = options.out, .quiet = options.quiet};
+  if (options.threads) measured.threads = *options.threads;
+  if (options.seconds) measured.seconds = *options.seconds;
+  if (options.link) measured.link = *options.link;
+  return profiled::measure(measured);
+#else
+  return Error{ErrorCode::unsupported, "--measure", "this build has no decoder, for want of Eigen",
+               "a build with Eigen 3.4"};
+#endif
+}
+
 Status run(Options& options) {
+  if (options.measure) return measure_machine(options);
+  const bool alone = !options.threads && !options.seconds && !options.link;
+  if (!alone) return flag_error("--threads, --seconds, --link", "they are of a measurement", "--measure as well");
   if (!options.show.empty()) {
     const Expected<IntervalRecord> record = read_interval_record(options.show);
     if (!record) return record.error();
@@ -227,11 +254,24 @@ int main(int argc, char** argv) {
   Options options;
   Flags flags{"sluice-profile",
               "Shows what a model's layers take on a device, by a cost model; with --record, tries every offloading "
-              "interval and keeps which SLO it meets."};
+              "interval and keeps which SLO it meets; with --measure, measures this machine."};
   CLI::App& app = flags.app();
   constexpr std::int64_t most = std::int64_t{1} << 20;
   app.add_flag("--record", options.record, "make a performance record: for each SLO, batch and length the interval");
-  app.add_option("--out", options.out, "the record's file, JSON");
+  app.add_flag("--measure", options.measure,
+               "measure this machine with --model (tiny, or a folder with weights) into the folder --out, for "
+               "sluice-compare --profile FOLDER --device FOLDER/device.json");
+  flags.whole("--threads", options.threads, 1, 1024, "of a measurement: that compute (default: 1)");
+  flags.number("--seconds", options.seconds, 0, false, "of a measurement: to measure for (default: 30)");
+  flags.other("--link", "of a measurement: bytes a second between the two memories, e.g. 2GB/s (default: unlimited)",
+              [&options](std::string_view text) -> std::string {
+                const std::optional<double> rate = text == "unlimited" ? std::optional<double>{0} : read_rate(text);
+                if (!rate || (*rate < 1 && text != "unlimited"))
+                  return "a rate of at least 1 B/s such as 2GB/s, or unlimited";
+                options.link = *rate;
+                return {};
+              });
+  app.add_option("--out", options.out, "the record's file, JSON; of a measurement, a folder");
   app.add_option("--show", options.show, "print the intervals of a record that was made before");
   app.add_option("--model", options.model, "a model by name, or a folder or file of a Hugging Face config")
       ->capture_default_str();
@@ -248,6 +288,7 @@ int main(int argc, char** argv) {
   flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
   app.add_flag("--quiet", options.quiet, "no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (options.measure && app.count("--model") == 0) options.model = "tiny"; // the default is too large to compute here
   if (options.slacks.empty() && options.slos.empty()) options.slacks = {0.5};
   if (const Status status = run(options); !status) {
     std::fprintf(stderr, "sluice-profile: %s\n", status.error().line().c_str());

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-profile: what it records is read back and is what the cost model says, and one line and exit code 2 for wrong
 // input.
+#include "sluice/cost/device_link.hpp"
+#include "sluice/cost/read_table_profile.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/device/named.hpp"
+#include "sluice/device/nlohmann/device_json.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/weights/record_intervals.hpp"
 
@@ -56,6 +60,33 @@ TEST_CASE("sluice-profile prints a layer's times" * needs_program()) {
   CHECK(ran.out.find("24.0 GB/s to the device") != std::string::npos);
 }
 
+TEST_CASE("sluice-profile measures this machine into what sluice-compare reads" * needs_program()) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string bundle = (folder.path / "here").string();
+  const Ran ran = run("--measure --seconds 0.1 --link 1GB/s --quiet --out '" + bundle + "'");
+  if (ran.out.find("this build has no decoder") != std::string::npos) return;
+  REQUIRE_MESSAGE(ran.code == 0, ran.out);
+  const Expected<ModelShape> shape = read_hf_config(bundle);
+  REQUIRE_MESSAGE(shape.has_value(), shape.error().line());
+  CHECK(shape->name == "tiny");
+  CHECK(shape->layer_block_bytes(Tokens{16}) == Bytes{16384});
+  const Expected<Device> device = find_or_read_device(bundle + "/device.json");
+  REQUIRE_MESSAGE(device.has_value(), device.error().line());
+  CHECK(device->host_to_device.count() > 0.3e9); // a busy machine misses its rate, and never exceeds it
+  CHECK(device->host_to_device.count() < 1.05e9);
+  const Expected<TableProfile> profile = read_table_profile(bundle, device_link(*device));
+  REQUIRE_MESSAGE(profile.has_value(), profile.error().line());
+  const auto step = [&](std::int64_t decodes, std::int64_t context) {
+    Work work;
+    work.decodes = work.samples = decodes;
+    work.decode_context = Tokens{decodes * context};
+    return profile->step(work).total(shape->layers);
+  };
+  CHECK(step(1, 16) > Seconds{1e-5});
+  CHECK(step(1, 16) < Seconds{10});
+  CHECK(step(16, 16) > step(1, 16)); // 16 times the arithmetic
+}
+
 TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with exit code 2" * needs_program()) {
   const auto says = [](const std::string& arguments, const std::string& part) {
     const Ran ran = run(arguments + " 2>&1");
@@ -73,5 +104,13 @@ TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with
   says("--slo-max 0", "--slo-max");
   says("--model nothing", "there is no model 'nothing'");
   says("--show /nowhere/record.json", "cannot be opened");
+  says("--threads 2", "they are of a measurement; expected --measure as well");
+  says("--measure --link fast", "--link");
+  if (run("--measure 2>&1").out.find("this build has no decoder") == std::string::npos) {
+    says("--measure", "--measure: there is no --out");
+    says("--measure --record --out record.json", "one thing at a time");
+    says("--measure --model opt-13b --out /dev/null/x", "--out");
+    says("--measure --model /nowhere --quiet --out .", "--model: there is no folder '/nowhere'");
+  }
   says("--record --out /nowhere/record.json --quiet --max-batch 1", "cannot be written");
 }

@@ -138,8 +138,16 @@ inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, st
     }
     points.push_back({csv->whole(0), csv->seconds()});
   }
+  const bool whole = lines.find("whole_layer") != lines.end(); // one kernel for all of a layer, and for the last norm
   for (const KernelName& kernel : profiled_kernels) {
-    if (belongs(kernel) && kernel.required && lines.find(kernel.name) == lines.end()) {
+    const bool found = lines.find(kernel.name) != lines.end();
+    const bool within = kernel.place == KernelPlace::layer && kernel.name != "whole_layer";
+    if (whole && within && found) {
+      return Error{ErrorCode::bad_input, csv->file(),
+                   "the kernel " + std::string{kernel.name} + " is part of whole_layer", "one of the two"};
+    }
+    if (whole && (within || kernel.place == KernelPlace::after)) continue;
+    if (belongs(kernel) && kernel.required && !found) {
       return Error{ErrorCode::bad_input, csv->file(), "the kernel " + std::string{kernel.name} + " is missing",
                    "its measured times"};
     }

@@ -26,7 +26,14 @@ struct KernelName {
 
 /// The kernels of a Llama- or Qwen3-like decoder, by the names of LLMServingSim 2.0's profiles. A layer normalises
 /// twice (before attention and before the MLP); Qwen3 also normalises Q and K, one kernel each.
-inline constexpr std::array<KernelName, 12> profiled_kernels{{{"embedding", KernelPlace::before},
+///
+/// Two more are what sluice-profile measures of this machine's decoder, which is called a layer at a time:
+/// `whole_layer` stands for all of a layer but attention, and `lm_head` is then measured with the last norm;
+/// `iteration` is what an iteration takes beside everything measured by name (block tables, locks, threads that are
+/// woken).
+inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", KernelPlace::before},
+                                                              {"iteration", KernelPlace::before, 1, false},
+                                                              {"whole_layer", KernelPlace::layer, 1, false},
                                                               {"layernorm", KernelPlace::layer, 2},
                                                               {"qkv_proj", KernelPlace::layer},
                                                               {"qk_norm", KernelPlace::layer, 2, false},

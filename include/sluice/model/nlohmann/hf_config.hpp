@@ -136,7 +136,9 @@ inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, c
   const Expected<int> bytes = detail::hf_element_bytes(fields);
   if (!bytes) return bytes.error();
   shape.weight_element_bytes = *bytes;
-  shape.kv_element_bytes = *bytes;
+  // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32 whatever its weights are.
+  shape.kv_element_bytes = sizes.optional("kv_element_bytes", *bytes);
+  if (!sizes.status()) return sizes.status().error();
   if (qwen_moe) {
     if (Status status = detail::check_every_layer_is_sparse(fields, config); !status) return status.error();
   }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// measure: what a model takes on this machine, as a folder that sluice-compare reads.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+
+#include <string>
+
+namespace profiled {
+
+struct MeasureOptions {
+  std::string model = "tiny"; ///< or a folder with weights
+  std::string out;            ///< the folder, made where it is not there
+  int threads = 1;
+  double seconds = 30; ///< to measure for; what must be measured is, however long it takes
+  double link = 0;     ///< bytes a second that the copy engine is told; 0: as fast as memory is
+  bool quiet = false;
+};
+
+/// Measures, and writes config.json, dense.csv, per_sequence.csv, attention.csv, link.csv and device.json.
+sluice::Status measure(const MeasureOptions& options);
+
+} // namespace profiled
