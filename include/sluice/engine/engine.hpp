@@ -223,6 +223,8 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] Seconds take_decision(bool& repeated);
   [[nodiscard]] bool still_fits(Decision& decision);
   [[nodiscard]] bool repeat_last();
+  void add_streams(std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks) const;
+  [[nodiscard]] LayerBlocks in_flight_of(std::span<const LayerStream> streams) const;
   void remember_quiet();
   [[nodiscard]] bool begin_quietly();
   void prepare(Seconds planning, bool repeated);

@@ -283,16 +283,38 @@ template <class C>
 bool BasicEngine<C>::repeat_last() {
   decision_.clear();
   LayerBlocks growth{0};
+  [[maybe_unused]] std::vector<LayerStream> streams;
   for (const Slot slot : running_) {
     const RequestRow& who = row(slot);
     if (who.computed.count() == 0 || who.pending().count() != 1) return false; // it has not been part of an iteration
     decision_.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = who.blocks_after(Tokens{1}, config_.limits.block_tokens);
     growth += (footprint_of(who.holding, blocks) - footprint_of(who.holding, who.blocks)).device;
+    if constexpr (real_time) add_streams(streams, who.holding, blocks);
   }
+  if constexpr (real_time) growth += in_flight_of(streams); // of more tokens than the plan was made for
   if (decision_.claims.empty() || growth > ledger_.device().free()) return false;
   decision_.valid = true;
   return true;
+}
+
+/// What a request of so many blocks streams in an iteration, held so.
+template <class C>
+void BasicEngine<C>::add_streams(std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks) const {
+  const auto head = static_cast<double>(holding.head_blocks(blocks, config_.limits.block_tokens).count());
+  if (!holding.host.empty()) streams.push_back({holding.host, head, holding.written_back ? holding.host : LayerSet{}});
+  if (!holding.hidden.empty()) streams.push_back({holding.hidden, config_.geometry.hidden_size().blocks(head)});
+}
+
+/// Device blocks that the transfer rule needs for them. A backend that moves real bytes cannot do with fewer, where a
+/// simulated one reckons with what there is.
+template <class C>
+LayerBlocks BasicEngine<C>::in_flight_of(std::span<const LayerStream> streams) const {
+  LayerArray loads{};
+  for (const LayerStream& stream : streams)
+    stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+  return LayerBlocks{static_cast<std::int64_t>(std::ceil(detail::in_flight_blocks<transfer_type>(
+      {loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, streams)))};
 }
 
 /// A decision made ahead, held against what happened meanwhile: those that ended are gone from it already; does what is
@@ -301,6 +323,8 @@ template <class C>
 bool BasicEngine<C>::still_fits(Decision& decision) {
   if (decision.claims.empty()) return false;
   Footprint all;
+  LayerBlocks in_flight = decision.in_flight;
+  [[maybe_unused]] std::vector<LayerStream> streams;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
     const Claim& claim = decision.claims[i];
     const RequestRow& who = row(claim.slot);
@@ -315,8 +339,11 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
       if (!covered(who)) return false;
       holding = holding_in_force(who);
     }
-    all = all + footprint_of(holding, who.blocks_after(claim.tokens, config_.limits.block_tokens));
+    const TokenBlocks blocks = who.blocks_after(claim.tokens, config_.limits.block_tokens);
+    all = all + footprint_of(holding, blocks);
+    if constexpr (real_time) add_streams(streams, holding, blocks);
   }
+  if constexpr (real_time) in_flight = std::max(in_flight, in_flight_of(streams));
   // Running requests that it does not name hold memory too: somebody joined or was given up meanwhile.
   if (decision.claims.size() < running_.size())
     for (const Slot slot : running_) {
@@ -330,7 +357,7 @@ bool BasicEngine<C>::still_fits(Decision& decision) {
     }
   LayerBlocks device = ledger_.device().capacity();
   if (decision.new_plan) device += capacity_with(next_plan_.weights) - kv_capacity_;
-  return all.device + decision.in_flight <= device && all.host <= ledger_.host().capacity();
+  return all.device + in_flight <= device && all.host <= ledger_.host().capacity();
 }
 
 /// What the iteration moves, and the room it has.

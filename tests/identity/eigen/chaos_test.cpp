@@ -30,6 +30,7 @@ void check_chaos(std::uint64_t seed, int rounds, double share) {
     const std::vector<RealOutput> expected = alone(trial);
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const RealResult result = run_real<E>(trial, kv);
+    CHECK_MESSAGE(result.refused == 0, "whoever fits alone is served");
     check_identity(result, expected);
     exercise.add(result);
   }

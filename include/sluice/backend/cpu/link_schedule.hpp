@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -63,11 +64,13 @@ class LinkSchedule {
         passing_(static_cast<std::size_t>(layers)),
         staying_(static_cast<std::size_t>(layers)) {}
 
+  /// Wakes the lane that brings blocks in: there is room that it had not. Set before any lane runs.
+  std::function<void()> wake_inward = [] {};
+
   std::mutex mutex;
   std::condition_variable progress; ///< something has arrived, or left, or nothing can move
 
-  // By the copy engine's lanes
-  // ------------------------------------------------------------------------------------------
+  // By the copy engine's lanes ---------------------------------------------------------------------------------------
 
   std::optional<Copy> next(Way way) {
     const std::lock_guard lock{mutex};
@@ -98,8 +101,13 @@ class LinkSchedule {
     if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
   }
 
-  // By the thread that computes, which holds the mutex
-  // -------------------------------------------------------------------
+  /// Room that weights are still to take, in blocks of KV.
+  [[nodiscard]] std::int64_t weights_blocks() const {
+    const std::int64_t block = store_->shape().bytes().count();
+    return (weights_->to_take().count() + block - 1) / block;
+  }
+
+  // By the thread that computes, which holds the mutex ---------------------------------------------------------------
 
   /// An iteration begins: what it needs, in no particular order. Needs of the last one that were not begun are
   /// forgotten.
@@ -225,8 +233,8 @@ class LinkSchedule {
   /// Whether a block for `position` leaves the layers before it what they still need: what each takes while it
   /// computes, beside all that stays by then.
   [[nodiscard]] bool has_room(int position) const {
-    std::int64_t needed = 0;
-    std::int64_t staying = 0;
+    std::int64_t needed = weights_blocks();
+    std::int64_t staying = needed;
     for (int layer = computed_; layer < std::min(position, layers_); ++layer) {
       staying += staying_[static_cast<std::size_t>(layer)];
       needed = std::max(needed, staying + passing_[static_cast<std::size_t>(layer)]);
@@ -236,7 +244,7 @@ class LinkSchedule {
   }
   [[nodiscard]] bool has_room(const KvNeed& need) const {
     if (!need.idle) return has_room(need.first ? 0 : need.position);
-    return has_room(layers_ - 1) && store_->free_blocks() > staying_.back() + passing_.back();
+    return has_room(layers_ - 1) && store_->free_blocks() > weights_blocks() + staying_.back() + passing_.back();
   }
 
   [[nodiscard]] bool is_queued(const CellRef& ref) {
@@ -321,6 +329,7 @@ class LinkSchedule {
         ++version_;
         if (!copy) { // its copy was clean: it has left; or it is no longer full
           if (!cell->on_device()) cell->leaves = cell->passing = false;
+          wake_inward();
           if (waiting_room_) progress.notify_all();
           continue;
         }
@@ -367,7 +376,9 @@ class LinkSchedule {
     }
     if (failed) lose(out_.ref, "a transfer of its KV to the host failed twice");
     store_->sent(*cell);
-    if (!cell->on_device()) cell->leaves = cell->passing = false;
+    if (cell->on_device()) return;
+    cell->leaves = cell->passing = false;
+    wake_inward();
   }
   /// Of a part that failed for good nothing is there: it is asked for again by the next iteration.
   void ended_weights(bool failed) {

@@ -170,10 +170,11 @@ class CpuMachine final : public CpuWorld {
         listener_(std::move(listener)),
         block_tokens_(setup.limits.block_tokens.count()),
         copies_(std::make_unique<CopyEngine<LinkSchedule>>(schedule_, setup.link, setup.faults)),
-        began_(std::chrono::steady_clock::now()) {}
+        began_(std::chrono::steady_clock::now()) {
+    schedule_.wake_inward = [engine = copies_.get()] { engine->wake(Way::to_device); };
+  }
 
-  // Before an iteration (cpu/machine_settle.hpp): everything to its place, or on its way
-  // ---------------------------------
+  // Before an iteration (cpu/machine_settle.hpp): everything to its place, or on its way -----------------------------
   void settle(const Iteration& iteration);
   void settle_cells(const RequestRow& row, KvSequence& sequence, bool computes);
   void to_device(const RequestRow& row, KvSequence& sequence, int layer, std::int64_t block);
@@ -212,8 +213,7 @@ class CpuMachine final : public CpuWorld {
     return (tokens + block_tokens_ - 1) / block_tokens_;
   }
 
-  // The layers (cpu/machine_layers.hpp)
-  // ----------------------------------------------------------------------------------
+  // The layers (cpu/machine_layers.hpp) ------------------------------------------------------------------------------
   void compute_layer(int layer);
   void await_layer(Lock& lock, int layer);
   void open_blocks(int layer);

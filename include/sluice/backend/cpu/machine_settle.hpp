@@ -166,7 +166,7 @@ inline void CpuMachine::make_room(Lock& lock) {
     else if (part.uses(layer))
       ++pass[static_cast<std::size_t>(layer)];
   });
-  const std::int64_t wanted = stay + *std::max_element(pass.begin(), pass.end());
+  const std::int64_t wanted = stay + *std::max_element(pass.begin(), pass.end()) + schedule_.weights_blocks();
   const auto short_of_room = [&] {
     std::int64_t leaving = 0;
     sequences_.for_each([&](Slot, const KvSequence& sequence) {

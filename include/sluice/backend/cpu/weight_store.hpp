@@ -93,6 +93,13 @@ class WeightStore {
     return make_slots();
   }
 
+  /// Device memory that the plan in force will still take, for what returns and for slots.
+  [[nodiscard]] Bytes to_take() const {
+    std::int64_t bytes = 0;
+    for (const Layer& layer : layers_) bytes += std::max<std::int64_t>(0, layer.wanted - layer.held);
+    for (const Slot& slot : slots_) bytes += slot.held ? 0 : slot_bytes_;
+    return Bytes{bytes};
+  }
   /// Bytes of a layer that the plan wants here for good and that are not.
   [[nodiscard]] std::int64_t missing(int layer) const { return at(layer).wanted - at(layer).here; }
   /// A part that returns for good, if there is room for it.
