@@ -19,7 +19,7 @@ inline void CpuMachine::compute_layer(int layer) {
     times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
     schedule_.starts(layer);
     open_blocks(layer);
-    weights = weights_.weights(layer);
+    if (weights_.ready(layer)) weights = weights_.weights(layer); // else everybody is lost, and nothing is computed
   }
   copies_->wake();
   point_at_blocks(layer);
