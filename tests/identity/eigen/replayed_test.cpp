@@ -107,7 +107,12 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
   Random random(seed);
   std::int64_t moved = 0, planned_beside = 0;
   int otherwise = 0;
-  for (int round = 0; round < rounds; ++round) {
+  // How long things take is this machine's: on a slow or busy one a few rounds may move nothing, or decide the same of
+  // other times. So as many more are run as it takes to see something.
+  const auto seen = [&] {
+    return moved > 0 && otherwise > 0 && (planned_beside > 0 || !System::lookahead_type::ahead);
+  };
+  for (int round = 0; round < rounds || (!seen() && round < 100); ++round) {
     CAPTURE(seed);
     CAPTURE(round);
     RealTrial trial = random_real_trial(random);
