@@ -142,16 +142,21 @@ class AttentionPages {
         const int outputs = std::min(few.outputs, piece.tokens - t);
         ask_ahead(piece.key_sweep, keys + std::int64_t{t} * head_dim_, outputs);
         const std::byte* right[std::size_t{few.outputs}];
-        for (int i = 0; i < few.outputs; ++i)
-          right[i] = bytes(keys + std::int64_t{t + std::min(i, outputs - 1)} * head_dim_);
+        unrolled<few.outputs>(
+            [&](auto i) { right[i] = bytes(keys + std::int64_t{t + std::min<int>(i, outputs - 1)} * head_dim_); });
         for (int q = 0; q < queries.count; q += few.rows) {
           const int rows = std::min(few.rows, queries.count - q);
           const float* left[std::size_t{few.rows}];
-          for (int i = 0; i < few.rows; ++i) left[i] = queries.query[q + std::min(i, rows - 1)];
+          unrolled<few.rows>([&](auto i) { left[i] = queries.query[q + std::min<int>(i, rows - 1)]; });
           float sums[std::size_t{few.rows * few.outputs}];
           chunk_sums_of_few<ElementType::f32, false>(left, rows, right, head_dim_, sums, 0);
-          for (int i = 0; i < rows; ++i)
-            std::copy_n(sums + i * few.outputs, outputs, scores + (q + i) * page_tokens + piece.first + t);
+          float* to = scores + q * page_tokens + piece.first + t;
+          for (int i = 0; i < rows; ++i, to += page_tokens) {
+            if (outputs == few.outputs) // a copy of a known size is a register's
+              std::copy_n(sums + i * few.outputs, few.outputs, to);
+            else
+              std::copy_n(sums + i * few.outputs, outputs, to);
+          }
         }
       }
     }
@@ -172,7 +177,7 @@ class AttentionPages {
       float* row = scores + q * page_tokens;
       std::fill(row + count, row + page_tokens, -std::numeric_limits<float>::infinity());
       Lanes16 most = Lanes16::load(row);
-      for (int i = 1; i < lanes; ++i) most = larger(most, Lanes16::load(row + i * Lanes16::count));
+      detail::unrolled<lanes - 1>([&](auto i) { most = larger(most, Lanes16::load(row + (i + 1) * Lanes16::count)); });
       const float now = std::max(into.largest[q], largest(most) * scale_);
       shrink[q] = into.largest[q] - now; // minus infinity at first: nothing shrinks to nothing
       into.largest[q] = now;
@@ -182,18 +187,24 @@ class AttentionPages {
       const int count = seen(queries, q, page, tokens);
       if (count == 0) continue;
       float* row = scores + q * page_tokens;
-      for (int i = 0; i < lanes; ++i) {
+      detail::unrolled<lanes>([&](auto i) {
         const Lanes16 scaled = Lanes16::load(row + i * Lanes16::count) * Lanes16::all(scale_);
         exponential(scaled - Lanes16::all(into.largest[q])).store(row + i * Lanes16::count);
-      }
+      });
       std::fill(row + count, row + page_tokens, 0.0F);
       Lanes16 weights[lanes];
-      for (int i = 0; i < lanes; ++i) weights[i] = Lanes16::load(row + i * Lanes16::count);
+      detail::unrolled<lanes>([&](auto i) { weights[i] = Lanes16::load(row + i * Lanes16::count); });
       static_assert(lanes == 4);
       into.total[q] = into.total[q] * shrink[q] + sum((weights[0] + weights[1]) + (weights[2] + weights[3]));
-      if (shrink[q] != 1)
-        for (int d = 0; d < head_dim_; ++d) into.values[q][d] *= shrink[q];
+      if (shrink[q] != 1) scale(into.values[q], shrink[q]);
     }
+  }
+
+  void scale(float* values, float factor) const {
+    int d = 0;
+    for (; d + Lanes16::count <= head_dim_; d += Lanes16::count)
+      (Lanes16::load(values + d) * Lanes16::all(factor)).store(values + d);
+    for (; d < head_dim_; ++d) values[d] *= factor;
   }
 
   void add_values(int page, const Piece& piece, std::span<const AttentionQueries> heads,
@@ -218,25 +229,22 @@ class AttentionPages {
   template <int Queries>
   void add_values(const Piece& piece, const float* values, bool ask, int tokens, const float* weights,
                   float* const* into) const {
+    using detail::unrolled;
     int d = 0;
     for (; d + 4 * Lanes16::count <= head_dim_; d += 4 * Lanes16::count) {
       Lanes16 sums[std::size_t{Queries * 4}];
-      for (int q = 0; q < Queries; ++q) {
-        for (int i = 0; i < 4; ++i) sums[q * 4 + i] = Lanes16::load(into[q] + d + i * Lanes16::count);
-      }
+      unrolled<Queries * 4>([&](auto i) { sums[i] = Lanes16::load(into[i / 4] + d + i % 4 * Lanes16::count); });
       for (int t = 0; t < tokens; ++t) {
         const float* row = values + std::int64_t{t} * head_dim_ + d;
         if (ask && d == 0) ask_ahead(piece.value_sweep, row, 1);
         Lanes16 value[4];
-        for (int i = 0; i < 4; ++i) value[i] = Lanes16::load(row + i * Lanes16::count);
-        for (int q = 0; q < Queries; ++q) {
+        unrolled<4>([&](auto i) { value[i] = Lanes16::load(row + i * Lanes16::count); });
+        unrolled<Queries>([&](auto q) {
           const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
-          for (int i = 0; i < 4; ++i) sums[q * 4 + i] = fused(weight, value[i], sums[q * 4 + i]);
-        }
+          unrolled<4>([&](auto i) { sums[q * 4 + i] = fused(weight, value[i], sums[q * 4 + i]); });
+        });
       }
-      for (int q = 0; q < Queries; ++q) {
-        for (int i = 0; i < 4; ++i) sums[q * 4 + i].store(into[q] + d + i * Lanes16::count);
-      }
+      unrolled<Queries * 4>([&](auto i) { sums[i].store(into[i / 4] + d + i % 4 * Lanes16::count); });
     }
     for (; d < head_dim_; d += Lanes16::count) {
       const int left = std::min(Lanes16::count, head_dim_ - d);

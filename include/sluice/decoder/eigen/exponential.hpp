@@ -19,8 +19,8 @@ namespace sluice {
   Lanes16 rest = fused(whole, Lanes16::all(-0.693359375F), bounded);
   rest = fused(whole, Lanes16::all(2.12194440e-4F), rest);
   Lanes16 value = Lanes16::all(1.9875691500e-4F);
-  for (const float coefficient : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
-    value = fused(value, rest, Lanes16::all(coefficient));
+  constexpr float coefficient[] = {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F};
+  detail::unrolled<5>([&](auto i) { value = fused(value, rest, Lanes16::all(coefficient[i])); });
   value = fused(value, rest * rest, rest) + Lanes16::all(1.0F);
   return value * power_of_two(shifted);
 }

@@ -34,20 +34,20 @@ inline constexpr int chunk_columns = 1024;
 template <ElementType type, int Rows, int Outputs, bool Ahead>
 void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums, std::int64_t ahead) {
   Lanes16 total[std::size_t{Rows * Outputs}];
-  for (Lanes16& lanes : total) lanes = Lanes16::zero();
-  const auto step = [&](const auto& load_x, const auto& load_w) {
+  unrolled<Rows * Outputs>([&](auto i) { total[i] = Lanes16::zero(); });
+  const auto step = [&](const auto& load_x, const auto& load_w) __attribute__((always_inline)) {
     Lanes16 left[std::size_t{Rows}];
-    for (int r = 0; r < Rows; ++r) left[r] = load_x(r);
-    for (int o = 0; o < Outputs; ++o) {
+    unrolled<Rows>([&](auto r) { left[r] = load_x(r); });
+    unrolled<Outputs>([&](auto o) {
       const Lanes16 right = load_w(o);
-      for (int r = 0; r < Rows; ++r) total[r * Outputs + o] = fused(left[r], right, total[r * Outputs + o]);
-    }
+      unrolled<Rows>([&](auto r) { total[r * Outputs + o] = fused(left[r], right, total[r * Outputs + o]); });
+    });
   };
   int k = 0;
   for (; k + Lanes16::count <= columns; k += Lanes16::count) {
     const std::int64_t at = std::int64_t{k} * bytes_of(type);
     if constexpr (Ahead) {
-      for (int o = 0; o < Outputs; ++o) __builtin_prefetch(w[o] + at + ahead);
+      unrolled<Outputs>([&](auto o) { __builtin_prefetch(w[o] + at + ahead); });
     }
     step([&](int r) { return Lanes16::load(x[r] + k); }, [&](int o) { return load_stored<type>(w[o] + at); });
   }
@@ -56,9 +56,12 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
          [&](int o) { return load_stored<type>(w[o] + std::int64_t{k} * bytes_of(type), columns - k); });
   }
   static_assert(Rows * Outputs % 4 == 0);
-  int i = 0;
-  for (; i + 16 <= Rows * Outputs; i += 16) sum_sixteen(total + i, sums + i);
-  for (; i < Rows * Outputs; i += 4) sum_four(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
+  constexpr int sixteens = Rows * Outputs / 16;
+  unrolled<sixteens>([&](auto i) { sum_sixteen(total + 16 * i, sums + 16 * i); });
+  unrolled<(Rows * Outputs - 16 * sixteens) / 4>([&](auto i) {
+    const int at = 16 * sixteens + 4 * i;
+    sum_four(total[at], total[at + 1], total[at + 2], total[at + 3], sums + at);
+  });
 }
 
 /// Tiles by the registers that there are: what is summed, a column of x and one of w. `few` of weights as they are
