@@ -52,6 +52,8 @@ struct System {
   std::string_view name;
   std::string_view what; ///< one line for --list
   Runner run = nullptr;
+  /// Its placement drops KV and passes those tokens again: every iteration may pass everybody's.
+  bool passes_again = false;
 };
 
 /// Every system, in the order of the list. Generated (examples/CMakeLists.txt).

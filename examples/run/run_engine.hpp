@@ -13,14 +13,21 @@
 
 namespace running {
 
+/// This backend keeps no hidden states: what eLLM forgets of KV passes all layers again.
+template <class Config>
+inline constexpr bool has_prefix_states = requires(Config config) {
+  config.placement.states;
+};
+
+template <class System>
+inline constexpr bool passes_again = has_prefix_states<typename System::Config>;
+
 template <class System>
 sluice::Status run_engine(const Job& job) {
   using namespace sluice;
   using E = With<System, compared::CostChoice, Cpu, Watch>;
   typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
-  // This backend keeps no hidden states: eLLM's prefix passes the swapped layers too.
-  if constexpr (requires { config.placement.states = PrefixStates::passed; })
-    config.placement.states = PrefixStates::passed;
+  if constexpr (has_prefix_states<typename E::Config>) config.placement.states = PrefixStates::passed;
   config.observers = std::tuple{Watch{&job.recorded}};
   Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();

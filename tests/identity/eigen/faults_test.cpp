@@ -52,6 +52,23 @@ TEST_CASE("weights that fail for good fail who computes with them, and are fetch
       23, 10, [](FaultPlan& faults) { faults.failing = 0.05; }, true);
 }
 
+TEST_CASE("who is to be passed again and finds no rows for that is lost alone") {
+  Random random(25);
+  std::int64_t refused = 0, served = 0;
+  for (int round = 0; round < 8; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_real_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.rows_to_rebuild = false;
+    const RealResult result = run_real<Chaos>(trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8);
+    check_identity(result, expected);
+    refused += result.refused;
+    served += static_cast<std::int64_t>(trial.prompts.size()) - result.refused;
+  }
+  CHECK(refused > 0);
+  CHECK(served > 0);
+}
+
 TEST_CASE("transfers that are late, slow and out of step change no token") {
   Random random(24);
   RealExercise exercise;

@@ -37,6 +37,7 @@ struct RealTrial {
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::int64_t> outputs;
   std::vector<double> arrivals;
+  bool rows_to_rebuild = true; ///< the buffers have some for everybody's tokens
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
@@ -53,6 +54,19 @@ struct RealTrial {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < prompts.size(); ++i) sum += blocks(i);
     return sum * layers();
+  }
+  /// What a machine is made with, whose memory has room for `kv_blocks` beside weights and buffers.
+  [[nodiscard]] CpuSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const {
+    CpuSetup setup;
+    setup.limits = limits;
+    if (rows_to_rebuild) setup.rebuilt = limits.block_tokens * (all() / layers());
+    setup.link = link;
+    setup.faults = faults;
+    setup.skips_idle = true;
+    setup.host_blocks = LayerBlocks{host_blocks};
+    const std::int64_t block = kv_block_floats(weights.config.shape, limits.block_tokens) * 4;
+    setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(weights, decoder, setup).count()) * block};
+    return setup;
   }
 };
 
@@ -112,15 +126,8 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   using Observed = With<E, Cpu, SmallCost, Summary>;
   const ModelShape& shape = trial.weights.config.shape;
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  CpuSetup setup;
-  setup.limits = trial.limits;
-  setup.link = trial.link;
-  setup.faults = trial.faults;
-  setup.skips_idle = true;
-  setup.host_blocks = LayerBlocks{trial.host_blocks};
+  const CpuSetup setup = trial.setup(*decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * 4;
-  const LayerBlocks at_zero = device_kv_blocks(trial.weights, *decoder, setup);
-  setup.device_memory = Bytes{(kv_blocks - at_zero.count()) * block};
 
   RealResult result;
   result.outputs.resize(trial.prompts.size());

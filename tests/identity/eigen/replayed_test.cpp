@@ -80,14 +80,8 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
 template <class System>
 Decided decide_really(const RealTrial& trial, std::int64_t kv_blocks, ClockRecord& record) {
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  CpuSetup setup;
-  setup.limits = trial.limits;
-  setup.link = trial.link;
-  setup.faults = trial.faults;
-  setup.skips_idle = true;
-  setup.host_blocks = LayerBlocks{trial.host_blocks};
+  const CpuSetup setup = trial.setup(*decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
-  setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(trial.weights, *decoder, setup).count()) * block};
   Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
   REQUIRE(machine);
   Decided decided = decide<System>(trial, LayerBlocks{kv_blocks}, Bytes{block}, Recorded<Cpu>{Cpu{*machine}, record},

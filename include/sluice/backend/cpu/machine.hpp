@@ -35,9 +35,15 @@ struct CpuSetup {
   Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
   LayerBlocks host_blocks{0};
   Limits limits;
+  /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
+  /// PrefixStates::passed), beside the batch's: the buffers have rows for them.
+  Tokens rebuilt{0};
   LinkRates link;
   FaultPlan faults{};
   bool skips_idle = false; ///< time with nothing to run passes at once
+
+  /// The most rows of an iteration.
+  [[nodiscard]] std::int64_t rows() const { return (limits.batch_tokens + rebuilt).count(); }
 };
 
 /// What a request is made of, beside its lengths: the engine plans with lengths alone.
@@ -60,9 +66,8 @@ struct CpuListener {
 [[nodiscard]] inline LayerBlocks device_kv_blocks(const ModelWeights& weights, const Decoder& decoder,
                                                   const CpuSetup& setup) {
   const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
-  const std::int64_t rows = setup.limits.batch_tokens.count();
   const std::int64_t beside = (weights.outer_bytes() + weights.layout.bytes * weights.config.shape.layers).count() +
-                              decoder.workspace(rows, setup.limits.batch).count();
+                              decoder.workspace(setup.rows(), setup.limits.batch).count();
   const std::int64_t left = setup.device_memory.count() - beside;
   return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
 }
@@ -83,7 +88,7 @@ class CpuMachine final : public CpuWorld {
     auto memory = std::make_unique<DeviceMemory>(setup.device_memory);
     Expected<KvStore> store = KvStore::make(block, *memory, setup.host_blocks);
     if (!store) return store.error();
-    if (!memory->take(decoder->workspace(setup.limits.batch_tokens.count(), setup.limits.batch)))
+    if (!memory->take(decoder->workspace(setup.rows(), setup.limits.batch)))
       return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
                    "more memory, or smaller limits"};
     return std::shared_ptr<CpuMachine>{new CpuMachine(std::move(weights), std::move(decoder), setup, std::move(memory),
@@ -135,6 +140,7 @@ class CpuMachine final : public CpuWorld {
  private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::string_view no_room = "its KV finds no room on the device";
+  static constexpr std::string_view no_rows = "the buffers have no rows for its tokens that are passed again";
   enum class Place : std::uint8_t { device, host, nowhere };
 
   /// What one claim has computed in this iteration.

@@ -127,6 +127,15 @@ inline void CpuMachine::find_rebuilt(Part& part, KvSequence& sequence) {
 
 /// Rows of the iteration: everybody's new tokens, then those that are passed again, the latest to stop first.
 inline void CpuMachine::lay_out_rows() {
+  std::int64_t again = 0;
+  for (Part& part : parts_) {
+    if (again + part.rebuilt > setup_.rebuilt.count()) {
+      lose(part.slot, no_rows);
+      part.rebuilt = 0;
+      part.last_rebuilt = -1;
+    }
+    again += part.rebuilt;
+  }
   row_tokens_.clear();
   row_positions_.clear();
   const auto add = [this](const Part& part, std::int64_t from, std::int64_t count) {
@@ -145,6 +154,7 @@ inline void CpuMachine::lay_out_rows() {
     if (part.rebuilt > 0) rebuilding_.push_back(i);
   }
   fresh_rows_ = static_cast<int>(row_tokens_.size());
+  SLUICE_ASSERT(fresh_rows_ <= setup_.limits.batch_tokens.count(), "a batch keeps to its limit of tokens");
   std::stable_sort(rebuilding_.begin(), rebuilding_.end(),
                    [this](std::size_t a, std::size_t b) { return parts_[a].last_rebuilt > parts_[b].last_rebuilt; });
   for (const std::size_t i : rebuilding_) {
