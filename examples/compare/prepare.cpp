@@ -16,6 +16,7 @@
 
 #include "compare/comparison.hpp"
 #include "compare/group.hpp"
+#include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
 #include <fmt/format.h>
 
@@ -54,14 +55,6 @@ struct World {
   int devices = 1;
   std::string group_note{};
 };
-
-/// What makes a model's kernels other kernels; the number of layers does not.
-std::string kernel_shape(const ModelShape& m) {
-  std::string text = fmt::format("hidden size {}, {} heads of {}, {} KV heads, MLP {}, vocabulary {}", m.hidden,
-                                 m.heads, m.head_dim, m.kv_heads, m.mlp, m.vocabulary);
-  if (m.experts > 0) text += fmt::format(", {} experts", m.experts);
-  return text;
-}
 
 Expected<World> world_of(const Options& options) {
   const bool table = !options.profile.empty() && std::filesystem::is_directory(options.profile);

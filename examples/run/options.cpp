@@ -85,6 +85,9 @@ void add_machine(Flags& flags, Options& options) {
   flags.whole("--batch", options.batch, 1, 1'000'000, "requests that run at once (default: 16)");
   flags.whole("--batch-tokens,--max-batch-tokens", options.batch_tokens, 1, 1 << 20,
               "tokens computed in one iteration (default: 256)");
+  app.add_option("--profile", options.profile,
+                 "what planners believe of this machine: a folder that sluice-profile --measure wrote (default: a "
+                 "roofline, measured at the start)");
   flags.number("--slo-tbt", options.slo_tbt, 0, false,
                "seconds per token that users are promised (default: no promise)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: no promise)");
@@ -101,6 +104,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--logits", options.logits, "write the logits of every token generated: float32, NumPy's .npy");
   app.add_option("--timeline", options.timeline, "write a trace of the run for ui.perfetto.dev");
   app.add_option("--decisions", options.decisions, "write a line for each decision");
+  app.add_option("--record-clock", options.record_clock,
+                 "write what the engine was told of time: --replay-clock tells it again. With --profile");
+  app.add_option("--replay-clock", options.replay_clock,
+                 "compute nothing: decide as the run of this record did, in its times");
   app.add_flag("--json", options.json, "what came of it as JSON, and nothing else");
   app.add_flag("--list", options.list, "name the systems, say what tiny is, and stop");
   app.add_flag("--verbose", options.verbose, "what was measured and how memory is divided, on standard error");
@@ -127,6 +134,16 @@ Status check_options(const Options& options) {
   if (options.device_memory && options.kv_memory)
     return flag_error("--kv-memory", "--device-memory is given as well",
                       "one of the two: KV is what it leaves beside weights and buffers");
+  if (options.profile.empty())
+    for (const auto& [flag, value] :
+         {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})
+      if (!value->empty())
+        return flag_error(flag, "what planners believe is measured anew in every run", "--profile as well");
+  if (!options.replay_clock.empty())
+    for (const auto& [flag, value] : {std::pair{"--logits", &options.logits},
+                                      {"--timeline", &options.timeline},
+                                      {"--record-clock", &options.record_clock}})
+      if (!value->empty()) return flag_error(flag, "with --replay-clock nothing is computed", "one of the two");
   return check(options.sampling);
 }
 

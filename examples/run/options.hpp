@@ -27,7 +27,8 @@ struct Options {
   std::int64_t batch_tokens = 256;
   sluice::Sampling sampling;
   double slo_tbt = std::numeric_limits<double>::infinity(), slo_ttft = std::numeric_limits<double>::infinity();
-  std::string logits, timeline, decisions;
+  std::string profile; ///< a folder of kernel times; none: planners believe a roofline
+  std::string logits, timeline, decisions, record_clock, replay_clock;
   bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false;
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }

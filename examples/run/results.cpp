@@ -52,6 +52,8 @@ std::string json_text(const Options& options, const Model& model, const Workload
   json.field("stall_s", metrics.stall_s).field("peak_device_bytes", results.device_peak.count());
   json.field("model", options.model).field("threads", options.threads);
   json.field("device_memory_bytes", results.device_memory.count()).field("weight_bytes", results.weights.count());
+  json.field("peak_host_bytes", results.host_peak.count());
+  if (results.peak_resident) json.field("peak_resident_bytes", results.peak_resident->count());
   json.field("bytes_to_device", in).field("bytes_to_host", out);
   json.field("mean_step_s",
              metrics.iterations > 0 ? metrics.busy_s / static_cast<double>(metrics.iterations) : Metrics::absent);

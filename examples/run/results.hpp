@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Result {
 struct Results {
   std::vector<Result> requests; ///< as they were given
   sluice::CopyTotals moved;
-  sluice::Bytes device_peak{0}, device_memory{0}, weights{0};
+  sluice::Bytes device_peak{0}, device_memory{0}, host_peak{0}, weights{0};
+  std::optional<sluice::Bytes> peak_resident; ///< of this process; nothing where the system does not say
   sluice::Summary::State summary;
   sluice::Seconds end{0};
 

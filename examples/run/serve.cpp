@@ -2,14 +2,17 @@
 // One run: model, memory, machine, engine; then the files.
 #include "run/serve.hpp"
 
-#include "sluice/cost/roofline.hpp"
+#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/read_clock_record.hpp"
 #include "sluice/observer/trace_json.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
 #include "progress.hpp"
+#include "run/costs.hpp"
 #include "run/logits.hpp"
 #include "run/machine.hpp"
 #include "run/need.hpp"
+#include "run/resident.hpp"
 #include "run/shown.hpp"
 #include "sizes.hpp"
 #include <fmt/format.h>
@@ -69,7 +72,7 @@ Memory divide(const Options& options, const ModelWeights& weights, const Decoder
   const Tokens block_tokens = setup.limits.block_tokens;
   Memory memory;
   memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
-  memory.buffers = decoder.workspace(setup.limits.batch_tokens.count(), setup.limits.batch);
+  memory.buffers = decoder.workspace(setup.rows(), setup.limits.batch);
   memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
   const std::int64_t none = memory.with(LayerBlocks{0}).count();
   if (options.device_memory) {
@@ -92,23 +95,10 @@ Memory divide(const Options& options, const ModelWeights& weights, const Decoder
   return memory;
 }
 
-/// This machine as the planner's cost model sees it.
-Device device_of(const Options& options, const Rates& rates, const Memory* memory) {
-  Device device;
-  device.name = "this machine";
-  device.memory_bandwidth = rates.reading;
-  device.half_precision_peak = rates.computing;
-  device.compute_fraction = device.bandwidth_fraction = 1; // as measured
-  device.host_to_device = device.device_to_host = options.link > 0 ? BytesPerSecond{options.link} : rates.copying;
-  device.lanes = options.lanes == "each-way" ? sluice::Lanes::each_way : sluice::Lanes::shared;
-  if (memory != nullptr) device.memory = memory->device, device.host_memory = memory->block * memory->host.count();
-  return device;
-}
-
 /// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
 struct Files {
   std::optional<LogitsFile> logits;
-  std::optional<UnfinishedFile> timeline, decisions;
+  std::optional<UnfinishedFile> timeline, decisions, clock;
 
   static Expected<Files> open(const Options& options, int vocabulary) {
     Files files;
@@ -119,6 +109,7 @@ struct Files {
     }
     if (Status status = open("--timeline", options.timeline, files.timeline); !status) return status.error();
     if (Status status = open("--decisions", options.decisions, files.decisions); !status) return status.error();
+    if (Status status = open("--record-clock", options.record_clock, files.clock); !status) return status.error();
     return files;
   }
   static Status open(const char* flag, const std::string& path, std::optional<UnfinishedFile>& place) {
@@ -142,7 +133,8 @@ struct Files {
 /// The workload, as an engine takes it; each request's tokens go to the machine.
 class Requests final : public Arrivals {
  public:
-  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine& machine, ShownText* shown)
+  /// `machine`: null where nothing is computed.
+  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine* machine, ShownText* shown)
       : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
 
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
@@ -158,20 +150,21 @@ class Requests final : public Arrivals {
       return;
     }
     SLUICE_ASSERT(index(*id) == request, "ids count submissions");
+    if (machine_ == nullptr) return;
     CpuRequest entry;
     entry.tokens = workload_.prompt(request);
     if (shown_ != nullptr) shown_->begins(request, entry.tokens);
     entry.sampling = options_.sampling;
     entry.sequence = request;
     entry.ends = !options_.ignore_end && !options_.from_trace();
-    machine_.enter(*id, std::move(entry));
+    machine_->enter(*id, std::move(entry));
   }
 
  private:
   const Options& options_;
   const Workload& workload_;
   Results& results_;
-  CpuMachine& machine_;
+  CpuMachine* machine_;
   ShownText* shown_;
   std::size_t next_ = 0;
 };
@@ -239,15 +232,23 @@ class Needs {
   std::map<std::int64_t, std::optional<LayerBlocks>> least_;
 };
 
-void tell_machine(const Options& options, const Rates& rates, const Memory& memory) {
-  fmt::print(stderr, "measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied\n",
-             time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
-             short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9));
+void tell_machine(const Options& options, const std::string& costs, const Memory& memory) {
+  fmt::print(stderr, "planners believe: {}\n", costs);
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
   fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
              exact_bytes(memory.device.count()), memory.weights.count(), memory.buffers.count(), memory.kv.count(),
              memory.block.count(), memory.host.count());
+}
+
+/// Where a replay left its record.
+Error parted(const Replay& replay, const Options& options) {
+  if (replay.status().ok())
+    return flag_error("--replay-clock", options.replay_clock + " goes on after the last request",
+                      "the flags and requests of the run that it records");
+  Error error = replay.status().error();
+  error.where = "--replay-clock: " + error.where;
+  return error;
 }
 
 } // namespace
@@ -275,25 +276,30 @@ Expected<Served> serve(const Options& options) {
   setup.link = {options.link, options.link, options.lanes == "each-way"};
   setup.skips_idle = options.no_wait;
   std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
-  const Rates rates = measure_rates(weights, *decoder, setup.limits);
+  Expected<Costs> costs = costs_of(options, weights, *decoder, setup.limits);
+  if (!costs) return costs.error();
   if (options.from_trace()) {
-    Expected<Workload> trace =
-        read_trace(options, served.model, compared::CostChoice{Roofline{shape, device_of(options, rates, nullptr)}});
+    Expected<Workload> trace = read_trace(options, served.model, costs->cost);
     if (!trace) return trace.error();
     served.workload = std::move(*trace);
   }
   const Workload& workload = served.workload;
+  if ((*system)->passes_again)
+    setup.rebuilt =
+        setup.limits.block_tokens *
+        largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
   const Memory memory = divide(options, weights, *decoder, workload, setup);
-  if (options.verbose) tell_machine(options, rates, memory);
-  const Device device = device_of(options, rates, &memory);
+  if (options.verbose) tell_machine(options, costs->text, memory);
+  costs->device.memory = memory.device;
+  costs->device.host_memory = memory.block * memory.host.count();
   compared::Setup engine{.limits = setup.limits,
                          .geometry = {shape.layers, memory.block, weights.layout.bytes,
                                       shape.layer_hidden_bytes(setup.limits.block_tokens)},
                          .device_blocks = memory.kv,
                          .host_blocks = memory.host,
-                         .cost = compared::CostChoice{Roofline{shape, device}},
+                         .cost = costs->cost,
                          .model = shape,
-                         .device = device,
+                         .device = costs->device,
                          .open = {}};
   engine.worst_batch = TokenBlocks{
       largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count()};
@@ -303,7 +309,7 @@ Expected<Served> serve(const Options& options) {
   results.weights = memory.weights;
   results.device_memory = memory.device;
   std::optional<ShownText> shown;
-  if (!options.json && !options.from_trace())
+  if (!options.json && !options.from_trace() && options.replay_clock.empty())
     shown.emplace(workload.requests.size(), options.prompts.empty() ? nullptr : served.model.tokenizer.get(), stdout);
   std::int64_t to_generate = 0;
   for (const RequestSpec& request : workload.requests) to_generate += request.output.count();
@@ -327,22 +333,39 @@ Expected<Served> serve(const Options& options) {
   recorded.keeps_decisions = files->decisions.has_value();
   recorded.refused = [&](RequestId id, std::string_view reason) { results.requests[index(id)].reason = reason; };
 
+  std::optional<Replay> replay;
+  if (!options.replay_clock.empty()) {
+    Expected<ClockRecord> record = read_clock_record(LineReader::open(options.replay_clock));
+    if (!record) return Files::of_flag("--replay-clock", record.error());
+    replay.emplace(*std::move(record));
+  }
+  ClockRecord clock;
   Status ran;
-  Expected<std::shared_ptr<CpuMachine>> machine = make_machine(weights, std::move(decoder), setup, std::move(listener));
-  if (machine) {
-    CpuMachine& computes = **machine;
+  std::shared_ptr<CpuMachine> machine;
+  std::shared_ptr<CpuWorld> world;
+  if (replay) {
+    world = std::make_shared<ReplayedWorld>(*replay);
+  } else if (auto made = make_machine(weights, std::move(decoder), setup, std::move(listener))) {
+    world = machine = *std::move(made);
+    if (files->clock) world = std::make_shared<RecordedWorld>(world, clock);
+  } else {
+    ran = made.error();
+  }
+  if (world) {
     recorded.ended = [&](RequestId id) {
       results.requests[index(id)].done = true;
-      computes.forget(id);
+      if (machine) machine->forget(id);
       if (shown) shown->ended(index(id));
     };
-    Requests requests(options, workload, results, computes, shown ? &*shown : nullptr);
-    ran = (*system)->run({engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, *machine, requests, recorded});
-    results.moved = computes.moved();
-    results.device_peak = computes.device_memory().peak();
-  } else {
-    ran = machine.error();
+    Requests requests(options, workload, results, machine.get(), shown ? &*shown : nullptr);
+    ran = (*system)->run({engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, world, requests, recorded});
   }
+  if (machine) {
+    results.moved = machine->moved();
+    results.device_peak = machine->device_memory().peak();
+    results.host_peak = memory.block * machine->host_peak().count();
+  }
+  results.peak_resident = peak_resident();
   progress.finish();
   results.summary = std::move(recorded.summary);
   results.end = recorded.end;
@@ -360,6 +383,8 @@ Expected<Served> serve(const Options& options) {
     if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system)); !status)
       return status.error();
   if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status.error();
+  if (Status status = Files::write(files->clock, clock.text()); !status) return status.error();
+  if (replay && !replay->finished()) return parted(*replay, options);
   return served;
 }
 

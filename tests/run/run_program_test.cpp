@@ -240,6 +240,63 @@ TEST_CASE("on a screen: the text as it comes, then a table" * needs_program()) {
   CHECK(list.out.find("16384 bytes") != std::string::npos);
 }
 
+TEST_CASE("the process holds weights, the two memories, and no more than 64 MiB beside them" * needs_program()) {
+  const auto check = [](const std::string& arguments, std::int64_t weights_beside) {
+    INFO(arguments);
+    const Json json = json_of(arguments);
+    REQUIRE(json.contains("peak_resident_bytes"));
+    const auto of = [&json](const char* name) { return json[name].get<std::int64_t>(); };
+    CHECK(of("peak_resident_bytes") > of("peak_device_bytes"));
+    CHECK(of("peak_resident_bytes") <= weights_beside + of("peak_device_bytes") + of("peak_host_bytes") + (64 << 20));
+  };
+  const std::string long_ones = random_prompt(10, 900) + random_prompt(11, 700) + "--max-tokens 4 --threads 2 ";
+  for (const char* system : {"AllResident", "VllmSwap", "OrbitFlow", "Ellm", "DeepSpeedWeights"}) {
+    const std::string memory = "--kv-memory " + std::to_string(60 * 8 * block) + " --system ";
+    check(long_ones + memory + system, json_of(long_ones)["weight_bytes"].get<std::int64_t>());
+  }
+  // Of a folder, what the device has is not held twice; where layers stream, a folder's pages may stay.
+  const TemporaryFolder folder;
+  sluice::DecoderConfig large = sluice::testing::small_llama();
+  large.shape.layers = 3;
+  large.shape.hidden = 1024;
+  large.shape.mlp = 3072;
+  const auto weights = sluice::random_weights(large, 1);
+  const std::int64_t layers = weights.layout.bytes.count() * large.shape.layers;
+  REQUIRE(layers > 100 << 20);
+  sluice::testing::write_checkpoint(folder.path, weights);
+  const std::string model = "--model '" + folder.path.string() + "' --prompt-ids 1,2,3,4,5 --max-tokens 3 ";
+  check(model, 0);
+  check(model + "--system DeepSpeedWeights", layers);
+}
+
+TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing" * needs_program()) {
+  const TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return "'" + (folder.path / name).string() + "'"; };
+  const Ran measured =
+      sluice_test::run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + at("here"));
+  REQUIRE(measured.code == 0);
+  const std::string profile = "--profile " + at("here") + " ";
+  for (const char* system : {"OrbitFlow", "VllmSwap", "SuperInfer", "Ellm"}) {
+    INFO(system);
+    const std::string job = three + profile + "--link 1GB/s --slo-tbt 0.02 --kv-memory " +
+                            std::to_string(largest + 2 * 8 * block) + " --system " + system + " ";
+    const Json real = json_of(job + "--decisions " + at("real") + " --record-clock " + at("clock"));
+    const Json again = json_of(job + "--decisions " + at("again") + " --replay-clock " + at("clock"));
+    CHECK(real["bytes_moved"].get<std::int64_t>() + real["preemptions"].get<std::int64_t>() > 0);
+    CHECK(sluice_test::content(folder.path / "real").size() > 100);
+    CHECK(sluice_test::content(folder.path / "real") == sluice_test::content(folder.path / "again"));
+    CHECK(again["metrics"]["iterations"] == real["metrics"]["iterations"]);
+    CHECK(again["stall_s"] == real["stall_s"]);
+    CHECK(again["plans"] == real["plans"]);
+    CHECK(again["requests"][0]["tokens"].empty());
+    // Another run's: where it parts from the record is said.
+    const Ran other = run(random_prompt(2, 9) + job + "--replay-clock " + at("clock") + " 2>&1 >/dev/null");
+    CHECK(other.code == 2);
+    CHECK(other.out.find("sluice-run: --replay-clock: step ") == 0);
+    CHECK(std::count(other.out.begin(), other.out.end(), '\n') == 1);
+  }
+}
+
 TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
   const TemporaryFolder folder;
   const std::string at = "'" + folder.path.string();
@@ -301,6 +358,12 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --timeline /nowhere/t.json", "--timeline: /nowhere/t.json");
   says("--prompt a --decisions .", "--decisions: .: this is no regular file");
   says("--prompt a --bogus", "--bogus");
+  says("--prompt a --profile /nowhere/profile", "--profile: there is no folder '/nowhere/profile'");
+  says("--prompt a --profile docs", "--profile: docs: the folder has no config.json");
+  says("--prompt a --record-clock c.csv", "--record-clock: what planners believe is measured anew in every run");
+  says("--prompt a --replay-clock c.csv", "--replay-clock: what planners believe");
+  says("--prompt a --profile docs --replay-clock c.csv --logits l.npy", "--logits: with --replay-clock nothing");
+  says("--prompt a --profile docs --replay-clock c.csv --record-clock d.csv", "--record-clock: with --replay-clock");
   // No room for the logits: the file may not grow beyond a kilobyte.
   const Ran full =
       sluice_test::run_program("sluice-run", "--prompt a --json --logits logits-without-room.npy 2>&1 >/dev/null",

@@ -13,9 +13,51 @@
 
 namespace sluice {
 
-/// Does what `Base` does and writes down what it answers. Its clock stands still but while something runs, idles or is
-/// waited for: of a clock that moves while the engine decides, an engine would see as many times as it happens to look,
-/// and a replay with one observer more would look at others. A handle, where `Base` is one: copies write one record.
+namespace detail {
+
+/// Writes a run's clock down, and is that clock: it stands still but while something runs, idles or is waited for. Of a
+/// clock that moves while the engine decides, an engine would see as many times as it happens to look, and a replay
+/// with one observer more would look at others.
+class ClockWriter {
+ public:
+  /// `record` is empty, and outlives this.
+  ClockWriter(ClockRecord& record, Seconds now) : record_(&record) {
+    SLUICE_ASSERT(record.events.empty(), "a record of one run");
+    ClockEvent event = plain_event(ClockEvent::Kind::start);
+    event.now = now;
+    record_->events.push_back(std::move(event));
+  }
+
+  [[nodiscard]] Seconds now() const { return record_->events.back().now; }
+  void idled(Seconds asked, Seconds end) { write(idle_event(asked), end); }
+  /// `event` is the iteration's run_event with its cost.
+  IterationCost ran(ClockEvent event, double behind_blocks, std::span<const RequestOutcome> outcomes, Seconds end) {
+    event.behind_blocks = behind_blocks;
+    for (const RequestOutcome& outcome : outcomes) {
+      SLUICE_ASSERT(outcome.reason.find('\n') == std::string_view::npos, "a reason is one line");
+      event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}});
+    }
+    write(std::move(event), end);
+    return record_->events.back().cost;
+  }
+  bool asked_beside(bool done) {
+    write(plain_event(done ? ClockEvent::Kind::ready : ClockEvent::Kind::late), now());
+    return done;
+  }
+  void joined(Seconds end) { write(plain_event(ClockEvent::Kind::joined), end); }
+
+ private:
+  void write(ClockEvent event, Seconds end) {
+    event.now = std::max(now(), end);
+    record_->events.push_back(std::move(event));
+  }
+
+  ClockRecord* record_;
+};
+
+} // namespace detail
+
+/// Does what `Base` does and writes down what it answers. A handle, where `Base` is one: copies write one record.
 template <class Base>
 class Recorded {
  public:
@@ -24,18 +66,13 @@ class Recorded {
   static constexpr bool real_time = is_real_time<Base>;
 
   /// `record` is empty, and outlives this.
-  Recorded(Base base, ClockRecord& record) : base_(std::move(base)), record_(&record) {
-    SLUICE_ASSERT(record.events.empty(), "a record of one run");
-    ClockEvent event = detail::plain_event(ClockEvent::Kind::start);
-    event.now = base_.now();
-    record_->events.push_back(event);
-  }
+  Recorded(Base base, ClockRecord& record) : base_(std::move(base)), writer_(record, base_.now()) {}
 
-  [[nodiscard]] Seconds now() const { return record_->events.back().now; }
+  [[nodiscard]] Seconds now() const { return writer_.now(); }
   void idle_until(Seconds when) {
     if (when <= now()) return;
     base_.idle_until(when);
-    write(detail::idle_event(when), base_.now());
+    writer_.idled(when, base_.now());
   }
 
   template <class Transfer>
@@ -43,14 +80,9 @@ class Recorded {
     ClockEvent event = detail::run_event(iteration);
     event.cost = base_.template run<Transfer>(iteration, state);
     const Seconds end = base_.now();
-    event.behind_blocks = state.behind_blocks;
-    if constexpr (EndsRequests<Base>)
-      for (const RequestOutcome& outcome : base_.outcomes()) {
-        SLUICE_ASSERT(outcome.reason.find('\n') == std::string_view::npos, "a reason is one line");
-        event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}});
-      }
-    write(std::move(event), end);
-    return record_->events.back().cost;
+    std::span<const RequestOutcome> outcomes;
+    if constexpr (EndsRequests<Base>) outcomes = base_.outcomes();
+    return writer_.ran(std::move(event), state.behind_blocks, outcomes, end);
   }
 
   template <class Transfer, class Sink>
@@ -62,27 +94,18 @@ class Recorded {
     return base_.outcomes();
   }
   void beside(void (*work)(void*), void* what) requires PlansBeside<Base> { base_.beside(work, what); }
-  [[nodiscard]] bool beside_done() requires PlansBeside<Base> {
-    const bool done = base_.beside_done();
-    write(detail::plain_event(done ? ClockEvent::Kind::ready : ClockEvent::Kind::late), now());
-    return done;
-  }
+  [[nodiscard]] bool beside_done() requires PlansBeside<Base> { return writer_.asked_beside(base_.beside_done()); }
   void join_beside() requires PlansBeside<Base> {
     base_.join_beside();
-    write(detail::plain_event(ClockEvent::Kind::joined), base_.now());
+    writer_.joined(base_.now());
   }
 
   [[nodiscard]] Base& base() { return base_; }
   [[nodiscard]] const Base& base() const { return base_; }
 
  private:
-  void write(ClockEvent event, Seconds end) {
-    event.now = std::max(now(), end);
-    record_->events.push_back(std::move(event));
-  }
-
   Base base_;
-  ClockRecord* record_;
+  detail::ClockWriter writer_;
 };
 
 } // namespace sluice

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// costs_of: what the planners of a run believe of this machine.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/weights.hpp"
+#include "sluice/device/device.hpp"
+#include "sluice/view/view.hpp"
+
+#include "compare/cost_choice.hpp"
+#include "run/options.hpp"
+
+#include <string>
+
+namespace running {
+
+struct Costs {
+  compared::CostChoice cost;
+  sluice::Device device; ///< its memories are left for who divides them
+  std::string text;      ///< where it is from, for people
+};
+
+/// The kernel times of `--profile`; without one a roofline of what the decoder reaches in the next third of a second,
+/// and then no two runs believe quite the same.
+sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelWeights& weights, sluice::Decoder& decoder,
+                                 const sluice::Limits& limits);
+
+} // namespace running

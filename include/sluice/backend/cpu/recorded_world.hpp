@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// RecordedWorld, ReplayedWorld: a machine's clock written down, and told again, behind the `Cpu` that engines know.
+//
+// The same as Recorded<Cpu> and Replayed<Cpu, …> (backend/recorded.hpp, backend/replayed.hpp) for a program that
+// chooses when it runs, and compiles each engine once.
+#pragma once
+
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/recorded.hpp"
+#include "sluice/backend/replayed.hpp"
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Does what `base` does and writes its clock down.
+class RecordedWorld final : public CpuWorld {
+ public:
+  /// `record` is empty, and outlives this.
+  RecordedWorld(std::shared_ptr<CpuWorld> base, ClockRecord& record)
+      : base_(std::move(base)), writer_(record, base_->now()) {}
+
+  [[nodiscard]] Seconds now() const override { return writer_.now(); }
+  void idle_until(Seconds when) override {
+    if (when <= now()) return;
+    base_->idle_until(when);
+    writer_.idled(when, base_->now());
+  }
+  IterationCost run(const Iteration& iteration, TransferOrder order) override {
+    ClockEvent event = detail::run_event(iteration);
+    event.cost = base_->run(iteration, order);
+    const Seconds end = base_->now();
+    leaving_ = base_->leaving_blocks();
+    return writer_.ran(std::move(event), leaving_, base_->outcomes(), end);
+  }
+  [[nodiscard]] double leaving_blocks() override { return leaving_; }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return base_->outcomes(); }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return base_->layer_times(); }
+  void beside(void (*work)(void*), void* what) override { base_->beside(work, what); }
+  [[nodiscard]] bool beside_done() override { return writer_.asked_beside(base_->beside_done()); }
+  void join_beside() override {
+    base_->join_beside();
+    writer_.joined(base_->now());
+  }
+
+ private:
+  std::shared_ptr<CpuWorld> base_;
+  detail::ClockWriter writer_;
+  double leaving_ = 0; ///< as recorded: asked again a moment later it is another
+};
+
+/// Computes nothing and moves nothing: it is as late as it was in the record, for an engine that asks what the recorded
+/// one asked. From the first other question on an iteration takes a millisecond; `replay.status()` says which it was.
+class ReplayedWorld final : public CpuWorld {
+ public:
+  /// `replay` outlives this.
+  explicit ReplayedWorld(Replay& replay) : replay_(&replay) {}
+
+  [[nodiscard]] Seconds now() const override { return replay_->now(); }
+  void idle_until(Seconds when) override {
+    if (when > now() && replay_->next(detail::idle_event(when)) == nullptr) replay_->pass(when);
+  }
+  IterationCost run(const Iteration& iteration, TransferOrder) override {
+    outcomes_.clear();
+    const ClockEvent* const event = replay_->next(detail::run_event(iteration));
+    if (event == nullptr) {
+      const IterationCost cost{Seconds{1e-3}, Seconds{0}};
+      replay_->pass(now() + cost.duration);
+      leaving_ = 0;
+      return cost;
+    }
+    leaving_ = event->behind_blocks;
+    for (const ClockEvent::Outcome& outcome : event->outcomes)
+      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
+    return event->cost;
+  }
+  [[nodiscard]] double leaving_blocks() override { return leaving_; }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
+  void beside(void (*work)(void*), void* what) override { work(what); }
+  [[nodiscard]] bool beside_done() override {
+    const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
+    return event == nullptr || event->kind == ClockEvent::Kind::ready;
+  }
+  void join_beside() override { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+
+ private:
+  Replay* replay_;
+  std::vector<RequestOutcome> outcomes_;
+  double leaving_ = 0;
+};
+
+} // namespace sluice
