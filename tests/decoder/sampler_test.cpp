@@ -170,11 +170,37 @@ TEST_CASE("logits that are not numbers lead no sort astray") {
   Random random(6);
   for (int i = 0; i < 50; ++i) {
     std::vector<float> logits = random_logits(random, 500, 4, false);
-    for (std::size_t token = 1; token < logits.size(); ++token) // the first is found by whoever looks for the largest
+    for (std::size_t token = 0; token < logits.size(); ++token)
       if (random.below(3) == 0) logits[token] = std::numeric_limits<float>::quiet_NaN();
     const std::int32_t token = sample(logits, {.temperature = 1, .top_k = 40, .seed = random()}, 0, i);
     CHECK(token >= 0);
     CHECK(token < 500);
+  }
+}
+
+TEST_CASE("of logits that are not numbers none is taken where there is a number, greedily or by sorting") {
+  constexpr float none = std::numeric_limits<float>::quiet_NaN(), least = -std::numeric_limits<float>::infinity();
+  CHECK(greedy_token(std::vector<float>{none, -3, 2, none}) == 2);
+  CHECK(greedy_token(std::vector<float>{none, least}) == 1);
+  CHECK(greedy_token(std::vector<float>{-none, none, none}) == 0);
+  Random random(8);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<float> logits = random_logits(random, 1 + random.below(9), 4, false);
+    for (float& logit : logits) {
+      const std::uint64_t kind = random.below(6);
+      if (kind < 3) logit = kind == 0 ? least : none;
+      if (kind == 3) logit = std::round(logit); // some are equal
+    }
+    std::int32_t best = -1; // by a definition without an order
+    for (std::size_t token = 0; token < logits.size(); ++token) {
+      if (std::isnan(logits[token])) continue;
+      if (best < 0 || logits[token] > logits[static_cast<std::size_t>(best)]) best = static_cast<std::int32_t>(token);
+    }
+    CHECK(greedy_token(logits) == std::max(best, 0));
+    std::vector<std::int32_t> tokens(logits.size());
+    std::iota(tokens.begin(), tokens.end(), 0);
+    detail::sort_likeliest(tokens, logits, 1);
+    CHECK(tokens.front() == greedy_token(logits));
   }
 }
 

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -45,12 +44,6 @@ inline Status check(const Sampling& sampling) {
   return {};
 }
 
-/// The token with the largest logit; of equals the lowest. `logits`: one of each token, none of them NaN.
-[[nodiscard]] inline std::int32_t greedy_token(std::span<const float> logits) {
-  SLUICE_ASSERT(!logits.empty(), "logits of at least one token");
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 namespace detail {
 
 /// Uniform in [0, 1), of a sequence's position alone: whoever computes a token, in whichever batch, and however often,
@@ -62,17 +55,19 @@ namespace detail {
   return Random(second ^ static_cast<std::uint64_t>(position)).uniform();
 }
 
-/// Tokens by falling logit, equals by rising token: one order for any way of sorting. Sorts the first `count`. A NaN
-/// counts as the least: it is somebody's mistake, but must not lead a sort out of its range.
+/// The order of logits. A NaN is below every number: it is somebody's mistake, but must not lead a sort out of its
+/// range and is not taken where there is a number, be it -infinity.
+[[nodiscard]] inline bool below(float left, float right) {
+  return left < right || (std::isnan(left) && !std::isnan(right));
+}
+
+/// Tokens by falling logit, equals (as NaN are of one another) by rising token: one order for any way of sorting. Sorts
+/// the first `count`.
 inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float> logits, std::size_t count) {
-  const auto value_of = [logits](std::int32_t token) {
-    const float logit = logits[static_cast<std::size_t>(token)];
-    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
-  };
-  const auto likelier = [value_of](std::int32_t a, std::int32_t b) {
-    const float left = value_of(a);
-    const float right = value_of(b);
-    return left > right || (left == right && a < b);
+  const auto likelier = [logits](std::int32_t a, std::int32_t b) {
+    const float left = logits[static_cast<std::size_t>(a)];
+    const float right = logits[static_cast<std::size_t>(b)];
+    return below(right, left) || (!below(left, right) && a < b);
   };
   const auto middle = tokens.begin() + static_cast<std::ptrdiff_t>(count);
   if (count < tokens.size()) std::nth_element(tokens.begin(), middle, tokens.end(), likelier);
@@ -80,6 +75,13 @@ inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float
 }
 
 } // namespace detail
+
+/// The token with the largest logit; of equals the lowest. `logits`: one of each token. A NaN is never taken where
+/// there is a number, as by the sorting of `sample`; of NaN alone token 0 is.
+[[nodiscard]] inline std::int32_t greedy_token(std::span<const float> logits) {
+  SLUICE_ASSERT(!logits.empty(), "logits of at least one token");
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end(), detail::below) - logits.begin());
+}
 
 /// The token that follows: a pure function of its arguments, so that a request which is preempted, recomputed or
 /// batched otherwise gets the same text. `logits`: one of each token, some of them finite, none NaN or +infinity
