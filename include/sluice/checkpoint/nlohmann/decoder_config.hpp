@@ -90,6 +90,24 @@ class HfDecoderFields {
   Status status_;
 };
 
+/// Refuses what has a shape but cannot be computed here, before the shape's reader offers it.
+inline Status check_computable(const nlohmann::json& config, const std::string& where) {
+  const JsonFields fields(config, where);
+  const std::string types = "llama, mistral, mixtral, opt, qwen2 or qwen3";
+  const Expected<std::string> type = fields.text("model_type", types);
+  if (!type) return type.error();
+  bool known = false;
+  for (const char* name : {"llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"}) known = known || *type == name;
+  if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
+  const char* name = fields.has("dtype") ? "dtype" : "torch_dtype";
+  if (!fields.has(name)) return {};
+  const std::string elements = "float32, float16 or bfloat16";
+  const Expected<std::string> element = fields.text(name, elements);
+  if (!element) return element.error();
+  if (*element == "float32" || *element == "float16" || *element == "bfloat16") return {};
+  return Error{ErrorCode::unsupported, where, std::string{name} + " is '" + excerpt(*element) + "'", elements};
+}
+
 /// rope_theta and rope_scaling, or newer configs' rope_parameters, which hold both.
 inline Status read_rotation(const nlohmann::json& config, const std::string& where, double default_theta,
                             DecoderConfig& decoder) {
@@ -147,12 +165,14 @@ inline void refuse_window(HfDecoderFields& fields, const nlohmann::json& config,
 } // namespace detail
 
 /// What a parsed config.json says that its decoder computes; `where` opens the error's line. Knows the model types
-/// llama, mistral, qwen2, qwen3, opt and mixtral, and refuses by name what it would compute wrongly: other activations,
-/// rotations, windows of attention, norms behind the sublayers, biases where it has none.
+/// llama, mistral, qwen2, qwen3, opt and mixtral, in float32, float16 or bfloat16, and refuses by name what it would
+/// compute wrongly: other activations, rotations, windows of attention, norms behind the sublayers, biases where it has
+/// none.
 ///
 /// Absent fields take the defaults of Hugging Face's classes where older configs do without them; sizes, the norm's
 /// epsilon and the longest context are errors.
 inline Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& config, const std::string& where) {
+  if (Status status = detail::check_computable(config, where); !status) return status.error();
   Expected<ModelShape> shape = shape_from_hf_config(config, where);
   if (!shape) return shape.error();
   DecoderConfig decoder;
@@ -160,10 +180,6 @@ inline Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& conf
   decoder.shape.kv_element_bytes = 4;
   const std::string type = config.find("model_type")->get<std::string>();
   detail::HfDecoderFields fields(config, where);
-  if (type == "qwen3_moe") {
-    fields.refuse("model_type is 'qwen3_moe'", "llama, mistral, mixtral, opt, qwen2 or qwen3");
-    return fields.status().error();
-  }
   decoder.max_positions = static_cast<int>(fields.whole("max_position_embeddings", 1, 1 << 24));
 
   if (type == "opt") {
