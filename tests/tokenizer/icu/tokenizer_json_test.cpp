@@ -293,6 +293,19 @@ TEST_CASE("a folder's tokenizer is that of its files, or of bytes where there ar
   REQUIRE_FALSE(binary);
   CHECK(binary.error().what == "the folder has a tokenizer.model and no tokenizer.json");
 
+  for (const auto& [file, fault] :
+       {std::pair{"vocab.json", "the folder has a vocab.json and no merges.txt and no tokenizer.json"},
+        std::pair{"merges.txt", "the folder has a merges.txt and no vocab.json and no tokenizer.json"},
+        std::pair{"tekken.json", "the folder has a tekken.json and no tokenizer.json"},
+        std::pair{"tokenizer_config.json", "the folder has a tokenizer_config.json and no tokenizer.json"}}) {
+    const Folder part;
+    part.write(file, "{}");
+    const auto bytes_of_part = read_tokenizer(part.path.string());
+    REQUIRE_FALSE(bytes_of_part);
+    CHECK(bytes_of_part.error().where == part.path.string());
+    CHECK(bytes_of_part.error().what == fault);
+  }
+
   // OPT has vocab.json and merges.txt, and puts its end token before a text.
   json gpt2 = parsed("gpt2.json");
   json vocab = gpt2["model"]["vocab"];

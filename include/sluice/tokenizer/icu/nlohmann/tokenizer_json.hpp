@@ -300,6 +300,29 @@ inline constexpr std::size_t longest_tokenizer_file = std::size_t{64} << 20; ///
   return file;
 }
 
+/// Refuses a folder with a part of a tokenizer, or one of another kind: a text in bytes would be another one to the
+/// model, and nobody would say so. `there`: whether the folder has a file of that name.
+template <class There>
+[[nodiscard]] Status check_no_part(const std::string& folder, There&& there) {
+  const struct {
+    const char* file;
+    const char* missing;
+    const char* expected;
+  } parts[] = {
+      {"vocab.json", "merges.txt and no tokenizer.json", "merges.txt beside it, or tokenizer.json"},
+      {"merges.txt", "vocab.json and no tokenizer.json", "vocab.json beside it, or tokenizer.json"},
+      {"tokenizer.model", "tokenizer.json", "tokenizer.json, which Hugging Face's tokenizers write of it"},
+      {"tekken.json", "tokenizer.json", "tokenizer.json, which Hugging Face's tokenizers write of it"},
+      {"tokenizer_config.json", "tokenizer.json", "tokenizer.json, or neither where a token is a byte"},
+  };
+  for (const auto& part : parts) {
+    if (!there(part.file)) continue;
+    return Error{ErrorCode::unsupported, folder,
+                 std::string{"the folder has a "} + part.file + " and no " + part.missing, part.expected};
+  }
+  return {};
+}
+
 } // namespace detail
 
 /// The tokenizer that a parsed tokenizer.json describes; `where` opens an error's line, and `config` is the parsed
@@ -331,8 +354,8 @@ tokenizer_from_text(std::string text, const std::string& where, const nlohmann::
 }
 
 /// The tokenizer of a model folder: of its tokenizer.json, or its vocab.json and merges.txt, with the names of begin
-/// and end from a tokenizer_config.json where there is one; and the byte tokenizer where there is none of these. Or of
-/// a tokenizer.json that is named itself.
+/// and end from a tokenizer_config.json where there is one; and the byte tokenizer where there is none of these. A part
+/// of a tokenizer is an error (see `check_no_part`). Or of a tokenizer.json that is named itself.
 [[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>> read_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -356,10 +379,7 @@ tokenizer_from_text(std::string text, const std::string& where, const nlohmann::
     if (!read) return read.error();
     return tokenizer_from_json(*read, (folder / "vocab.json").string(), config);
   }
-  if (there("tokenizer.model")) {
-    return Error{ErrorCode::unsupported, path, "the folder has a tokenizer.model and no tokenizer.json",
-                 "tokenizer.json, which Hugging Face's tokenizers write of it"};
-  }
+  if (Status status = detail::check_no_part(path, there); !status) return status.error();
   return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
 }
 
