@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
+#include "support/program.hpp"
 #include "support/shared_data.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -219,6 +220,40 @@ TEST_CASE("a file that cannot be read is one line, in every format") {
   const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
   REQUIRE(!steps);
   CHECK(steps.error().line().find("engine steps") != std::string::npos);
+}
+
+TEST_CASE("a file's first line tells its format, whatever is wrong with its requests") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const struct {
+    const char* text;
+    std::optional<TraceFormat> format;
+    const char* error; ///< of that format's reader
+  } files[] = {
+      {"TIMESTAMP,ContextTokens,GeneratedTokens\n", TraceFormat::azure, "the trace holds no request"},
+      {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,5,0\n", TraceFormat::azure,
+       ":2: GeneratedTokens is '0'"},
+      {"\xEF\xBB\xBFTIMESTAMP,ContextTokens\n", TraceFormat::azure, "GeneratedTokens is missing"},
+      {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 0}\n", TraceFormat::mooncake, "output_length is 0"},
+      {"{\"queued_ts\": 1, \"input_toks\": 0}\n", TraceFormat::vllm, "input_toks is 0"},
+      {"{\"requests\": {\"a\": 1}}\n", TraceFormat::orbitflow, "batch_size is missing"},
+      {"{\n\"requests\": {}}\n", std::nullopt, ""},
+      {"{\"requests\": \n", std::nullopt, ""},
+      {"{}\n", std::nullopt, ""},
+      {"a,b,c\n", std::nullopt, ""},
+      {"", std::nullopt, ""},
+  };
+  for (const auto& file : files) {
+    std::ofstream(path) << file.text;
+    INFO(file.text);
+    CHECK(told_format(path) == file.format);
+    if (!file.format) continue;
+    Expected<Trace> trace = open_trace(path, *file.format, {}, Seconds{1});
+    const Status status = trace ? Status{read_all(*trace).error()} : Status{trace.error()};
+    CHECK(status.error().line().find(file.error) != std::string::npos);
+  }
+  CHECK_FALSE(told_format(path + "nowhere"));
+  CHECK_FALSE(told_format(folder.path.string()));
 }
 
 TEST_CASE("totals") {

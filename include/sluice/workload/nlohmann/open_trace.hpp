@@ -5,6 +5,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/azure_csv.hpp"
 #include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
@@ -45,6 +46,27 @@ inline Expected<TraceFormat> find_format(std::string_view text) {
   }
   return Error{ErrorCode::not_found, "--format", "there is no format '" + excerpt(text) + "'",
                "azure, mooncake, orbitflow or vllm"};
+}
+
+/// The format that a file's first line names, by a column or a field that no other format has, whatever is wrong with
+/// the values: so that who is told no format can give that reader's error. Nothing where the line names none (an
+/// OrbitFlow trace of several lines), or cannot be read.
+inline std::optional<TraceFormat> told_format(const std::string& path) {
+  Expected<LineReader> lines = LineReader::open(path);
+  if (!lines) return std::nullopt;
+  const Expected<std::optional<std::string_view>> line = lines->next();
+  if (!line || !*line) return std::nullopt;
+  if ((*line)->front() != '{') {
+    for (const char* column : {"TIMESTAMP", "ContextTokens", "GeneratedTokens"})
+      if ((*line)->find(column) != std::string_view::npos) return TraceFormat::azure;
+    return std::nullopt;
+  }
+  const nlohmann::json object = nlohmann::json::parse(**line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  if (object.contains("requests")) return TraceFormat::orbitflow;
+  if (object.contains("input_toks") || object.contains("queued_ts")) return TraceFormat::vllm;
+  if (object.contains("timestamp") || object.contains("input_length")) return TraceFormat::mooncake;
+  return std::nullopt;
 }
 
 /// A workload of any kind: itself a TraceReader.
