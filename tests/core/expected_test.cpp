@@ -47,6 +47,18 @@ TEST_CASE("an error's line has the parts that are there, in order") {
   CHECK(Error{ErrorCode::bad_input, "a.csv:2", "no number", ""}.line() == "a.csv:2: no number");
 }
 
+TEST_CASE("whatever an error's parts contain, its line is one line and commands no terminal") {
+  const Error error{ErrorCode::bad_input, "a\nb", "it has \x1b[31m and \x7f", "\t\xC2\x9B"};
+  CHECK(error.line() == "a?b: it has ?[31m and ?; expected ??");
+  // Every character of two bytes: C1 alone is replaced.
+  for (unsigned code = 0x80; code < 0x800; ++code) {
+    const std::string character{static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
+    CHECK(Error{ErrorCode::bad_input, "", character, ""}.line() == (code < 0xA0 ? "?" : character));
+  }
+  CHECK(without_controls("a\n\tb\r", "\n\t") == "a\n\tb?");
+  CHECK(without_controls("\xC2") == "\xC2");
+}
+
 TEST_CASE("a value that can only be moved goes in and comes out") {
   Expected<std::unique_ptr<int>> boxed = std::make_unique<int>(5);
   REQUIRE(boxed.has_value());

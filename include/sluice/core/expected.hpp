@@ -4,9 +4,11 @@
 
 #include "sluice/core/assert.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -21,6 +23,22 @@ enum class ErrorCode : std::uint8_t {
   unsupported,     ///< understood, and not offered
 };
 
+/// `text` with a '?' for each control character but those of `kept`: C0, DEL, and C1 as UTF-8 writes it. Names of files
+/// and what stands in them may have any, and a terminal obeys them.
+[[nodiscard]] inline std::string without_controls(std::string_view text, std::string_view kept = {}) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool c1 = code == 0xC2 && next >= 0x80 && next < 0xA0;
+    const bool plain = (code >= 0x20 && code != 0x7F && !c1) || kept.find(text[i]) != std::string_view::npos;
+    shown += plain ? text[i] : '?';
+    if (c1) ++i;
+  }
+  return shown;
+}
+
 /// One line for a person: where it is, what is wrong, what would be right.
 struct Error {
   ErrorCode code = ErrorCode::bad_input;
@@ -28,10 +46,11 @@ struct Error {
   std::string what;     ///< "the generated-token count is negative (-3)"
   std::string expected; ///< "a whole number of at least 1"; empty where nothing helps
 
+  /// The three, without control characters: whatever a path or a file's content is, this is one line.
   [[nodiscard]] std::string line() const {
     std::string text = where.empty() ? what : where + ": " + what;
     if (!expected.empty()) text += "; expected " + expected;
-    return text;
+    return without_controls(text);
   }
 };
 
