@@ -112,6 +112,27 @@ TEST_CASE("where no file is nameless, one is called unfinished until it is whole
   CHECK(files_in(folder.path) == 1);
 }
 
+TEST_CASE("what a link leads to is written, and the link stays") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path / "there");
+  const fs::path target = folder.path / "there" / "target.npy", link = folder.path / "link.npy";
+  fs::create_symlink("there/target.npy", folder.path / "second");
+  fs::create_symlink(folder.path / "second", link);
+  CHECK(UnfinishedFile::target(link.string()) == target.string());
+  for (int written = 0; written < 2; ++written) { // a target that is not there, and one that is
+    NpyWriter writer = writer_of(link, 1);
+    CHECK(writer.append(std::vector<float>(static_cast<std::size_t>(written) + 1)).ok());
+    CHECK(writer.finish().ok());
+    CHECK(fs::is_symlink(link));
+    CHECK_FALSE(fs::is_symlink(target));
+    CHECK(text_of(target).size() == 128 + 4 * (static_cast<std::size_t>(written) + 1));
+  }
+  fs::create_symlink("round", folder.path / "round");
+  const Expected<UnfinishedFile> round = UnfinishedFile::create((folder.path / "round").string());
+  CHECK_FALSE(round.has_value());
+  CHECK(fs::is_symlink(folder.path / "round"));
+}
+
 TEST_CASE("a program that is killed while it writes leaves nothing") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "a.npy";

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <system_error>
@@ -26,12 +27,27 @@ namespace sluice {
 /// file system has no nameless files it is called `path.PID.unfinished` meanwhile, and a kill leaves that behind.
 class UnfinishedFile {
  public:
-  /// Errors: `path` is a folder or a device, or its folder cannot be written to. `nameless` false does what is done
-  /// where a file system has no nameless files.
-  [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& path, bool nameless = true) {
+  /// Where `path` leads: itself, or what it links to, there or not. A link to itself stays one.
+  [[nodiscard]] static std::string target(const std::string& path) {
+    std::filesystem::path at = path;
+    std::error_code wrong;
+    for (int links = 0; links < 40 && std::filesystem::is_symlink(at, wrong); ++links) {
+      const std::filesystem::path to = std::filesystem::read_symlink(at, wrong);
+      if (wrong) break;
+      at = at.parent_path() / to; // `to` alone where it begins at the root
+    }
+    return at.string();
+  }
+
+  /// A link stays, and the file it leads to is written. Errors: `link` is a folder or a device, or its folder cannot be
+  /// written to. `nameless` false does what is done where a file system has no nameless files.
+  [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true) {
+    const std::string path = target(link);
     struct ::stat facts {};
     if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
       return Error{ErrorCode::bad_input, path, "this is no regular file", "the name of a file to be written"};
+    if (::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode))
+      return Error{ErrorCode::bad_input, link, "its links lead nowhere else", "the name of a file to be written"};
     const std::size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     UnfinishedFile file;
