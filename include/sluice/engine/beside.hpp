@@ -18,11 +18,16 @@ template <class C>
 void BasicEngine<C>::decide_beside(const Iteration& iteration) {
   if constexpr (plans_beside) {
     if (beside_ || imagined_) return;
+    foreseen_state_ = transfer_state_;
     const Seconds expected =
         now() +
         evaluate<transfer_type>(iteration, config_.cost.believe(cost_state_), compute_, foreseen_state_).duration;
     if (copy_ == nullptr) {
-      copy_ = std::make_shared<BasicEngine>(*this);
+      // It may be planning when the engine ends: nobody else knows.
+      copy_ = {new BasicEngine(*this), [backend = backend_](BasicEngine* copy) mutable {
+                 backend.join_beside();
+                 delete copy;
+               }};
       copy_->imagined_ = true;
     }
     BasicEngine& copy = *copy_;
@@ -35,6 +40,7 @@ void BasicEngine<C>::decide_beside(const Iteration& iteration) {
     copy.finder_ = finder_;
     copy.imagined_plans_.clear();
     copy.imagined_at_ = expected;
+    beside_since_ = now();
     beside_ = true;
     backend_.beside(
         [](void* what) {
@@ -74,12 +80,13 @@ void BasicEngine<C>::collect_beside() {
     std::erase_if(next_plan_.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
     // What an admission learns from its proposals (FutureMemory) it learns here: its queue has changed meanwhile, so
     // that the copy's state cannot be taken over.
-    const View view = view_at(now());
+    View view = view_at(now());
     proposal_.clear();
     config_.admission.propose(view, admission_state_, proposal_);
+    view.now = beside_since_; // when these plans were begun
     for (const detail::ImaginedPlan& made : copy.imagined_plans_)
       observe(
-          [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, Seconds{0}, made.wall); });
+          [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, made.wall, made.wall); });
   }
 }
 

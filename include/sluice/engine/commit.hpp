@@ -99,7 +99,7 @@ void BasicEngine<C>::commit(Decision& decision) {
     ledger_.replace(before, after);
     for (std::size_t i = 0; i < decision.claims.size(); ++i) {
       move_claim(decision.claims[i], target_of(i, decision.claims[i]));
-      if constexpr (Observers::replays) stream_slots_.resize(streams_.size(), decision.claims[i].slot);
+      if constexpr (Observers::replays && !real_time) stream_slots_.resize(streams_.size(), decision.claims[i].slot);
     }
     if (taken_back.count() > 0) ledger_.resize_device(ledger_.device().capacity() - taken_back);
   } else {
@@ -112,7 +112,7 @@ void BasicEngine<C>::commit(Decision& decision) {
         continue;
       }
       move_claim(claim, holding_in_force(who));
-      if constexpr (Observers::replays) stream_slots_.resize(streams_.size(), claim.slot);
+      if constexpr (Observers::replays && !real_time) stream_slots_.resize(streams_.size(), claim.slot);
     }
   }
   if constexpr (offers_weights)

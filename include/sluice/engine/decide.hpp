@@ -409,8 +409,8 @@ Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
     const Seconds wall = stopwatch.elapsed();
     if constexpr (plans_beside)
       if (imagined_) imagined_plans_.push_back({next_plan_, wall});
-    observe(
-        [&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, virtual_time, wall); });
+    const Seconds on_clock = real_time ? wall : virtual_time;
+    observe([&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, on_clock, wall); });
   }
   return verdict;
 }

@@ -172,6 +172,9 @@ class BasicEngine : private detail::EngineState {
   static constexpr bool may_be_quiet = !lookahead_type::ahead && !real_time && admission_type::steady && !copies_ahead;
   static constexpr bool offers_weights = !std::is_same_v<weights_type, ResidentWeights>;
   static constexpr bool finds = retention_type::finds_released;
+  static_assert(!finds || !is_real_time<backend_type>,
+                "sluice: a backend in real time keeps no released blocks, so that this Retention policy "
+                "(KeepUntilOverwritten) would find KV that is gone; expected another, or a simulated backend");
 
   // decide (engine/decide.hpp): policies run, nothing but their own state is written ----------------------------------
   void decide(Seconds now, Decision& decision);
@@ -277,6 +280,7 @@ class BasicEngine : private detail::EngineState {
   // Planning beside a real iteration. The copy plans: what it decides is in its `pending_` and `next_plan_`.
   bool imagined_ = false;                            ///< this is the copy
   bool beside_ = false;                              ///< the copy is planning, or has planned and was not asked yet
+  Seconds beside_since_{0};                          ///< when it began
   std::shared_ptr<BasicEngine> copy_;                ///< made by the first decision beside an iteration
   Seconds imagined_at_{0};                           ///< the copy's present: when the iteration is expected to end
   std::vector<detail::ImaginedPlan> imagined_plans_; ///< for observers, who are told when the decision is taken

@@ -422,6 +422,9 @@ void BasicEngine<C>::run(const Surroundings& around) {
     record.planning = planning;
     record.batch = decision_.claims;
     record.rows = rows_;
+    if constexpr (real_time && Observers::replays) // whatever moved, not what the plan alone streams
+      for (std::size_t slot = stream_slots_.size(); slot < rows_.size(); ++slot)
+        stream_slots_.push_back(Slot{static_cast<std::uint32_t>(slot)});
     record.stream_slots = stream_slots_;
     record.decodes = work_.decodes;
     record.tokens = work_.tokens();

@@ -20,12 +20,13 @@ namespace sluice {
 struct IterationRecord {
   std::int64_t step = 0;
   Seconds start{0};
-  Seconds duration{0};                ///< start to end, planning that the iteration waited for included
-  Seconds stall{0};                   ///< of it, time the compute stream waited for a transfer
-  Seconds planning{0};                ///< of it, time it waited for the planner
-  std::span<const Claim> batch;       ///< who ran, with how many tokens
-  std::span<const RequestRow> rows;   ///< by slot, during the iteration; only those of the batch mean anything
-  std::span<const Slot> stream_slots; ///< of each stream that a timeline names, whose it is; those above are weights
+  Seconds duration{0};              ///< start to end, planning that the iteration waited for included
+  Seconds stall{0};                 ///< of it, time the compute stream waited for a transfer
+  Seconds planning{0};              ///< of it, time it waited for the planner
+  std::span<const Claim> batch;     ///< who ran, with how many tokens
+  std::span<const RequestRow> rows; ///< by slot, during the iteration; only those of the batch mean anything
+  /// Of each stream that a timeline names, whose it is; those above are weights. In real time a stream is a slot.
+  std::span<const Slot> stream_slots;
   std::int64_t decodes = 0;
   Tokens tokens{0};         ///< computed, all claims together
   std::int64_t running = 0; ///< requests that hold device memory as part of the batch

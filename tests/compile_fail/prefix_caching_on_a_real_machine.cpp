@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine that drops KV cannot find it again by a ledger that says so: it would go on from the wrong position.
+// sentences: 1
+// says: a backend in real time keeps no released blocks
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/systems/vllm.hpp"
+
+#ifdef GOOD
+using System = sluice::VllmSwap;
+#else
+using System = sluice::VllmPrefixCaching;
+#endif
+
+using OnMachine = sluice::With<System, sluice::Cpu>;
+bool runs(const OnMachine& engine);
+bool runs(const OnMachine& engine) { return engine.alive() > 0; }
