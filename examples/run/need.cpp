@@ -26,6 +26,7 @@ class EmptyWorld final : public CpuWorld {
   [[nodiscard]] double leaving_blocks() override { return 0; }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return {}; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
   void beside(void (*work)(void*), void* what) override { work(what); }
   [[nodiscard]] bool beside_done() override { return true; }
   void join_beside() override {}

@@ -42,7 +42,6 @@ sluice::Status run_engine(const Job& job) {
     if (!next) break;
     engine->idle_until(*next);
   }
-  engine->backend().join_beside(); // what it plans lies in the engine
   job.recorded.end = engine->now();
   return {};
 }

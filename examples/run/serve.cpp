@@ -72,7 +72,7 @@ Memory divide(const Options& options, const ModelWeights& weights, const Decoder
   const Tokens block_tokens = setup.limits.block_tokens;
   Memory memory;
   memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
-  memory.buffers = decoder.workspace(setup.rows(), setup.limits.batch);
+  memory.buffers = iteration_buffers(decoder, setup);
   memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
   const std::int64_t none = memory.with(LayerBlocks{0}).count();
   if (options.device_memory) {

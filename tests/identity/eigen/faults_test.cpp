@@ -4,6 +4,8 @@
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
 
+#include <limits>
+
 namespace sluice::testing {
 namespace {
 
@@ -42,7 +44,44 @@ TEST_CASE("a transfer that fails once is tried again, and nobody notices") {
       false);
 }
 
-TEST_CASE("one that fails twice fails its request alone") {
+TEST_CASE("one copy that fails for good fails one request, and the others find all the room they had") {
+  Random random(26);
+  int lost = 0;
+  for (int round = 0; round < 40; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_real_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.faults.seed = random.below(1000);
+    trial.faults.tags_failing.push_back(1 + random.below(80));
+    const RealResult result = run_real<Chaos>(trial, trial.largest() + 2 * trial.layers() + 8);
+    check_identity(result, expected);
+    CHECK(result.refused <= 1);
+    lost += static_cast<int>(result.refused);
+  }
+  CHECK(lost > 0);
+}
+
+TEST_CASE("weights that fail to come ahead of their iteration are fetched once more, and nobody is lost") {
+  Random random(27);
+  RealTrial trial = random_real_trial(random);
+  trial.weights = random_weights(trial.weights.config, 5);
+  trial.link = {};
+  for (auto& arrival : trial.arrivals) arrival = 0;
+  const std::vector<RealOutput> expected = alone(trial);
+  int lost = 0, served = 0;
+  for (std::uint64_t tag = 1; tag < 200; ++tag) {
+    CAPTURE(tag);
+    trial.faults.tags_failing = {tag};
+    const RealResult result = run_real<DeepSpeedWeights>(trial, trial.all());
+    check_identity(result, expected);
+    lost += result.refused > 0;
+    served += result.refused == 0 && result.moved.to_device.failed > 0;
+  }
+  CHECK(lost > 0);   // what the running iteration needs
+  CHECK(served > 0); // what it fetched ahead
+}
+
+TEST_CASE("those that fail twice fail their requests alone") {
   check_faults<Chaos>(
       22, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
@@ -50,6 +89,19 @@ TEST_CASE("one that fails twice fails its request alone") {
 TEST_CASE("weights that fail for good fail who computes with them, and are fetched again for who comes after") {
   check_faults<DeepSpeedWeights>(
       23, 10, [](FaultPlan& faults) { faults.failing = 0.05; }, true);
+}
+
+TEST_CASE("a model that computes no numbers is told so, and chooses no token") {
+  Random random(28);
+  RealTrial trial = random_real_trial(random);
+  const std::vector<RealOutput> sound = alone(trial);
+  CHECK_FALSE(sound[0].tokens.empty());
+  // The last tensor of the last layer: everybody passes it.
+  auto* weight = reinterpret_cast<float*>(const_cast<std::byte*>(trial.weights.layers.back().back()));
+  *weight = std::numeric_limits<float>::quiet_NaN();
+  const RealResult result = run_real<Engine<>>(trial, trial.all());
+  CHECK(result.refused == static_cast<std::int64_t>(trial.prompts.size()));
+  for (const RealOutput& output : result.outputs) CHECK(output.tokens.empty());
 }
 
 TEST_CASE("who is to be passed again and finds no rows for that is lost alone") {

@@ -185,6 +185,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
       (*machine)->enter(*id, std::move(request));
     }
+    if (next == order.size() && engine->alive() == 0) break; // though it may be planning: it ends as it is
     if (engine->step() == Stepped::idle) {
       if (next == order.size()) break;
       engine->idle_until(Seconds{trial.arrivals[order[next]]});

@@ -72,7 +72,6 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
     }
   }
   CHECK(engine->alive() == 0);
-  engine->backend().join_beside(); // what it plans lies in the engine
   return {engine->template observed<DecisionLog>().text(), engine->steps()};
 }
 

@@ -5,6 +5,8 @@
 #include "sluice/backend/backend.hpp"
 #include "sluice/core/assert.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -12,13 +14,22 @@
 
 namespace sluice {
 
-/// When a layer was computed, or its transfers ran: seconds from the start of the iteration.
+/// When a layer was computed: seconds from the start of the iteration.
 struct LayerTimes {
   double start_s = 0;
   double end_s = 0;
   double stall_s = 0; ///< waited for transfers before it started
   StallCause cause = StallCause::none;
-  double arriving_s = 0, arrived_s = 0; ///< its transfers to the device; the same where there were none
+};
+
+/// When KV of one layer of one request, or a layer's weights, crossed the link to the device: what was fetched without
+/// anything else in between. Seconds from the start of the iteration; below 0 where it was under way then.
+struct LinkTimes {
+  std::uint32_t slot = 0;
+  bool weights = false;
+  int layer = 0; ///< from L on the next token's
+  double start_s = 0;
+  double end_s = 0;
 };
 
 /// What runs behind `Cpu`. An abstract class, so that engines compile without a decoder, a thread or a byte of it: see
@@ -38,6 +49,8 @@ class CpuWorld {
   [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;
   /// Of the last iteration, by layer.
   [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
+  /// Of the last iteration, in order.
+  [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
   virtual void beside(void (*work)(void*), void* what) = 0;
   [[nodiscard]] virtual bool beside_done() = 0;
   virtual void join_beside() = 0;
@@ -71,12 +84,13 @@ class Cpu {
     return cost;
   }
 
-  /// What was measured, and not what a model says: `state` is as it was.
+  /// What was measured, and not what a model says: `state` is as it was. A request's stream is its slot.
   template <class Transfer, class Sink>
   void replay(const Iteration& /*iteration*/, typename Transfer::State& /*state*/, Sink&& sink) {
     int layer = 0;
+    for (const LinkTimes& times : world_->link_times())
+      sink.transfer(times.weights ? of_weights : static_cast<int>(times.slot), times.layer, times.start_s, times.end_s);
     for (const LayerTimes& times : world_->layer_times()) {
-      if (times.arrived_s > times.arriving_s) sink.transfer(-1, layer, times.arriving_s, times.arrived_s);
       sink.layer(layer, times.start_s, times.end_s, times.stall_s, times.cause);
       ++layer;
     }
@@ -88,6 +102,7 @@ class Cpu {
   void join_beside() { world_->join_beside(); }
 
  private:
+  static constexpr int of_weights = std::numeric_limits<int>::max(); // above all slots
   std::shared_ptr<CpuWorld> world_;
 };
 

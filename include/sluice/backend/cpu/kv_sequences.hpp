@@ -20,7 +20,8 @@ struct KvSequence {
   std::uint64_t generation = 0; ///< another after every drop: what was begun for the one before is nobody's
   std::int64_t computed = 0;    ///< tokens that have KV, wherever it is (or would be, of layers that are rebuilt)
   std::vector<std::vector<KvCell>> cells;
-  bool lost = false; ///< a transfer of it failed for good
+  bool lost = false;     ///< a transfer of it failed for good, or it found no room
+  bool released = false; ///< and its memory is somebody else's
   std::string_view reason{};
 };
 
@@ -70,8 +71,13 @@ class KvSequences {
       for (KvCell& cell : layer) store_->release(cell);
     one.cells.assign(layers_, {});
     one.computed = 0;
-    one.lost = false;
+    one.lost = one.released = false;
     one.generation = ++generations_;
+  }
+  /// What is lost gives back its memory, and stays lost.
+  void abandon(KvSequence& one) {
+    drop(one);
+    one.lost = one.released = true;
   }
   /// Nobody has the slot any more.
   void leave(KvSequence& one) {

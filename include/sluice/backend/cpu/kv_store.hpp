@@ -29,6 +29,7 @@ struct KvCell {
   bool queued = false;           ///< waits to be sent
   bool leaves = false;           ///< and is then no longer on the device
   bool awaited = false;          ///< a layer of the iteration under way needs it, and it is not there yet
+  bool first = false;            ///< and so does the first layer
 
   [[nodiscard]] bool on_device() const { return device != nowhere; }
   [[nodiscard]] bool on_host() const { return host != nowhere; }

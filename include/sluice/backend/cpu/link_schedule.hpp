@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -44,6 +46,15 @@ struct WeightNeed {
   bool returns = false; ///< for good; else through a slot
 };
 
+/// Copies to the device, one after the other, that belong together; on the monotonic clock.
+struct LinkSpan {
+  using Time = std::chrono::steady_clock::time_point;
+  std::uint32_t slot = 0;
+  bool weights = false;
+  int position = 0; ///< as of a need
+  Time start, end;
+};
+
 /// The work of the link during an iteration, and behind it: needs in the order of a transfer rule (`TransferOrder`),
 /// what iterations write out, evictions, copies ahead. A `CopySource`: lanes ask for one copy after the other and tell
 /// when it has ended. Everything here happens under one mutex, which the thread that computes takes between layers;
@@ -64,7 +75,7 @@ class LinkSchedule {
         passing_(static_cast<std::size_t>(layers)),
         staying_(static_cast<std::size_t>(layers)) {}
 
-  /// Wakes the lane that brings blocks in: there is room that it had not. Set before any lane runs.
+  /// Wakes the lane that brings blocks in: there is room that it had not. Set before any lane has work.
   std::function<void()> wake_inward = [] {};
 
   std::mutex mutex;
@@ -78,6 +89,7 @@ class LinkSchedule {
     std::optional<Copy> copy = way == Way::to_device ? next_in() : next_out();
     if (copy) {
       copy->tag = ++copies_begun_; // each has its own luck
+      if (way == Way::to_device) span_.start = std::chrono::steady_clock::now();
       ++in_flight_;
       last_ = way;
     } else if (idle_at_[static_cast<std::size_t>(way)] != version_) {
@@ -89,6 +101,7 @@ class LinkSchedule {
 
   void ended(Way way, const Copy& /*copy*/, CopyOutcome outcome) {
     const std::lock_guard lock{mutex};
+    if (way == Way::to_device) note_span();
     --in_flight_;
     ++version_;
     const bool failed = outcome == CopyOutcome::failed;
@@ -99,6 +112,13 @@ class LinkSchedule {
     else
       ended_in(failed);
     if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
+  }
+
+  /// What has come to the device since this was last asked.
+  void take_spans(std::vector<LinkSpan>& spans) {
+    const std::lock_guard lock{mutex};
+    spans.clear();
+    spans.swap(spans_);
   }
 
   /// Room that weights are still to take, in blocks of KV.
@@ -133,7 +153,6 @@ class LinkSchedule {
     computed_ = layer + 1;
     ++version_;
   }
-  void changed() { ++version_; }
   /// Blocks of a layer that must arrive before it computes.
   std::int64_t& missing(int layer) { return missing_[static_cast<std::size_t>(layer)]; }
   /// Device blocks that a layer must still take, for as long as it computes or for good.
@@ -160,6 +179,11 @@ class LinkSchedule {
     first_missing_ = idle_ = 0;
     ++version_;
   }
+  /// It has arrived, or nobody wants it.
+  void no_longer_awaited(KvCell& cell, int layer) {
+    if (std::exchange(cell.awaited, false)) --missing_[static_cast<std::size_t>(layer)];
+    if (std::exchange(cell.first, false)) --first_missing_;
+  }
   /// Waits until something has changed for a layer, or for want of room, or nothing can change.
   template <class Lock>
   void wait(Lock& lock, int layer, bool for_room) {
@@ -185,13 +209,12 @@ class LinkSchedule {
   [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
   /// Nothing moves, and nothing can before somebody else does something.
   [[nodiscard]] bool stuck() const { return in_flight_ == 0 && idle_at_[0] == version_ && idle_at_[1] == version_; }
-  [[nodiscard]] int in_flight() const { return in_flight_; }
   /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights changes.
   template <class Lock>
   void halt_weights(Lock& lock) {
     weight_needs_.clear();
-    while (weights_in_flight_) wait(lock, -1, true);
     passage_.reset();
+    while (weights_in_flight_) wait(lock, -1, true);
   }
   /// No lane begins anything any more.
   void halt() { halted_ = true; }
@@ -283,7 +306,10 @@ class LinkSchedule {
     std::optional<Copy> copy = store_->fetch(cell);
     if (!copy) return std::nullopt;
     cell.passing = need.passing;
-    in_ = {ref, static_cast<std::size_t>(cell.device), need.copies, need.first};
+    in_ = {ref, static_cast<std::size_t>(cell.device), need.copies};
+    span_.slot = need.slot;
+    span_.weights = false;
+    span_.position = need.position;
     if (cell.awaited)
       --reserved(need.layer, need.passing);
     else if (need.idle)
@@ -306,11 +332,14 @@ class LinkSchedule {
       if (!passage_) return std::nullopt;
       passage_returns_ = need.returns;
       passage_position_ = need.position;
+      passage_ahead_ = need.position >= layers_;
       ++next_weight_;
     } else if (kv_position < passage_position_) {
       return std::nullopt;
     }
     weights_in_flight_ = true;
+    span_.weights = true;
+    span_.position = passage_position_;
     ++version_;
     return weights_->next_piece(*passage_);
   }
@@ -333,12 +362,24 @@ class LinkSchedule {
           if (waiting_room_) progress.notify_all();
           continue;
         }
-        out_ = {ref, static_cast<std::size_t>(cell->device), 0, false};
+        out_ = {ref, static_cast<std::size_t>(cell->device), 0};
         return copy;
       }
     return std::nullopt;
   }
 
+  void note_span() {
+    span_.end = std::chrono::steady_clock::now();
+    if (!spans_.empty()) {
+      LinkSpan& last = spans_.back();
+      if (last.weights == span_.weights && last.position == span_.position &&
+          (span_.weights || last.slot == span_.slot)) {
+        last.end = span_.end;
+        return;
+      }
+    }
+    spans_.push_back(span_);
+  }
   void ended_in(bool failed) {
     KvCell* cell = sequences_->find(in_.ref);
     if (cell == nullptr || !cell->on_device() || static_cast<std::size_t>(cell->device) != in_.device_block) {
@@ -362,11 +403,7 @@ class LinkSchedule {
         store_->give_up_copy(*cell);
       }
     }
-    if (cell->awaited) {
-      cell->awaited = false;
-      --missing_[static_cast<std::size_t>(in_.ref.layer)];
-      if (in_.first) --first_missing_;
-    }
+    no_longer_awaited(*cell, in_.ref.layer);
   }
   void ended_out(bool failed) {
     KvCell* cell = sequences_->find(out_.ref);
@@ -380,13 +417,18 @@ class LinkSchedule {
     cell->leaves = cell->passing = false;
     wake_inward();
   }
-  /// Of a part that failed for good nothing is there: it is asked for again by the next iteration.
+  /// Of a part that failed for good nothing is there. What was fetched ahead is asked for once more, by the iteration
+  /// that needs it; anything else fails who computes with it.
   void ended_weights(bool failed) {
     weights_in_flight_ = false;
     if (!passage_) return;
     if (failed) {
-      weights_failed_ = true;
       if (!passage_returns_) weights_->computed(passage_->layer);
+      if (!passage_ahead_)
+        weights_failed_ = true;
+      else if (passage_position_ < layers_)
+        weight_needs_.insert(weight_needs_.begin() + static_cast<std::ptrdiff_t>(next_weight_),
+                             {passage_position_, passage_returns_});
       passage_.reset();
       return;
     }
@@ -407,7 +449,6 @@ class LinkSchedule {
     CellRef ref;
     std::size_t device_block = 0;
     std::int64_t copies = 0;
-    bool first = false;
   };
 
   KvStore* store_;
@@ -423,6 +464,7 @@ class LinkSchedule {
   std::size_t next_weight_ = 0;
   std::optional<WeightStore::Passage> passage_;
   bool passage_returns_ = false;
+  bool passage_ahead_ = false; ///< begun in the iteration before the one that needs it
   int passage_position_ = 0;
   bool weights_in_flight_ = false;
   bool weights_failed_ = false;
@@ -436,6 +478,8 @@ class LinkSchedule {
   int waiting_layer_ = -1;         ///< what the computing thread sleeps for
   bool waiting_room_ = false;
   InFlight in_, out_;
+  LinkSpan span_; ///< of the copy to the device that is under way
+  std::vector<LinkSpan> spans_;
   int in_flight_ = 0;
   Way last_ = Way::to_host;
   std::uint64_t version_ = 1;

@@ -61,13 +61,19 @@ struct CpuListener {
   std::function<void(RequestId, std::int64_t position, std::span<const float>)> logits;
 };
 
+/// What an iteration computes in, at its largest: activations, and the logits of a full batch.
+[[nodiscard]] inline Bytes iteration_buffers(const Decoder& decoder, const CpuSetup& setup) {
+  const std::int64_t logits = std::int64_t{setup.limits.batch} * decoder.config().shape.vocabulary;
+  return decoder.workspace(setup.rows(), setup.limits.batch) + Bytes{logits * std::int64_t{sizeof(float)}};
+}
+
 /// The memory that a machine leaves for KV beside all weights and the buffers of its limits, in layer blocks; below 0
 /// where the weights alone are larger.
 [[nodiscard]] inline LayerBlocks device_kv_blocks(const ModelWeights& weights, const Decoder& decoder,
                                                   const CpuSetup& setup) {
   const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
   const std::int64_t beside = (weights.outer_bytes() + weights.layout.bytes * weights.config.shape.layers).count() +
-                              decoder.workspace(setup.rows(), setup.limits.batch).count();
+                              iteration_buffers(decoder, setup).count();
   const std::int64_t left = setup.device_memory.count() - beside;
   return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
 }
@@ -88,7 +94,7 @@ class CpuMachine final : public CpuWorld {
     auto memory = std::make_unique<DeviceMemory>(setup.device_memory);
     Expected<KvStore> store = KvStore::make(block, *memory, setup.host_blocks);
     if (!store) return store.error();
-    if (!memory->take(decoder->workspace(setup.rows(), setup.limits.batch)))
+    if (!memory->take(iteration_buffers(*decoder, setup)))
       return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
                    "more memory, or smaller limits"};
     return std::shared_ptr<CpuMachine>{new CpuMachine(std::move(weights), std::move(decoder), setup, std::move(memory),
@@ -133,6 +139,7 @@ class CpuMachine final : public CpuWorld {
   }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
   void beside(void (*work)(void*), void* what) override { beside_.start(work, what); }
   [[nodiscard]] bool beside_done() override { return beside_.done(); }
   void join_beside() override { beside_.join(); }
@@ -155,10 +162,8 @@ class CpuMachine final : public CpuWorld {
     int last_rebuilt = -1;    ///< the last layer for which they are
     int first_row = 0, rebuilt_row = 0;
     bool samples = false;
-    bool returned = false; ///< was parked before
-    bool whole = false;    ///< and comes back as a whole before the first layer
+    bool whole = false; ///< was parked, and comes back as a whole before the first layer
     [[nodiscard]] std::int64_t total() const { return held + fresh; }
-    [[nodiscard]] bool computes() const { return fresh > 0 || rebuilt > 0; }
     /// The layer reads all of its KV.
     [[nodiscard]] bool uses(int layer) const { return fresh > 0 || layer <= last_rebuilt; }
   };
@@ -177,6 +182,7 @@ class CpuMachine final : public CpuWorld {
         block_tokens_(setup.limits.block_tokens.count()),
         copies_(std::make_unique<CopyEngine<LinkSchedule>>(schedule_, setup.link, setup.faults)),
         began_(std::chrono::steady_clock::now()) {
+    // By the engine's address: lanes still run while `copies_` is being reset.
     schedule_.wake_inward = [engine = copies_.get()] { engine->wake(Way::to_device); };
   }
 
@@ -193,6 +199,7 @@ class CpuMachine final : public CpuWorld {
   void lay_out_rows();
   void make_room(Lock& lock);
   void drop_prefetched();
+  bool release_lost(int layer);
   [[nodiscard]] bool take_block(Lock& lock, KvCell& cell, int layer);
   void need_blocks();
   void need_layer(const Part& part, KvSequence& sequence, int layer, int& previous);
@@ -229,6 +236,7 @@ class CpuMachine final : public CpuWorld {
   void give_up(int layer);
   void sample();
   void tell_lost();
+  void tell_link();
 
   CpuSetup setup_;
   std::unique_ptr<Decoder> decoder_;
@@ -254,7 +262,10 @@ class CpuMachine final : public CpuWorld {
   std::vector<SequenceRows> sequence_rows_;
   std::vector<float> logits_;
   std::vector<LayerTimes> times_;
+  std::vector<LinkTimes> link_times_;
+  std::vector<LinkSpan> spans_;
   std::vector<RequestOutcome> outcomes_;
+  std::vector<Slot> losing_; ///< whose loss is told in this iteration
   double stall_s_ = 0;
   Seconds start_{0};
 
@@ -292,6 +303,7 @@ inline IterationCost CpuMachine::run(const Iteration& iteration, TransferOrder o
   for (int layer = 0; layer < layers_; ++layer) compute_layer(layer);
   sample();
   tell_lost();
+  tell_link();
   const Seconds duration = now() - start_;
   return {duration, Seconds{stall_s_}};
 }

@@ -5,6 +5,7 @@
 #include "sluice/backend/cpu/machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice {
 
@@ -44,6 +45,7 @@ inline void CpuMachine::compute_layer(int layer) {
 
 /// Until all that the layer needs is on the device, blocks for what it makes itself included.
 inline void CpuMachine::await_layer(Lock& lock, int layer) {
+  release_lost(layer);
   for (const Part& part : parts_) {
     if (!part.uses(layer)) continue;
     KvSequence& sequence = *sequences_.find(part.slot);
@@ -53,6 +55,7 @@ inline void CpuMachine::await_layer(Lock& lock, int layer) {
       if (block >= part.blocks) break;
       if (!take_block(lock, cell, layer)) {
         lose(part.slot, no_room);
+        release_lost(layer);
         break;
       }
       cell.passing = place(*part.row, part.head, layer, block) != Place::device;
@@ -63,6 +66,7 @@ inline void CpuMachine::await_layer(Lock& lock, int layer) {
   const Seconds asked = now();
   while (!schedule_.arrived(layer)) {
     copies_->wake();
+    if (release_lost(layer)) continue;
     if (schedule_.stuck()) {
       give_up(layer);
       break;
@@ -70,6 +74,33 @@ inline void CpuMachine::await_layer(Lock& lock, int layer) {
     schedule_.wait(lock, layer, false);
   }
   stall_s_ += (now() - asked).count();
+}
+
+/// Whoever was lost gives its memory to the others, and what it needed from `layer` on is not waited for; whether there
+/// was anybody. Between layers: nothing is computed with its blocks.
+inline bool CpuMachine::release_lost(int layer) {
+  bool any = false;
+  for (const Part& part : parts_) {
+    KvSequence& sequence = *sequences_.find(part.slot);
+    if (!sequence.lost || sequence.released) continue;
+    any = true;
+    for (int l = 0; l < layers_; ++l) {
+      auto& cells = sequence.cells[static_cast<std::size_t>(l)];
+      for (std::int64_t block = 0; block < part.blocks; ++block) {
+        KvCell& cell = cells[static_cast<std::size_t>(block)];
+        const bool passes = place(*part.row, part.head, l, block) != Place::device;
+        const bool to_come = !cell.on_device() || cell.leaves;
+        if (part.uses(l) && l >= layer && (!cell.exists() || (cell.awaited && to_come)))
+          --schedule_.reserved(l, passes);
+        else if (!part.uses(l) && cell.exists() && !passes && to_come)
+          --schedule_.reserved_idle();
+        schedule_.no_longer_awaited(cell, l);
+      }
+    }
+    sequences_.abandon(sequence);
+  }
+  if (any) copies_->wake();
+  return any;
 }
 
 /// Nothing can bring what the layer still waits for: those whose KV it is are lost. It does not happen where the ledger
@@ -81,11 +112,11 @@ inline void CpuMachine::give_up(int layer) {
     if (std::any_of(cells.begin(), cells.end(), [](const KvCell& cell) { return cell.awaited; }))
       lose(part.slot, no_room);
   }
-  schedule_.missing(layer) = schedule_.first_missing() = 0;
   if (!weights_.ready(layer))
     for (const Part& part : parts_)
       lose(part.slot, schedule_.weights_failed() ? "a transfer of its model's weights failed twice"
                                                  : "its model's weights find no room on the device");
+  release_lost(layer);
 }
 
 /// Blocks that this layer writes can be written, all others read.
@@ -192,12 +223,17 @@ inline void CpuMachine::adopt_weights(Lock& lock, const WeightsPlan& plan) {
   store_.decommit_free();
 }
 
-/// Whoever has nothing left to compute gets its next token.
+/// Whoever has nothing left to compute gets its next token. Who is lost by now is told so after this iteration; who is
+/// lost while its token is chosen, after the next.
 inline void CpuMachine::sample() {
   std::vector<int> rows;
   std::vector<const Part*> samplers;
   {
     const Lock lock{schedule_.mutex}; // a lane may lose somebody meanwhile
+    losing_.clear();
+    sequences_.for_each([this](Slot slot, const KvSequence& sequence) {
+      if (sequence.lost) losing_.push_back(slot);
+    });
     for (const Part& part : parts_) {
       KvSequence& sequence = *sequences_.find(part.slot);
       if (sequence.lost) continue;
@@ -217,6 +253,11 @@ inline void CpuMachine::sample() {
     const RequestId id = part.row->id;
     CpuRequest& request = requests_.at(index(id));
     const std::span<const float> logits{logits_.data() + i * vocabulary, vocabulary};
+    if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); })) {
+      outcomes_.push_back(
+          {part.slot, true, "its logits are not all finite: the model's weights, or too large for f32"});
+      continue;
+    }
     const auto position = static_cast<std::int64_t>(request.tokens.size());
     const std::int32_t token = sluice::sample(logits, request.sampling, request.sequence, position);
     request.tokens.push_back(token);
@@ -227,16 +268,26 @@ inline void CpuMachine::sample() {
   }
 }
 
-/// Who is lost, running or not.
+/// What came over the link, in the iteration's time.
+inline void CpuMachine::tell_link() {
+  schedule_.take_spans(spans_);
+  link_times_.clear();
+  const auto since_start = [this](LinkSpan::Time when) {
+    return std::chrono::duration<double>(when - began_).count() + (skipped_ - start_).count();
+  };
+  for (const LinkSpan& span : spans_)
+    link_times_.push_back({span.slot, span.weights, span.position, since_start(span.start), since_start(span.end)});
+}
+
+/// Who was lost when tokens were chosen, running or not.
 inline void CpuMachine::tell_lost() {
   const Lock lock{schedule_.mutex};
   schedule_.forgive_weights();
-  sequences_.for_each([this](Slot slot, KvSequence& sequence) {
-    if (!sequence.lost) return;
-    std::erase_if(outcomes_, [slot](const RequestOutcome& outcome) { return outcome.slot == slot; });
+  for (const Slot slot : losing_) {
+    KvSequence& sequence = *sequences_.find(slot);
     outcomes_.push_back({slot, true, sequence.reason});
     sequences_.leave(sequence);
-  });
+  }
 }
 
 } // namespace sluice

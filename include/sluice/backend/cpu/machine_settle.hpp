@@ -38,7 +38,7 @@ inline void CpuMachine::settle_cells(const RequestRow& row, KvSequence& sequence
     auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
     for (std::int64_t block = 0; block < std::min(held, static_cast<std::int64_t>(cells.size())); ++block) {
       KvCell& cell = cells[static_cast<std::size_t>(block)];
-      cell.awaited = false;
+      cell.awaited = cell.first = false;
       switch (place(row, head, layer, block)) {
       case Place::nowhere:
         store_.release(cell);
@@ -92,13 +92,13 @@ inline void CpuMachine::gather(const Iteration& iteration) {
     Part part;
     part.slot = claim.slot;
     part.row = &row;
+    SLUICE_ASSERT(row.computed.count() == sequence.computed, "the engine and the machine know of the same KV");
     part.held = sequence.computed;
     part.fresh = claim.tokens.count();
     part.blocks = row.blocks.count();
     part.head = row.holding.head_blocks(row.blocks, setup_.limits.block_tokens).count();
     part.samples = part.fresh > 0 && claim.tokens == row.pending();
-    part.returned = sequence.parked;
-    part.whole = part.returned && iteration.first_blocks > 0;
+    part.whole = sequence.parked && iteration.first_blocks > 0;
     for (auto& layer : sequence.cells) layer.resize(std::max(layer.size(), static_cast<std::size_t>(part.blocks)));
     find_rebuilt(part, sequence);
     parts_.push_back(part);
@@ -177,16 +177,13 @@ inline void CpuMachine::make_room(Lock& lock) {
       ++pass[static_cast<std::size_t>(layer)];
   });
   const std::int64_t wanted = stay + *std::max_element(pass.begin(), pass.end()) + schedule_.weights_blocks();
-  const auto short_of_room = [&] {
-    std::int64_t leaving = 0;
-    sequences_.for_each([&](Slot, const KvSequence& sequence) {
-      for (const auto& cells : sequence.cells)
-        leaving += std::count_if(cells.begin(), cells.end(),
-                                 [](const KvCell& cell) { return cell.on_device() && cell.leaves; });
-    });
-    return wanted > store_.free_blocks() + leaving;
-  };
-  if (short_of_room()) {
+  std::int64_t leaving = 0;
+  sequences_.for_each([&](Slot, const KvSequence& sequence) {
+    for (const auto& cells : sequence.cells)
+      leaving +=
+          std::count_if(cells.begin(), cells.end(), [](const KvCell& cell) { return cell.on_device() && cell.leaves; });
+  });
+  if (wanted > store_.free_blocks() + leaving) {
     drop_prefetched();
     each_cell([&](const Part& part, KvSequence& sequence, int layer, std::int64_t block, const KvCell& cell) {
       if (cell.on_device() && place(*part.row, part.head, layer, block) == Place::host) evict(sequence, layer, block);
@@ -199,7 +196,8 @@ inline void CpuMachine::make_room(Lock& lock) {
   });
 }
 
-/// What was fetched for an iteration that is not this one leaves.
+/// What was fetched for an iteration that is not this one leaves. (All of it: a block less here is a block more that a
+/// layer needs.)
 inline void CpuMachine::drop_prefetched() {
   sequences_.for_each([this](Slot, KvSequence& sequence) {
     for (int layer = 0; layer < layers_; ++layer) {
@@ -287,7 +285,10 @@ inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int l
     cell.awaited = true;
     ++schedule_.missing(layer);
     if (!arriving) ++schedule_.reserved(layer, where != Place::device);
-    if (need.first && !arriving) ++schedule_.first_missing();
+    if (need.first && !arriving) {
+      cell.first = true;
+      ++schedule_.first_missing();
+    }
   }
   for (KvNeed* need : {&stays, &passes})
     if (!need->blocks.empty()) {

@@ -39,6 +39,7 @@ class RecordedWorld final : public CpuWorld {
   [[nodiscard]] double leaving_blocks() override { return leaving_; }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return base_->outcomes(); }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return base_->layer_times(); }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return base_->link_times(); }
   void beside(void (*work)(void*), void* what) override { base_->beside(work, what); }
   [[nodiscard]] bool beside_done() override { return writer_.asked_beside(base_->beside_done()); }
   void join_beside() override {
@@ -80,6 +81,7 @@ class ReplayedWorld final : public CpuWorld {
   [[nodiscard]] double leaving_blocks() override { return leaving_; }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
   void beside(void (*work)(void*), void* what) override { work(what); }
   [[nodiscard]] bool beside_done() override {
     const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));

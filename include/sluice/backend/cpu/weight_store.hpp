@@ -21,7 +21,7 @@
 namespace sluice {
 
 /// The weights of a model in the device's memory, by the plan in force: of every layer the part that stays, and slots
-/// through which the other parts pass, one layer a slot, round and round. The host has all of them all the time
+/// through which the other parts pass, one layer a slot. The host has all of them all the time
 /// (`ModelWeights`: a mapped file, say), so that nothing is ever written back. Not synchronised.
 class WeightStore {
  public:
@@ -80,7 +80,6 @@ class WeightStore {
     for (Slot& slot : slots_)
       if (slot.held) device_->give(Bytes{slot_bytes_});
     slots_.clear();
-    turn_ = 0;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
@@ -111,19 +110,22 @@ class WeightStore {
     }
     return Passage{layer, one.here, one.wanted, one.memory.data() + one.here};
   }
-  void returned(int layer) { at(layer).here = at(layer).wanted; }
+  void returned(int layer) {
+    at(layer).here = at(layer).wanted;
+    if (!streams(layer)) host_.forget(layer);
+  }
 
-  /// A streamed part, if the next slot in turn is free, and if there is room for it. Layers must be asked for in the
-  /// order in which they are computed.
+  /// A streamed part, if a slot is free, and if there is room for it. Layers must be asked for in the order in which
+  /// they are computed.
   [[nodiscard]] std::optional<Passage> begin_stream(int layer) {
     SLUICE_ASSERT(streams(layer) && !slots_.empty(), "a streamed layer and a slot");
-    Slot& slot = slots_[turn_ % slots_.size()];
-    if (slot.layer >= 0) return std::nullopt;
+    Slot* const free = slot_of(-1);
+    if (free == nullptr) return std::nullopt;
+    Slot& slot = *free;
     if (!slot.held) {
       if (!device_->take(Bytes{slot_bytes_})) return std::nullopt;
       slot.held = true;
     }
-    ++turn_;
     slot.layer = layer;
     slot.ready = false;
     return Passage{layer, at(layer).wanted, layer_bytes().count(), slot.memory.data()};
@@ -217,7 +219,6 @@ class WeightStore {
   std::vector<Layer> layers_;
   std::vector<Slot> slots_;
   std::int64_t slot_bytes_ = 0; ///< of each
-  std::size_t turn_ = 0;        ///< slots given so far
 };
 
 } // namespace sluice
