@@ -46,6 +46,7 @@ struct Options {
   IntervalGrid grid{.least_length = Tokens{64}};
   double slo_step = 0.002, slo_max = 1;
   std::vector<double> slacks, slos;
+  std::string simulated; ///< the first flag that was given and says nothing of a measurement
 };
 
 using Cost = std::variant<Roofline, LinearProfile, TableProfile>;
@@ -201,6 +202,8 @@ Status measure_machine([[maybe_unused]] const Options& options) {
   if (options.out.empty()) return flag_error("--measure", "there is no --out", "a folder to write to");
   if (options.record || !options.show.empty() || !options.profile.empty())
     return flag_error("--measure", "--record, --show or --profile is given as well", "one thing at a time");
+  if (!options.simulated.empty())
+    return flag_error(options.simulated, "it says nothing of a measurement", "--measure without it");
   profiled::MeasureOptions measured{.model = options.model, .out = options.out, .quiet = options.quiet};
   if (options.threads) measured.threads = *options.threads;
   if (options.seconds) measured.seconds = *options.seconds;
@@ -288,6 +291,9 @@ int main(int argc, char** argv) {
   flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
   app.add_flag("--quiet", options.quiet, "no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  for (const char* flag :
+       {"--device", "--slo-max", "--slo-step", "--max-batch", "--least-length", "--max-length", "--slack", "--slo"})
+    if (options.simulated.empty() && app.count(flag) > 0) options.simulated = flag;
   if (options.measure && app.count("--model") == 0) options.model = "tiny"; // the default is too large to compute here
   if (options.slacks.empty() && options.slos.empty()) options.slacks = {0.5};
   if (const Status status = run(options); !status) {

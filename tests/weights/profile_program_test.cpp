@@ -110,6 +110,9 @@ TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with
     says("--measure", "--measure: there is no --out");
     says("--measure --record --out record.json", "one thing at a time");
     says("--measure --model opt-13b --out /dev/null/x", "--out");
+    for (const char* flag : {"--device a10", "--slo-max 2", "--slo-step 0.1", "--max-batch 8", "--least-length 64",
+                             "--max-length 64", "--slack 0.5", "--slo 0.1"})
+      says(std::string{"--measure --out /dev/null/x "} + flag, "it says nothing of a measurement");
     says("--measure --model /nowhere --quiet --out .", "--model: there is no folder '/nowhere'");
   }
   says("--record --out /nowhere/record.json --quiet --max-batch 1", "cannot be written");
