@@ -11,6 +11,7 @@
 #include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
 
+#include "profile/bundle.hpp"
 #include "profile/link.hpp"
 #include "progress.hpp"
 #include "run/machine.hpp"
@@ -21,7 +22,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -302,21 +302,11 @@ Expected<nlohmann::json> config_of(const std::string& model, const ModelWeights&
   return config;
 }
 
-Status write(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  if (!file.flush())
-    return Error{ErrorCode::bad_input, "--out", path.string() + " cannot be written", "a writable folder"};
-  return {};
-}
-
 } // namespace
 
 Status measure(const MeasureOptions& options) {
   std::error_code wrong;
-  fs::create_directories(options.out, wrong);
-  if (wrong || !fs::is_directory(options.out, wrong))
-    return Error{ErrorCode::bad_input, "--out", options.out + " is no folder and cannot be made", "a folder to write"};
+  if (Status status = check_out(options.out, options.model); !status) return status.error();
   ModelWeights weights;
   if (options.model == "tiny") {
     weights = tiny_llama();
@@ -331,6 +321,8 @@ Status measure(const MeasureOptions& options) {
   const Expected<nlohmann::json> config = config_of(options.model, weights);
   if (!config) return config.error();
   const ModelShape& shape = weights.config.shape;
+  Expected<Bundle> bundle = Bundle::open(options.out);
+  if (!bundle) return bundle.error();
 
   std::optional<Progress> bar;
   if (!options.quiet) bar.emplace(1.0);
@@ -380,12 +372,9 @@ Status measure(const MeasureOptions& options) {
       {"copies", "each-segment"}};
   std::string copies = "bytes,time_us\n";
   for (const CopyTime& copy : link.copies) copies += fmt::format("{},{}\n", copy.bytes, micro(copy.seconds));
-  const fs::path folder(options.out);
-  for (const Status& status :
-       {write(folder / "dense.csv", tables.dense), write(folder / "per_sequence.csv", tables.per_sequence),
-        write(folder / "attention.csv", tables.attention), write(folder / "link.csv", copies),
-        write(folder / "config.json", config->dump(2) + "\n"), write(folder / "device.json", device.dump(2) + "\n")})
-    if (!status) return status.error();
+  Status written = bundle->finish(
+      {config->dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
+  if (!written) return written;
 
   const double step = profile->step(one).total(shape.layers).count();
   fmt::print("{} on {}: {} batches, each timed up to {} times\n", shape.name, device["name"].get<std::string>(), count,
@@ -396,7 +385,7 @@ Status measure(const MeasureOptions& options) {
   fmt::print("link        {:.2f} GB/s, and {:.2f} us each copy of a KV block\n", link.rate.count() / 1e9,
              1e6 * link.per_copy.count());
   fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
-             (folder / "device.json").string());
+             (fs::path(options.out) / "device.json").string());
   return {};
 }
 

@@ -17,7 +17,8 @@ struct MeasureOptions {
   bool quiet = false;
 };
 
-/// Measures, and writes config.json, dense.csv, per_sequence.csv, attention.csv, link.csv and device.json.
+/// Measures, and writes the files of a `Bundle`. Errors name the
+/// flag: no such model, and a folder that cannot be written to or is a model's.
 sluice::Status measure(const MeasureOptions& options);
 
 } // namespace profiled

@@ -15,6 +15,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace {
@@ -109,11 +111,25 @@ TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with
   if (run("--measure 2>&1").out.find("this build has no decoder") == std::string::npos) {
     says("--measure", "--measure: there is no --out");
     says("--measure --record --out record.json", "one thing at a time");
-    says("--measure --model opt-13b --out /dev/null/x", "--out");
+    says("--measure --out /dev/null/x", "--out: /dev/null/x is no folder and cannot be made");
     for (const char* flag : {"--device a10", "--slo-max 2", "--slo-step 0.1", "--max-batch 8", "--least-length 64",
                              "--max-length 64", "--slack 0.5", "--slo 0.1"})
       says(std::string{"--measure --out /dev/null/x "} + flag, "it says nothing of a measurement");
     says("--measure --model /nowhere --quiet --out .", "--model: there is no folder '/nowhere'");
   }
+  // Nothing is made where there is no model to measure, and a model's own config.json stays what it is.
+  const sluice_test::TemporaryFolder folder;
+  const std::filesystem::path model = folder.path / "model", out = folder.path / "out";
+  std::filesystem::create_directory(model);
+  std::ofstream(model / "config.json") << "{}";
+  if (run("--measure 2>&1").out.find("this build has no decoder") == std::string::npos) {
+    says("--measure --model '" + model.string() + "' --out '" + model.string() + "/'",
+         "has the config.json of --model");
+    says("--measure --model '" + model.string() + "' --out '" + out.string() + "'", "model_type is missing");
+    std::ofstream(model / "model.safetensors") << "";
+    says("--measure --out '" + model.string() + "'", "has the config.json of model.safetensors");
+  }
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(std::filesystem::file_size(model / "config.json") == 2);
   says("--record --out /nowhere/record.json --quiet --max-batch 1", "cannot be written");
 }
