@@ -3,6 +3,9 @@
 #include "profile/link.hpp"
 
 #include "sluice/backend/cpu/copy_engine.hpp"
+#include "sluice/core/stopwatch.hpp"
+
+#include "profile/spread.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -26,6 +29,12 @@ struct Stream {
   std::int64_t bytes;
   std::int64_t at = 0; ///< of the lane's thread
   std::atomic<bool> over{false};
+  struct Mark {
+    std::int64_t ns = 0, copies = 0;
+  };
+  Mark mark{};
+  std::int64_t copies = 0; ///< of the lane's thread
+  std::atomic<bool> asked{false};
 
   std::optional<Copy> next(Way way) {
     if (way != Way::to_device || over.load()) return std::nullopt;
@@ -33,33 +42,43 @@ struct Stream {
     at = at + 2 * bytes <= size ? at + bytes : 0;
     return Copy{from.data() + here, to.data() + here, bytes};
   }
-  void ended(Way /*way*/, const Copy& /*copy*/, CopyOutcome /*outcome*/) {}
+  void ended(Way /*way*/, const Copy& /*copy*/, CopyOutcome /*outcome*/) {
+    ++copies;
+    if (!asked.load()) return;
+    mark = {WallClock::now(), copies};
+    asked = false;
+  }
+  /// The end of the next copy: between two of these lie whole copies.
+  Mark next_mark() {
+    asked = true;
+    while (asked.load()) std::this_thread::sleep_for(std::chrono::microseconds{100});
+    return mark;
+  }
 };
 
-double seconds_of(Stream& stream, double rate) {
+/// The median of windows: five, and of windows that spread more than they should until `seconds` are over.
+CopyTime time_copies(Stream& stream, double rate, double seconds) {
+  const Stopwatch clock;
   CopyEngine<Stream> engine(stream, {.to_device_bytes_per_s = rate, .to_host_bytes_per_s = rate});
   engine.wake();
   std::this_thread::sleep_for(std::chrono::milliseconds{10}); // the thread starts
   std::vector<double> windows;
-  for (int i = 0; i < 5; ++i) {
-    const auto begin = WallClock::now();
-    const CopyTotals before = engine.totals();
-    CopyTotals after = before;
-    do {
-      std::this_thread::sleep_for(std::chrono::milliseconds{15});
-      after = engine.totals();
-    } while (after.to_device.copies == before.to_device.copies);
-    windows.push_back(1e-9 * static_cast<double>(WallClock::now() - begin) /
-                      static_cast<double>(after.to_device.copies - before.to_device.copies));
+  Stream::Mark before = stream.next_mark();
+  while (windows.size() < 5 || (spread(windows) > most_spread && clock.elapsed().count() < seconds)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{15});
+    const Stream::Mark after = stream.next_mark();
+    windows.push_back(1e-9 * static_cast<double>(after.ns - before.ns) /
+                      static_cast<double>(after.copies - before.copies));
+    before = after;
   }
   stream.over = true;
   std::sort(windows.begin(), windows.end());
-  return windows[windows.size() / 2];
+  return {stream.bytes, windows[windows.size() / 2], spread(windows)};
 }
 
 } // namespace
 
-LinkTimes measure_link(double rate, std::int64_t block) {
+LinkTimes measure_link(double rate, std::int64_t block, double seconds) {
   std::vector<std::byte> from(Stream::size, std::byte{1}), to(Stream::size, std::byte{2});
   std::vector<std::int64_t> sizes{std::int64_t{4} << 10, std::int64_t{64} << 10, std::int64_t{1} << 20, block};
   std::sort(sizes.begin(), sizes.end());
@@ -68,7 +87,8 @@ LinkTimes measure_link(double rate, std::int64_t block) {
   for (const std::int64_t bytes : sizes) {
     if (bytes > Stream::size) continue;
     Stream stream{from, to, bytes};
-    link.copies.push_back({bytes, seconds_of(stream, rate)});
+    link.copies.push_back(time_copies(stream, rate, seconds / static_cast<double>(sizes.size())));
+    link.spread = std::max(link.spread, link.copies.back().spread);
   }
   // The rate is that of the largest copies; what a block takes beyond its bytes at that rate is each copy's own.
   const auto here =

@@ -5,6 +5,7 @@
 #include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/cost/read_table_profile.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/decoder/measure_decoder.hpp"
@@ -13,6 +14,7 @@
 
 #include "profile/bundle.hpp"
 #include "profile/link.hpp"
+#include "profile/spread.hpp"
 #include "progress.hpp"
 #include "run/machine.hpp"
 #include <fmt/format.h>
@@ -21,6 +23,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -227,11 +231,25 @@ class Iterations {
   std::unique_ptr<E> engine_;
 };
 
+/// How far the repeated timings of a layer lie apart, of the middle one of all batches: the smallest ones take so
+/// little that they always do.
+double spread_of(const std::vector<Point>& points) {
+  std::vector<double> all;
+  for (const Point& point : points) {
+    std::vector<double> layers;
+    for (const BatchTimes& one : point.times) layers.push_back(one.layer.count());
+    if (layers.size() > 1) all.push_back(spread(std::move(layers)));
+  }
+  if (all.empty()) return 0;
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
 /// Every point in turn and then whole iterations, again and again, so that what else this machine does, and how fast it
-/// is just now, falls on all of them alike.
+/// is just now, falls on all of them alike: often enough, and for all of `seconds` where the timings spread.
 Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& iterations, double seconds,
                                             Progress* bar) {
-  constexpr int most_rounds = 25;
+  constexpr int enough_rounds = 25;
   std::vector<Point> all = points(timer);
   const Stopwatch clock;
   const auto spent = [&] { return clock.elapsed().count() / seconds; };
@@ -239,7 +257,8 @@ Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& ite
     if (bar != nullptr) bar->update(std::min(1.0, spent()), what);
   };
   (void)timer.time(all.front().batch); // the first ever grows buffers
-  for (int round = 0; round < most_rounds && (round == 0 || spent() < 1); ++round) {
+  const auto enough = [&](int round) { return round >= enough_rounds && spread_of(all) <= most_spread; };
+  for (int round = 0; round == 0 || (spent() < 1 && !enough(round)); ++round) {
     for (Point& point : all) {
       if (spent() >= (round == 0 ? 0.7 : 1.0) && (round > 0 || !point.needed)) continue;
       if (round > 0 && point.times.empty()) continue;
@@ -302,6 +321,26 @@ Expected<nlohmann::json> config_of(const std::string& model, const ModelWeights&
   return config;
 }
 
+/// How much of a measurement was this machine's own.
+struct Quiet {
+  double decoder = 0, link = 0; ///< spreads
+  double processor = 1;         ///< of the time in which the decoder was timed, the processor's
+};
+
+/// One line for who would take a disturbed measurement for the machine. It is written all the same: it may be all that
+/// can be had.
+void warn_if_busy(const Quiet& quiet) {
+  constexpr double least_processor = 1 / (1 + most_spread);
+  if (std::max(quiet.decoder, quiet.link) <= most_spread && quiet.processor >= least_processor) return;
+  fmt::print(
+      stderr,
+      "sluice-profile: this machine was busy: repeated timings spread by {:.0f} % (decoder) and {:.0f} % (link), "
+      "and the decoder had a processor {:.0f} % of the time; expected at most {:.0f} %, and at least {:.0f} %: a "
+      "machine that does nothing else, or more --seconds\n",
+      100 * quiet.decoder, 100 * quiet.link, 100 * std::min(1.0, quiet.processor), 100 * most_spread,
+      100 * least_processor);
+}
+
 } // namespace
 
 Status measure(const MeasureOptions& options) {
@@ -328,22 +367,30 @@ Status measure(const MeasureOptions& options) {
   if (!options.quiet) bar.emplace(1.0);
   Tables tables;
   std::size_t count = 0, rounds = 0;
+  Quiet quiet;
+  constexpr double of_link = 0.05; // of the time, the link's
   {
     const std::unique_ptr<Decoder> decoder = running::make_decoder(weights, block_tokens, options.threads);
     DecoderTimer timer(weights, *decoder, block_tokens);
     Expected<Iterations> iterations = Iterations::make(weights, options.threads);
     if (!iterations) return iterations.error();
+    const Stopwatch wall;
+    const std::clock_t processor = std::clock();
     const Expected<std::vector<Point>> measured =
-        measure_points(timer, *iterations, options.seconds, bar ? &*bar : nullptr);
+        measure_points(timer, *iterations, (1 - of_link) * options.seconds, bar ? &*bar : nullptr);
     if (!measured) return measured.error();
+    // Each batch may have been timed once, with nothing to compare it to: but whoever computes uses a processor.
+    quiet.processor = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC / wall.elapsed().count();
     for (const Point& point : *measured) {
       if (!point.times.empty()) ++count;
       rounds = std::max(rounds, point.times.size());
     }
+    quiet.decoder = spread_of(*measured);
     tables = tables_of(*measured);
     if (Status status = add_iterations(iterations->ran(), shape.layers, tables); !status) return status;
   }
-  const LinkTimes link = measure_link(options.link, kv_block_floats(shape, block_tokens) * 4);
+  const LinkTimes link =
+      measure_link(options.link, kv_block_floats(shape, block_tokens) * 4, of_link * options.seconds);
   bar.reset();
   const Expected<TableProfile> profile = tables.read({.rate = link.rate});
   if (!profile) return profile.error();
@@ -375,15 +422,17 @@ Status measure(const MeasureOptions& options) {
   Status written = bundle->finish(
       {config->dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
   if (!written) return written;
+  quiet.link = link.spread;
+  warn_if_busy(quiet);
 
   const double step = profile->step(one).total(shape.layers).count();
-  fmt::print("{} on {}: {} batches, each timed up to {} times\n", shape.name, device["name"].get<std::string>(), count,
-             rounds);
+  fmt::print("{} on {}: {} batches, each timed up to {} times{}\n", shape.name, device["name"].get<std::string>(),
+             count, rounds, rounds > 1 ? fmt::format(", with a spread of {:.0f} %", 100 * quiet.decoder) : "");
   fmt::print("decode      {} ms of one request, a short context\n", milliseconds_text(step));
   fmt::print("prefill     {} ms of {} tokens\n", milliseconds_text(profile->step(many).total(shape.layers).count()),
              most_rows);
-  fmt::print("link        {:.2f} GB/s, and {:.2f} us each copy of a KV block\n", link.rate.count() / 1e9,
-             1e6 * link.per_copy.count());
+  fmt::print("link        {:.2f} GB/s, and {:.2f} us each copy of a KV block; a spread of {:.0f} %\n",
+             link.rate.count() / 1e9, 1e6 * link.per_copy.count(), 100 * link.spread);
   fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
              (fs::path(options.out) / "device.json").string());
   return {};

@@ -17,7 +17,7 @@ struct MeasureOptions {
   bool quiet = false;
 };
 
-/// Measures, and writes the files of a `Bundle`. Errors name the
+/// Measures, and writes the files of a `Bundle`. Warns on standard error where repeated timings spread. Errors name the
 /// flag: no such model, and a folder that cannot be written to or is a model's.
 sluice::Status measure(const MeasureOptions& options);
 

@@ -65,7 +65,8 @@ TEST_CASE("sluice-profile prints a layer's times" * needs_program()) {
 TEST_CASE("sluice-profile measures this machine into what sluice-compare reads" * needs_program()) {
   const sluice_test::TemporaryFolder folder;
   const std::string bundle = (folder.path / "here").string();
-  const Ran ran = run("--measure --seconds 0.1 --link 1GB/s --quiet --out '" + bundle + "'");
+  const std::string said = (folder.path / "said").string();
+  const Ran ran = run("--measure --seconds 0.1 --link 1GB/s --quiet --out '" + bundle + "' 2>'" + said + "'");
   if (ran.out.find("this build has no decoder") != std::string::npos) return;
   REQUIRE_MESSAGE(ran.code == 0, ran.out);
   const Expected<ModelShape> shape = read_hf_config(bundle);
@@ -87,6 +88,10 @@ TEST_CASE("sluice-profile measures this machine into what sluice-compare reads" 
   CHECK(step(1, 16) > Seconds{1e-5});
   CHECK(step(1, 16) < Seconds{10});
   CHECK(step(16, 16) > step(1, 16)); // 16 times the arithmetic
+  std::ifstream lines(said);
+  std::string line;
+  if (std::getline(lines, line)) CHECK(line.find("sluice-profile: this machine was busy: ") == 0);
+  CHECK_FALSE(std::getline(lines, line));
 }
 
 TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with exit code 2" * needs_program()) {
