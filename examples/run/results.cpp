@@ -7,11 +7,14 @@
 #include "sluice/report/number_text.hpp"
 #include "sluice/tokenizer/utf8.hpp"
 
+#include "run/shown.hpp"
 #include "sizes.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
 
 namespace running {
@@ -22,6 +25,19 @@ std::size_t Results::done() const {
   return static_cast<std::size_t>(
       std::count_if(requests.begin(), requests.end(), [](const Result& one) { return one.done; }));
 }
+
+namespace {
+
+/// What `tokens` say behind `prompt`: the prompt's text and this are the text of both.
+std::string text_of(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+                    std::span<const std::int32_t> tokens) {
+  TokenStream stream = continuation(tokenizer, prompt);
+  std::string text;
+  for (const std::int32_t token : tokens) text += stream.push(token);
+  return replace_broken_utf8(text + stream.finish());
+}
+
+} // namespace
 
 std::string json_text(const Options& options, const Model& model, const Workload& workload, const Results& results) {
   const Metrics metrics = measure(results.summary, results.end);
@@ -42,7 +58,7 @@ std::string json_text(const Options& options, const Model& model, const Workload
     json.field("longest_gap_s", record.started() ? record.longest_gap.count() : Metrics::absent);
     json.field("preemptions", record.times_parked);
     if (model.tokenizer != nullptr && !options.prompts.empty())
-      json.field("text", replace_broken_utf8(model.tokenizer->decode(one.tokens, SkipSpecial::yes)));
+      json.field("text", text_of(*model.tokenizer, workload.prompt(i), one.tokens));
     json.end_object();
   }
   json.end_array();
@@ -75,8 +91,8 @@ std::string table_text(const Options& options, const Model& model, const Results
     text += fmt::format("{:<14}{}\n", name, content);
   };
   const std::size_t done = results.done();
-  row("system", fmt::format("{} on {}, {} thread{}", options.system, model.weights.config.shape.name, options.threads,
-                            options.threads == 1 ? "" : "s"));
+  row("system", fmt::format("{} on {}, {} thread{}", options.system, without_controls(model.weights.config.shape.name),
+                            options.threads, options.threads == 1 ? "" : "s"));
   row("requests",
       fmt::format("{} done, {} refused; {} tokens in {}, {} a second", done, results.requests.size() - done,
                   m.tokens_delivered, time_text(results.end.count()), short_text(m.throughput_tokens_per_s)));
@@ -97,7 +113,7 @@ std::string table_text(const Options& options, const Model& model, const Results
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     if (results.requests[i].done) continue;
     if (++shown > 10) continue;
-    row("refused", fmt::format("request {}: {}", i, results.requests[i].reason));
+    row("refused", fmt::format("request {}: {}", i, without_controls(results.requests[i].reason)));
   }
   if (shown > 10) row("", fmt::format("... and {} more", shown - 10));
   return text;

@@ -2,6 +2,7 @@
 // ShownText: what is generated, on the screen as it comes, one request after another.
 #pragma once
 
+#include "sluice/core/expected.hpp"
 #include "sluice/tokenizer/token_stream.hpp"
 #include "sluice/tokenizer/utf8.hpp"
 
@@ -16,6 +17,13 @@
 
 namespace running {
 
+/// The text behind `prompt`, which a tokenizer of SentencePiece's kind must know to keep the space that begins it.
+inline sluice::TokenStream continuation(const sluice::Tokenizer& tokenizer, std::span<const std::int32_t> prompt) {
+  sluice::TokenStream stream(tokenizer);
+  for (const std::int32_t token : prompt) (void)stream.push(token);
+  return stream;
+}
+
 /// The first request that has not ended is shown as it comes; those behind it wait, and are shown up to where they are
 /// when it is their turn. Several at once on one screen could not be read.
 class ShownText {
@@ -27,8 +35,7 @@ class ShownText {
   /// The prompt, which an answer continues.
   void begins(std::size_t request, std::span<const std::int32_t> prompt) {
     if (tokenizer_ == nullptr) return;
-    each_[request].stream = std::make_unique<sluice::TokenStream>(*tokenizer_);
-    for (const std::int32_t token : prompt) (void)each_[request].stream->push(token);
+    each_[request].stream = std::make_unique<sluice::TokenStream>(continuation(*tokenizer_, prompt));
   }
   void token(std::size_t request, std::int32_t token) {
     One& one = each_[request];
@@ -42,7 +49,7 @@ class ShownText {
   void ended(std::size_t request, std::string_view refusal = {}) {
     One& one = each_[request];
     if (one.stream != nullptr) one.waiting += printable(one.stream->finish());
-    if (!refusal.empty()) one.waiting.append("(refused: ").append(refusal).append(")");
+    if (!refusal.empty()) one.waiting.append("(refused: ").append(sluice::without_controls(refusal)).append(")");
     one.ended = true;
     while (turn_ < each_.size()) {
       show(each_[turn_]);
@@ -69,12 +76,7 @@ class ShownText {
   }
   /// A model may say anything, a terminal's commands too.
   static std::string printable(std::string_view text) {
-    std::string shown = sluice::replace_broken_utf8(text);
-    for (char& character : shown) {
-      const auto code = static_cast<unsigned char>(character);
-      if ((code < 0x20 && character != '\n' && character != '\t') || code == 0x7f) character = '?';
-    }
-    return shown;
+    return sluice::without_controls(sluice::replace_broken_utf8(text), "\n\t");
   }
 
   const sluice::Tokenizer* tokenizer_;
