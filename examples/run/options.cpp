@@ -53,11 +53,10 @@ void add_requests(Flags& flags, Options& options) {
   app.add_flag("--ignore-end", options.ignore_end, "generate as many tokens, also after an end token (a trace's do)");
   flags.number("--temperature", options.sampling.temperature, 0, true,
                "of sampling; 0 takes the likeliest token (default: 0)");
-  flags.whole("--top-k", options.sampling.top_k, 0, 1 << 30,
-              "sample of the N likeliest tokens; 0: of all (default: 0)");
-  flags.number("--top-p", options.sampling.top_p, 0, false,
+  flags.whole("--top-k", options.top_k, 0, 1 << 30, "sample of the N likeliest tokens; 0: of all (default: 0)");
+  flags.number("--top-p", options.top_p, 0, false,
                "sample of the likeliest tokens that have this probability together (default: 1)");
-  flags.whole("--seed", options.sampling.seed, 0, std::numeric_limits<std::int64_t>::max(),
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(),
               "of sampling, and of a trace's prompts (default: 0)");
 }
 
@@ -111,8 +110,34 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--json", options.json, "what came of it as JSON, and nothing else");
   app.add_flag("--list", options.list, "name the systems, say what tiny is, and stop");
   app.add_flag("--verbose", options.verbose, "what was measured and how memory is divided, on standard error");
-  return flags.parse(argc, argv);
+  if (const std::optional<int> status = flags.parse(argc, argv)) return status;
+  options.sampling.top_k = options.top_k.value_or(options.sampling.top_k);
+  options.sampling.top_p = options.top_p.value_or(options.sampling.top_p);
+  options.sampling.seed = options.seed.value_or(options.sampling.seed);
+  return std::nullopt;
 }
+
+namespace {
+
+/// A flag that would change nothing is a misunderstanding: it is refused, not ignored.
+Status check_heeded(const Options& options) {
+  if (!options.from_trace())
+    for (const auto& [flag, given] : {std::pair{"--format", !options.format.empty()},
+                                      {"--limit", options.limit.has_value()},
+                                      {"--rate-scale", options.rate_scale.has_value()},
+                                      {"--no-wait", options.no_wait}})
+      if (given) return flag_error(flag, "no trace is given", "--trace as well");
+  if (options.sampling.temperature == 0)
+    for (const auto& [flag, given] : {std::pair{"--top-k", options.top_k.has_value()},
+                                      {"--top-p", options.top_p.has_value()},
+                                      {"--seed", options.seed.has_value() && !options.from_trace()}})
+      if (given)
+        return flag_error(flag, "at temperature 0 the likeliest token is taken, and nothing is drawn",
+                          "--temperature above 0 as well");
+  return {};
+}
+
+} // namespace
 
 Status check_options(const Options& options) {
   const int kinds =
@@ -123,10 +148,7 @@ Status check_options(const Options& options) {
                                              : "--prompt-ids",
                       kinds == 0 ? "there is nothing to generate from" : "another kind of prompt is given as well",
                       "one of --prompt, --prompt-ids and --trace");
-  if (!options.from_trace()) {
-    if (!options.format.empty()) return flag_error("--format", "no trace is given", "--trace as well");
-    if (options.limit) return flag_error("--limit", "no trace is given", "--trace as well");
-  }
+  if (Status status = check_heeded(options); !status) return status;
   if (options.chat && options.prompts.empty())
     return flag_error("--chat", "there is no text", "--prompt with a user's message");
   if (options.lanes != "shared" && options.lanes != "each-way")

@@ -18,14 +18,17 @@ struct Options {
   std::vector<std::string> prompts, prompt_ids;
   std::string trace, format;
   std::optional<std::int64_t> limit;
-  double rate_scale = 1;
+  std::optional<double> rate_scale;                                  ///< of a trace; none: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
   double link = 0;                                                   ///< bytes a second; 0: as fast as memory is
   std::string lanes = "shared";
   std::optional<std::int64_t> max_tokens;
   int threads = 1, batch = 16;
   std::int64_t batch_tokens = 256;
-  sluice::Sampling sampling;
+  sluice::Sampling sampling; ///< with the three below where they are given
+  std::optional<int> top_k;
+  std::optional<double> top_p;
+  std::optional<std::uint64_t> seed;
   double slo_tbt = std::numeric_limits<double>::infinity(), slo_ttft = std::numeric_limits<double>::infinity();
   std::string profile; ///< a folder of kernel times; none: planners believe a roofline
   std::string logits, timeline, decisions, record_clock, replay_clock;

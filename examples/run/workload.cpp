@@ -146,7 +146,7 @@ Expected<TraceFormat> format_of(const Options& options, const compared::CostChoi
 Expected<Workload> read_trace(const Options& options, const Model& model, const compared::CostChoice& cost) {
   const ModelShape& shape = model.weights.config.shape;
   const ReadOptions read{.limit = options.limit,
-                         .rate_scale = options.rate_scale,
+                         .rate_scale = options.rate_scale.value_or(1),
                          .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}};
   if (Status status = check(read); !status) return status.error();
   const Expected<TraceFormat> format = format_of(options, cost, shape.layers);
