@@ -12,8 +12,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 
 namespace {
 
@@ -21,6 +23,12 @@ int fail(const sluice::Error& error) {
   std::fflush(stdout);
   std::fprintf(stderr, "sluice-run: %s\n", error.line().c_str());
   return 2;
+}
+
+/// The exit status of what was printed.
+int written() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return fail({sluice::ErrorCode::bad_input, "standard output", "it cannot be written", "room for it"});
 }
 
 void list_names() {
@@ -31,6 +39,20 @@ void list_names() {
              running::tiny_text());
 }
 
+/// What the standard library throws where the system refuses memory or threads ends here, in a line.
+sluice::Expected<running::Served> serve_or_say(const running::Options& options) {
+  try {
+    return running::serve(options);
+  } catch (const std::bad_alloc&) {
+    return sluice::Error{sluice::ErrorCode::out_of_memory, "memory", "the system refuses what this run needs",
+                         "smaller requests and memories, or a larger limit (ulimit -v)"};
+  } catch (const std::system_error& error) {
+    return sluice::Error{sluice::ErrorCode::out_of_memory, "--threads",
+                         std::string{"the system refuses a thread: "} + error.what(),
+                         "fewer, or a larger limit (ulimit -u, ulimit -v)"};
+  }
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -38,10 +60,10 @@ int main(int argc, char** argv) {
   if (const std::optional<int> status = running::parse_options(argc, argv, options)) return *status;
   if (options.list) {
     list_names();
-    return 0;
+    return written();
   }
   if (sluice::Status status = running::check_options(options); !status) return fail(status.error());
-  const sluice::Expected<running::Served> served = running::serve(options);
+  const sluice::Expected<running::Served> served = serve_or_say(options);
   if (!served) return fail(served.error());
   std::string text;
   if (options.json)
@@ -49,7 +71,6 @@ int main(int argc, char** argv) {
   else if (!served->nothing)
     text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
   std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0)
-    return fail({sluice::ErrorCode::bad_input, "standard output", "it cannot be written", ""});
+  if (const int status = written(); status != 0) return status;
   return served->nothing ? fail(*served->nothing) : 0;
 }

@@ -63,28 +63,51 @@ bool serves(const System& system, compared::Setup setup, std::int64_t blocks, co
   return status.ok() && served;
 }
 
+/// At its longest it has the same KV whichever of its tokens were given: few steps tell.
+RequestSpec at_its_longest(RequestSpec request) {
+  constexpr std::int64_t steps = 4;
+  request.arrival = Seconds{0};
+  if (request.output.count() <= steps) return request;
+  request.prompt = request.prompt + request.output - Tokens{steps};
+  request.output = Tokens{steps};
+  return request;
+}
+
+/// More than any system needs of either memory.
+std::int64_t ample(const compared::Setup& setup, const RequestSpec& longest) {
+  const std::int64_t layers = setup.geometry.layers;
+  const std::int64_t kv = blocks_for(longest.prompt + longest.output, setup.limits.block_tokens).count() * layers;
+  return 4 * (kv + std::max<std::int64_t>(setup.worst_batch.count() * layers, 1)) + 64;
+}
+
+/// The least above `too_few` for which `serves`; nothing where `enough` is not.
+template <class Serves>
+std::optional<LayerBlocks> least(std::int64_t too_few, std::int64_t enough, Serves serves) {
+  if (!serves(enough)) return std::nullopt;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    (serves(middle) ? enough : too_few) = middle;
+  }
+  return LayerBlocks{enough};
+}
+
 } // namespace
 
 std::optional<LayerBlocks> least_blocks(const System& system, const compared::Setup& setup,
                                         const RequestSpec& request) {
-  // At its longest it has the same KV whichever of its tokens were given: few steps tell.
-  constexpr std::int64_t steps = 4;
-  RequestSpec longest = request;
-  longest.arrival = Seconds{0};
-  if (request.output.count() > steps) {
-    longest.output = Tokens{steps};
-    longest.prompt = request.prompt + request.output - Tokens{steps};
-  }
-  const std::int64_t layers = setup.geometry.layers;
-  const std::int64_t kv = blocks_for(longest.prompt + longest.output, setup.limits.block_tokens).count() * layers;
-  std::int64_t enough = 4 * (kv + std::max<std::int64_t>(setup.worst_batch.count() * layers, 1)) + 64;
-  if (!serves(system, setup, enough, longest)) return std::nullopt;
-  std::int64_t too_few = -setup.geometry.blocks_in(setup.geometry.layers).count() - 1;
-  while (enough - too_few > 1) {
-    const std::int64_t middle = too_few + (enough - too_few) / 2;
-    (serves(system, setup, middle, longest) ? enough : too_few) = middle;
-  }
-  return LayerBlocks{enough};
+  const RequestSpec longest = at_its_longest(request);
+  return least(-setup.geometry.blocks_in(setup.geometry.layers).count() - 1, ample(setup, longest),
+               [&](std::int64_t blocks) { return serves(system, setup, blocks, longest); });
+}
+
+std::optional<LayerBlocks> least_host_blocks(const System& system, const compared::Setup& setup,
+                                             const RequestSpec& request) {
+  const RequestSpec longest = at_its_longest(request);
+  const std::int64_t device = ample(setup, longest);
+  return least(-1, device, [&, changed = setup](std::int64_t blocks) mutable {
+    changed.host_blocks = LayerBlocks{blocks};
+    return serves(system, changed, device, longest);
+  });
 }
 
 } // namespace running

@@ -20,4 +20,9 @@ namespace running {
 std::optional<sluice::LayerBlocks> least_blocks(const System& system, const compared::Setup& setup,
                                                 const sluice::RequestSpec& request);
 
+/// The smallest `setup.host_blocks` with which it is served alone where the device's memory is no matter; nothing where
+/// no host memory is enough.
+std::optional<sluice::LayerBlocks> least_host_blocks(const System& system, const compared::Setup& setup,
+                                                     const sluice::RequestSpec& request);
+
 } // namespace running

@@ -11,7 +11,10 @@
 #include "run/costs.hpp"
 #include "run/logits.hpp"
 #include "run/machine.hpp"
-#include "run/need.hpp"
+#include "run/memory.hpp"
+#include "run/outputs.hpp"
+#include "run/promises.hpp"
+#include "run/refusals.hpp"
 #include "run/resident.hpp"
 #include "run/shown.hpp"
 #include "sizes.hpp"
@@ -22,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,20 +37,6 @@ namespace running {
 using namespace sluice;
 
 namespace {
-
-/// What of the device's memory is for what.
-struct Memory {
-  Bytes weights{0}; ///< all of them
-  Bytes buffers{0}; ///< of an iteration
-  Bytes block{0};   ///< a layer block of KV
-  Bytes device{0};
-  LayerBlocks kv{0};   ///< beside weights and buffers; below 0 where the weights alone are larger
-  LayerBlocks host{0}; ///< of the host
-
-  [[nodiscard]] Bytes with(LayerBlocks blocks) const {
-    return Bytes{weights.count() + buffers.count() + blocks.count() * block.count()};
-  }
-};
 
 std::int64_t half_of_machine() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
@@ -87,10 +75,9 @@ Memory divide(const Options& options, const ModelWeights& weights, const Decoder
   }
   setup.device_memory = memory.device;
   memory.kv = device_kv_blocks(weights, decoder, setup);
-  const LayerBlocks all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
-  memory.host =
-      LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), all.count() * memory.block.count())) /
-                  memory.block.count()};
+  memory.all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
+  memory.host = LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), memory.of(memory.all).count())) /
+                            memory.block.count()};
   setup.host_blocks = memory.host;
   return memory;
 }
@@ -169,71 +156,8 @@ class Requests final : public Arrivals {
   std::size_t next_ = 0;
 };
 
-/// What refused requests would need, in their reasons; and, where nothing ran, the line for that.
-class Needs {
- public:
-  Needs(const Options& options, const System& system, const compared::Setup& setup, const Memory& memory)
-      : options_(options), system_(system), setup_(setup), memory_(memory) {}
-
-  void explain(Served& served) {
-    std::size_t first = served.results.requests.size();
-    std::optional<LayerBlocks> largest;
-    std::size_t who = 0;
-    for (std::size_t i = served.results.requests.size(); i-- > 0;) {
-      Result& one = served.results.requests[i];
-      if (one.done) continue;
-      first = i;
-      const std::optional<LayerBlocks> blocks = least(served.workload.requests[i]);
-      if (!blocks || *blocks <= memory_.kv) continue; // it is not the device's memory
-      if (!largest || *largest <= *blocks) largest = blocks, who = i;
-      one.reason =
-          fmt::format("alone it needs at least {} of device memory, of which {} layer blocks of KV; there are {}",
-                      exact_bytes(memory_.with(*blocks).count()), blocks->count(), exact_bytes(memory_.device.count()));
-    }
-    if (served.results.done() > 0) return;
-    if (!largest) {
-      const Result& one = served.results.requests[first];
-      served.nothing =
-          Error{ErrorCode::infeasible, "request " + std::to_string(first), "nothing could run: " + one.reason, ""};
-      return;
-    }
-    served.nothing = shortage(who, *largest);
-  }
-
- private:
-  [[nodiscard]] Error shortage(std::size_t who, LayerBlocks blocks) const {
-    const std::int64_t kv = blocks.count() * memory_.block.count();
-    const std::string parts =
-        kv >= 0 ? fmt::format("{} of weights, {} of buffers and {} of KV ({} layer blocks)", memory_.weights.count(),
-                              memory_.buffers.count(), kv, blocks.count())
-                : fmt::format("{} of weights that stay, slots for the others and KV, and {} of buffers",
-                              memory_.with(blocks).count() - memory_.buffers.count(), memory_.buffers.count());
-    const bool by_kv = options_.kv_memory.has_value();
-    return {ErrorCode::out_of_memory, by_kv ? "--kv-memory" : "--device-memory",
-            fmt::format("{} is too little for {} to run request {} alone",
-                        exact_bytes(by_kv ? *options_.kv_memory : memory_.device.count()), system_.name, who),
-            by_kv ? "at least " + exact_bytes(std::max<std::int64_t>(kv, 0))
-                  : fmt::format("at least {}: {}", exact_bytes(memory_.with(blocks).count()), parts)};
-  }
-
-  std::optional<LayerBlocks> least(const RequestSpec& request) {
-    const std::int64_t length = (request.prompt + request.output).count();
-    const auto known = least_.find(length);
-    if (known != least_.end()) return known->second;
-    if (least_.size() >= most_lengths) return std::nullopt; // a trace of refusals: each length is a search
-    return least_[length] = least_blocks(system_, setup_, request);
-  }
-
-  static constexpr std::size_t most_lengths = 64;
-  const Options& options_;
-  const System& system_;
-  const compared::Setup& setup_;
-  const Memory& memory_;
-  std::map<std::int64_t, std::optional<LayerBlocks>> least_;
-};
-
 void tell_machine(const Options& options, const std::string& costs, const Memory& memory) {
-  fmt::print(stderr, "planners believe: {}\n", costs);
+  fmt::print(stderr, "planners believe: {}\n", without_controls(costs));
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
   fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
@@ -261,6 +185,7 @@ Expected<Served> serve(const Options& options) {
   Served served{std::move(*model), {}, {}, {}};
   const ModelWeights& weights = served.model.weights;
   const ModelShape shape = weights.config.shape;
+  if (Status status = check_outputs(options); !status) return status.error();
   Expected<Files> files = Files::open(options, shape.vocabulary);
   if (!files) return files.error();
   if (!options.from_trace()) {
@@ -275,6 +200,7 @@ Expected<Served> serve(const Options& options) {
   setup.limits.max_context = Tokens{weights.config.max_positions};
   setup.link = {options.link, options.link, options.lanes == "each-way"};
   setup.skips_idle = options.no_wait;
+  if (Status status = check_threads(options.threads); !status) return status.error();
   std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
   Expected<Costs> costs = costs_of(options, weights, *decoder, setup.limits);
   if (!costs) return costs.error();
@@ -289,9 +215,11 @@ Expected<Served> serve(const Options& options) {
         setup.limits.block_tokens *
         largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
   const Memory memory = divide(options, weights, *decoder, workload, setup);
+  if (options.replay_clock.empty())
+    if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, memory);
   costs->device.memory = memory.device;
-  costs->device.host_memory = memory.block * memory.host.count();
+  costs->device.host_memory = memory.of(memory.host);
   compared::Setup engine{.limits = setup.limits,
                          .geometry = {shape.layers, memory.block, weights.layout.bytes,
                                       shape.layer_hidden_bytes(setup.limits.block_tokens)},
@@ -369,9 +297,7 @@ Expected<Served> serve(const Options& options) {
   progress.finish();
   results.summary = std::move(recorded.summary);
   results.end = recorded.end;
-  if (!ran)
-    for (Result& one : results.requests) one.reason = ran.error().line();
-  Needs(options, **system, engine, memory).explain(served);
+  served.nothing = Refusals(options, **system, engine, memory).explain(workload, ran, results);
   if (served.nothing) return served;
   if (shown)
     for (std::size_t i = 0; i < results.requests.size(); ++i)
