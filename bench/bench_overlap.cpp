@@ -32,7 +32,7 @@ namespace {
 using namespace sluice;
 
 struct Bench {
-  int layers = 12, hidden = 768, context = 512, requests = 4, tokens = 24;
+  int layers = 8, hidden = 384, context = 384, requests = 4, tokens = 24;
   ModelWeights weights;
   Limits limits;
 };

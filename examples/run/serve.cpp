@@ -73,12 +73,15 @@ Memory divide(const Options& options, const ModelWeights& weights, const Decoder
     const std::int64_t one = memory.with(largest_batch(workload, block_tokens, shape.layers, 1)).count();
     memory.device = Bytes{std::min(memory.with(batch).count(), std::max(one, half_of_machine()))};
   }
-  setup.device_memory = memory.device;
-  memory.kv = device_kv_blocks(weights, decoder, setup);
   memory.all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
+  // Beyond what all requests could hold at once, and once more in flight, memory would only lengthen the tables of its
+  // blocks.
+  const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
+  setup.device_memory = std::min(memory.device, memory.with(most));
+  memory.kv = device_kv_blocks(weights, decoder, setup);
   memory.host = LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), memory.of(memory.all).count())) /
                             memory.block.count()};
-  setup.host_blocks = memory.host;
+  setup.host_blocks = std::min(memory.host, most);
   return memory;
 }
 
@@ -229,8 +232,10 @@ Expected<Served> serve(const Options& options) {
                          .model = shape,
                          .device = costs->device,
                          .open = {}};
-  engine.worst_batch = TokenBlocks{
-      largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count()};
+  // As sluice-compare reckons it for the same trace: a batch of the longest.
+  engine.worst_batch =
+      TokenBlocks{largest_batch(workload, setup.limits.block_tokens, 1, 1).count() *
+                  std::min<std::int64_t>(options.batch, static_cast<std::int64_t>(workload.requests.size()))};
 
   Results& results = served.results;
   results.requests.resize(workload.requests.size());

@@ -131,6 +131,7 @@ Expected<std::vector<RequestSpec>> read_as(const Options& options, TraceFormat f
 /// The format in which the first request can be read.
 Expected<TraceFormat> format_of(const Options& options, const compared::CostChoice& cost, int layers) {
   if (!options.format.empty()) return find_format(options.format);
+  if (const std::optional<TraceFormat> told = told_format(options.trace)) return *told;
   for (const TraceFormat format :
        {TraceFormat::azure, TraceFormat::mooncake, TraceFormat::vllm, TraceFormat::orbitflow}) {
     const Expected<std::vector<RequestSpec>> first = read_as(options, format, {.limit = 1}, cost, layers);
