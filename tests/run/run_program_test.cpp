@@ -87,14 +87,14 @@ TEST_CASE("every system generates the same tokens and logits where memory is sho
   const std::vector<std::string> names = listed_systems();
   CHECK(names.size() >= 28);
   CHECK(names.front() == "AllResident");
-  int number = 0;
-  for (const std::string& name : names) {
+  // Each on one thread and on two, with another budget, link and batch.
+  for (std::size_t number = 0; number < 2 * names.size(); ++number) {
+    const std::string& name = names[number / 2];
     INFO(name);
     std::filesystem::remove(file);
-    const std::string memory = " --kv-memory " + std::to_string(largest + number % 3 * 2 * block);
+    const std::string memory = " --kv-memory " + std::to_string(largest + static_cast<int>(number % 3) * 2 * block);
     const std::string how = number % 2 == 0 ? " --threads 2" : " --lanes each-way --link 1GB/s --batch-tokens 32";
     const Json json = json_of(three + "--system " + name + memory + how + " --logits '" + file + "'");
-    ++number;
     CHECK(tokens_of(json) == tokens);
     CHECK(sluice_test::content(file) == logits);
     CHECK(json["peak_device_bytes"].get<std::int64_t>() <= json["device_memory_bytes"].get<std::int64_t>());
