@@ -26,17 +26,19 @@ namespace sluice {
 /// nanoseconds.
 class ThreadPool {
  public:
+  /// Throws what std::thread throws where the system starts no more of them; those that it started have ended then.
   explicit ThreadPool(int threads) {
     SLUICE_ASSERT(threads >= 1, "the caller is one of the threads");
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+    } catch (...) {
+      end();
+      throw;
+    }
   }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  ~ThreadPool() {
-    stop_.store(true);
-    wake();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ~ThreadPool() { end(); }
 
   /// The caller included.
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
@@ -69,6 +71,12 @@ class ThreadPool {
 
  private:
   using Call = void (*)(const void*, int, int);
+
+  void end() {
+    stop_.store(true);
+    wake();
+    for (std::thread& worker : workers_) worker.join();
+  }
   static constexpr int spin_limit = 512; // some 30 us where a pause takes 140 cycles
 
   static std::uint64_t pack(std::uint32_t round, int left) {
