@@ -139,6 +139,14 @@ struct Exercised {
   }
 };
 
+/// Under a sanitizer at -O0 a round takes thirty times as long: there the first of them look for what a sanitizer
+/// finds, and what all of them together exercise is for other builds to say.
+#if defined(SLUICE_SANITIZED)
+inline constexpr bool all_rounds = false;
+#else
+inline constexpr bool all_rounds = true;
+#endif
+
 /// `least_host`: no host is smaller.
 template <class System>
 void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}) {
@@ -146,7 +154,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
   INFO(std::string{name});
   Random random(7);
   Exercised exercised;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < (all_rounds ? rounds : rounds * 2 / 5); ++round) {
     CAPTURE(round);
     Trial trial = random_trial(random);
     if (round % 4 == 3) trial = deepened(std::move(trial), 16 + static_cast<int>(random.below(9))); // eLLM's kind
@@ -187,6 +195,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "nobody else has its memory");
     exercised.add(engine);
   }
+  if (!all_rounds) return;
   CHECK((exercised.weights_moved > 0) == streams_weights<E>);
   CHECK((exercised.blocks_moved > 0) == moves_kv<E>());
   CHECK(20 * exercised.exactly >= exercised.moving); // or its bounds say little
