@@ -26,15 +26,17 @@ namespace sluice {
 /// nanoseconds.
 class ThreadPool {
  public:
-  /// Throws what std::thread throws where the system starts no more of them; those that it started have ended then.
+  /// std::thread's error where the system starts no more of them; those that it started have ended then.
   explicit ThreadPool(int threads) {
     SLUICE_ASSERT(threads >= 1, "the caller is one of the threads");
-    try {
-      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
-    } catch (...) {
-      end();
-      throw;
-    }
+    struct Unwinding {
+      ThreadPool* pool;
+      ~Unwinding() {
+        if (pool != nullptr) pool->end();
+      }
+    } unwinding{this};
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+    unwinding.pool = nullptr;
   }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
