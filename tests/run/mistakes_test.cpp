@@ -30,15 +30,8 @@ Ran run(const std::string& arguments, const std::string& before = "") {
   return sluice_test::run_program("sluice-run", arguments, before);
 }
 
-/// One line with `part` in it, and exit code 2.
 void says(const std::string& arguments, const std::string& part, const std::string& before = "") {
-  const Ran ran = run(arguments + " 2>&1", before);
-  INFO(arguments);
-  INFO(ran.out);
-  CHECK(ran.code == 2);
-  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
-  CHECK(ran.out.find("sluice-run: ") == 0);
-  CHECK(ran.out.find(part) != std::string::npos);
+  sluice_test::check_refused("sluice-run", arguments, part, before);
 }
 
 std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }

@@ -310,13 +310,7 @@ TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
 
 TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exit code 2" * needs_program()) {
   const auto says = [](const std::string& arguments, const std::string& part) {
-    const Ran ran = run(arguments + " 2>&1");
-    INFO(arguments);
-    INFO(ran.out);
-    CHECK(ran.code == 2);
-    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
-    CHECK(ran.out.find("sluice-run: ") == 0);
-    CHECK(ran.out.find(part) != std::string::npos);
+    sluice_test::check_refused("sluice-run", arguments, part);
   };
   says("", "one of --prompt, --prompt-ids and --trace");
   says("--prompt a --prompt-ids 1", "--prompt-ids: another kind of prompt");

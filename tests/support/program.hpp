@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -51,6 +52,18 @@ inline Ran run_program(const std::string& name, const std::string& arguments, co
   const int status = pclose(pipe);
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ran;
+}
+
+/// What is wrong with a call is one line, which begins with the program's name and has `part` in it, and exit code 2.
+inline void check_refused(const std::string& name, const std::string& arguments, const std::string& part,
+                          const std::string& before = "") {
+  const Ran ran = run_program(name, arguments + " 2>&1", before);
+  INFO(arguments);
+  INFO(ran.out);
+  CHECK(ran.code == 2);
+  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+  CHECK(ran.out.find(name + ": ") == 0);
+  CHECK(ran.out.find(part) != std::string::npos);
 }
 
 /// An empty folder, until the end of the scope.

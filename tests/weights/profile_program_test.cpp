@@ -96,12 +96,7 @@ TEST_CASE("sluice-profile measures this machine into what sluice-compare reads" 
 
 TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with exit code 2" * needs_program()) {
   const auto says = [](const std::string& arguments, const std::string& part) {
-    const Ran ran = run(arguments + " 2>&1");
-    INFO(ran.out);
-    CHECK(ran.code == 2);
-    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
-    CHECK(ran.out.find("sluice-profile: ") == 0);
-    CHECK(ran.out.find(part) != std::string::npos);
+    sluice_test::check_refused("sluice-profile", arguments, part);
   };
   says("--record", "--record: there is no --out");
   says("--out x.json", "--out: nothing is written without --record");
