@@ -110,17 +110,30 @@ LayerWeights layer_of(const ModelWeights& weights, int layer) {
   return {weights.layout, image, nullptr, weights.layout.bytes.count()};
 }
 
-/// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind.
+/// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind. It starts on a page as
+/// the backend's memory does: from elsewhere every load of a whole line would read two.
 struct Context {
   Context(const ModelShape& shape, int tokens)
       : block_floats(kv_block_floats(shape, Tokens{block_tokens})),
-        memory(static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens * block_floats), 0.25F) {
+        room(static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens * block_floats) + page_floats),
+        memory(on_a_page(room)) {
     const auto count = static_cast<std::int64_t>(memory.size()) / block_floats;
     for (std::int64_t i = 0; i < count; ++i) blocks.push_back(memory.data() + i * 769 % count * block_floats);
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i % 61) * 0.01F - 0.3F;
   }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() = default;
+
+  static constexpr std::size_t page_floats = 4096 / sizeof(float);
+  static std::span<float> on_a_page(std::vector<float>& room) {
+    const std::size_t off = reinterpret_cast<std::uintptr_t>(room.data()) / sizeof(float) % page_floats;
+    return std::span{room}.subspan((page_floats - off) % page_floats, room.size() - page_floats);
+  }
+
   std::int64_t block_floats;
-  std::vector<float> memory;
+  std::vector<float> room;
+  std::span<float> memory;
   std::vector<float*> blocks;
 };
 

@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/decoder/eigen/exponential.hpp"
-#include "sluice/decoder/eigen/projection.hpp"
+#include "sluice/decoder/eigen/stored.hpp"
 #include "sluice/model/shape.hpp"
 
 #include <algorithm>
@@ -38,13 +38,14 @@ struct SoftmaxPartial {
 /// is summed as a projection's chunk is; a page's exponentials as four times sixteen lanes, ((0 + 1) + (2 + 3)), then
 /// the tree of `sum`; values in ascending order of tokens. Queries and heads side by side change no order.
 ///
-/// K of all heads of a block is read in one sweep, then V: a block's are one piece of memory. Two KiB ahead of what is
-/// computed, and on into the next piece, memory is asked for what comes: one head at a time, in pieces of 4 KiB, came
-/// at two thirds of the rate.
+/// A page's K of one head is read, then its V, then the next head's: what each head needs beside them, its queries,
+/// weights and values so far, stays in the first cache. It is read in pieces of sixteen tokens, and while one is
+/// computed the next is asked for, a line for each line, wherever that lies: memory answers in the order asked and is
+/// never idle, whatever the number of queries. Asked in bursts, or not at all, reading and computing take turns.
 class AttentionPages {
  public:
   static constexpr int page_tokens = 4 * Lanes16::count;
-  /// Floats of room for scores that each head needs.
+  /// Floats of room for scores.
   static constexpr std::int64_t score_floats = std::int64_t{AttentionQueries::most} * page_tokens;
 
   AttentionPages(const ModelShape& shape, int block_tokens)
@@ -61,62 +62,59 @@ class AttentionPages {
               std::span<const SoftmaxPartial> into, float* scores) const {
     Page page;
     for (int at = first; at < end; at += page_tokens) {
-      find(blocks, first_head, at, end, static_cast<int>(heads.size()), page);
-      for (int piece = 0; piece < page.pieces; ++piece) score(page.piece[piece], heads, scores);
-      for (std::size_t head = 0; head < heads.size(); ++head)
-        weigh(at, page.tokens, heads[head], into[head], scores + static_cast<std::int64_t>(head) * score_floats);
-      for (int piece = 0; piece < page.pieces; ++piece) add_values(at, page.piece[piece], heads, into, scores);
+      find(blocks, first_head, at, end, page);
+      for (std::size_t head = 0; head < heads.size(); ++head) {
+        const auto keys = [&](int piece) {
+          return page.piece[piece].keys + static_cast<std::int64_t>(head) * head_floats();
+        };
+        const auto values = [&](int piece) { return keys(piece) + to_values(); };
+        const int last = page.pieces - 1;
+        for (int i = 0; i <= last; ++i)
+          score(page.piece[i], keys(i), i < last ? keys(i + 1) : values(0), heads[head], scores);
+        weigh(at, page.tokens, heads[head], into[head], scores);
+        const float* next = head + 1 < heads.size() ? keys(0) + head_floats() : page.next;
+        for (int i = 0; i <= last; ++i)
+          add_values(at, page.piece[i], values(i), i < last ? values(i + 1) : next, heads[head], into[head], scores);
+      }
     }
   }
 
  private:
-  /// What is read next, wherever it lies.
-  struct Sweep {
-    const std::byte* from = nullptr; ///< of the first head
-    std::int64_t bytes = 0;          ///< of all heads
-    const std::byte* next = nullptr; ///< and then
-  };
+  static constexpr int piece_tokens = 16; // K or V of a head in two pieces leave half of the first cache free
+  static constexpr int line = 64;         // bytes
+
+  /// Sums that are in registers side by side, and queries among them.
+  static constexpr int sums_at_once = Lanes16::packets == 1 ? 16 : 4;
+  static constexpr int queries_at_once = Lanes16::packets == 1 ? 8 : 4;
+
   /// Tokens of a page that lie in one block.
   struct Piece {
     int first = 0; ///< in the page
     int tokens = 0;
     const float* keys = nullptr; ///< of its first token, of the first head
-    Sweep key_sweep;
-    Sweep value_sweep;
   };
   struct Page {
     int tokens = 0;
     int pieces = 0;
+    const float* next = nullptr; ///< the first head's K of what comes after it
     Piece piece[page_tokens];
   };
 
-  void find(float* const* blocks, int first_head, int first, int end, int heads, Page& page) const {
+  void find(float* const* blocks, int first_head, int first, int end, Page& page) const {
+    const auto keys_of = [&](int token) {
+      return blocks[token / block_tokens_] + first_head * head_floats() +
+             std::int64_t{token % block_tokens_} * head_dim_;
+    };
     page.tokens = std::min(page_tokens, end - first);
     page.pieces = 0;
-    int block = first / block_tokens_;
-    int token = first % block_tokens_;
-    const auto bytes_of_heads = heads * head_floats() * std::int64_t{sizeof(float)};
-    const auto keys_at = [&](int of, int at) {
-      return blocks[of] + first_head * head_floats() + std::int64_t{at} * head_dim_;
-    };
-    for (int t = 0; t < page.tokens; ++block, token = 0) {
+    for (int t = 0; t < page.tokens;) {
       Piece& piece = page.piece[page.pieces++];
       piece.first = t;
-      piece.tokens = std::min(block_tokens_ - token, page.tokens - t);
-      piece.keys = keys_at(block, token);
-      piece.key_sweep = {bytes(piece.keys), bytes_of_heads, nullptr};
-      piece.value_sweep = {bytes(piece.keys + to_values()), bytes_of_heads, nullptr};
+      piece.tokens = std::min({piece_tokens, block_tokens_ - (first + t) % block_tokens_, page.tokens - t});
+      piece.keys = keys_of(first + t);
       t += piece.tokens;
     }
-    for (int i = 0; i + 1 < page.pieces; ++i) {
-      page.piece[i].key_sweep.next = page.piece[i + 1].key_sweep.from;
-      page.piece[i].value_sweep.next = page.piece[i + 1].value_sweep.from;
-    }
-    Piece& last = page.piece[page.pieces - 1];
-    last.key_sweep.next = page.piece[0].value_sweep.from;
-    const int after = first + page.tokens;
-    last.value_sweep.next =
-        after < end ? bytes(keys_at(after / block_tokens_, after % block_tokens_)) : last.value_sweep.from;
+    page.next = first + page.tokens < end ? keys_of(first + page.tokens) : page.piece[0].keys;
   }
 
   [[nodiscard]] std::int64_t head_floats() const { return std::int64_t{block_tokens_} * head_dim_; }
@@ -125,41 +123,87 @@ class AttentionPages {
     return reinterpret_cast<const std::byte*>(floats);
   }
 
-  /// Asks for what is read after these `rows` rows at `row`.
-  void ask_ahead(const Sweep& sweep, const float* row, int rows) const {
-    constexpr std::int64_t ahead = 2048;
-    std::int64_t at = bytes(row) - sweep.from + ahead;
-    const std::int64_t end = at + std::int64_t{rows} * head_dim_ * std::int64_t{sizeof(float)};
-    for (; at < end; at += 64) __builtin_prefetch(at < sweep.bytes ? sweep.from + at : sweep.next + (at - sweep.bytes));
-  }
-
-  void score(const Piece& piece, std::span<const AttentionQueries> heads, float* scores) const {
-    using namespace detail;
-    for (std::size_t head = 0; head < heads.size(); ++head, scores += score_floats) {
-      const AttentionQueries& queries = heads[head];
-      const float* keys = piece.keys + static_cast<std::int64_t>(head) * head_floats();
-      for (int t = 0; t < piece.tokens; t += few.outputs) {
-        const int outputs = std::min(few.outputs, piece.tokens - t);
-        ask_ahead(piece.key_sweep, keys + std::int64_t{t} * head_dim_, outputs);
-        const std::byte* right[std::size_t{few.outputs}];
-        unrolled<few.outputs>(
-            [&](auto i) { right[i] = bytes(keys + std::int64_t{t + std::min<int>(i, outputs - 1)} * head_dim_); });
-        for (int q = 0; q < queries.count; q += few.rows) {
-          const int rows = std::min(few.rows, queries.count - q);
-          const float* left[std::size_t{few.rows}];
-          unrolled<few.rows>([&](auto i) { left[i] = queries.query[q + std::min<int>(i, rows - 1)]; });
-          float sums[std::size_t{few.rows * few.outputs}];
-          chunk_sums_of_few<ElementType::f32, false>(left, rows, right, head_dim_, sums, 0);
-          float* to = scores + q * page_tokens + piece.first + t;
-          for (int i = 0; i < rows; ++i, to += page_tokens) {
-            if (outputs == few.outputs) // a copy of a known size is a register's
-              std::copy_n(sums + i * few.outputs, few.outputs, to);
-            else
-              std::copy_n(sums + i * few.outputs, outputs, to);
-          }
-        }
+  /// `compute.operator()<n>(first)` for `count` queries, in groups of 8, 4, 2 or 1: the largest that there are
+  /// registers for and `may_join(first, n)` allows.
+  template <class MayJoin, class Compute>
+  static void in_groups(int count, const MayJoin& may_join, const Compute& compute) {
+    for (int q = 0; q < count;) {
+      const auto fit = [&](int n) { return n <= queries_at_once && q + n <= count && may_join(q, n); };
+      if (fit(8)) {
+        compute.template operator()<queries_at_once>(q);
+        q += queries_at_once;
+      } else if (fit(4)) {
+        compute.template operator()<4>(q);
+        q += 4;
+      } else if (fit(2)) {
+        compute.template operator()<2>(q);
+        q += 2;
+      } else {
+        compute.template operator()<1>(q);
+        q += 1;
       }
     }
+  }
+
+  /// The scores of a piece, and meanwhile asks for the `next`. Only the first group of queries reads out of memory, and
+  /// has something to ask for.
+  void score(const Piece& piece, const float* keys, const float* next, const AttentionQueries& queries,
+             float* scores) const {
+    const auto any = [](int, int) { return true; };
+    in_groups(queries.count, any, [&]<int Queries>(int first) {
+      constexpr int tokens = sums_at_once / Queries;
+      const float* ask = first == 0 ? next : keys;
+      int t = 0;
+      for (; t + tokens <= piece.tokens; t += tokens) {
+        const std::int64_t offset = std::int64_t{t} * head_dim_;
+        score_tile<Queries, tokens>(queries.query + first, keys + offset, bytes(ask + offset),
+                                    scores + first * page_tokens + piece.first + t);
+      }
+      for (; t < piece.tokens; ++t) { // what is left of a context, token by token
+        const std::int64_t offset = std::int64_t{t} * head_dim_;
+        for (int q = first; q < first + Queries; ++q)
+          scores[q * page_tokens + piece.first + t] = score_one(queries.query[q], keys + offset);
+      }
+    });
+  }
+
+  template <int Queries, int Tokens>
+  void score_tile(const float* const* query, const float* keys, const std::byte* ask, float* scores) const {
+    using namespace detail;
+    static_assert(Queries * Tokens == sums_at_once);
+    Lanes16 total[std::size_t{sums_at_once}];
+    unrolled<sums_at_once>([&](auto i) { total[i] = Lanes16::zero(); });
+    const std::int64_t row = head_dim_;
+    const auto step = [&](const auto& load) __attribute__((always_inline)) {
+      Lanes16 left[std::size_t{Queries}];
+      unrolled<Queries>([&](auto q) { left[q] = load(query[q]); });
+      unrolled<Tokens>([&](auto t) {
+        const Lanes16 right = load(keys + t * row);
+        unrolled<Queries>([&](auto q) { total[q * Tokens + t] = fused(left[q], right, total[q * Tokens + t]); });
+      });
+    };
+    int k = 0;
+    for (; k + Lanes16::count <= head_dim_; k += Lanes16::count) {
+      ask_for<Tokens>(ask);
+      ask += Tokens * line;
+      step([&](const float* from) { return Lanes16::load(from + k); });
+    }
+    if (k < head_dim_) step([&](const float* from) { return load_floats(from + k, head_dim_ - k); });
+    float sums[std::size_t{sums_at_once}];
+    if constexpr (sums_at_once == 16)
+      sum_sixteen(total, sums);
+    else
+      sum_four(total[0], total[1], total[2], total[3], sums);
+    unrolled<Queries>([&](auto q) { std::copy_n(sums + q * Tokens, Tokens, scores + q * page_tokens); });
+  }
+
+  [[nodiscard]] float score_one(const float* query, const float* key) const {
+    Lanes16 total = Lanes16::zero();
+    int k = 0;
+    for (; k + Lanes16::count <= head_dim_; k += Lanes16::count)
+      total = fused(Lanes16::load(query + k), Lanes16::load(key + k), total);
+    if (k < head_dim_) total = fused(load_floats(query + k, head_dim_ - k), load_floats(key + k, head_dim_ - k), total);
+    return sum(total);
   }
 
   [[nodiscard]] static int seen(const AttentionQueries& queries, int query, int page, int tokens) {
@@ -207,44 +251,42 @@ class AttentionPages {
     for (; d < head_dim_; ++d) values[d] *= factor;
   }
 
-  void add_values(int page, const Piece& piece, std::span<const AttentionQueries> heads,
-                  std::span<const SoftmaxPartial> into, const float* scores) const {
-    for (std::size_t head = 0; head < heads.size(); ++head, scores += score_floats) {
-      const AttentionQueries& queries = heads[head];
-      const float* values = piece.keys + static_cast<std::int64_t>(head) * head_floats() + to_values();
-      const auto in_piece = [&](int q) { return seen(queries, q, page + piece.first, piece.tokens); };
-      for (int q = 0; q < queries.count;) {
-        const bool four = q + 4 <= queries.count && in_piece(q) == in_piece(q + 3);
-        const float* weights = scores + q * page_tokens + piece.first;
-        if (four)
-          add_values<4>(piece, values, q == 0, in_piece(q), weights, into[head].values + q);
-        else
-          add_values<1>(piece, values, q == 0, in_piece(q), weights, into[head].values + q);
-        q += four ? 4 : 1;
-      }
-    }
+  /// Adds a piece's values, and meanwhile asks for what comes `next`.
+  void add_values(int page, const Piece& piece, const float* values, const float* next, const AttentionQueries& queries,
+                  const SoftmaxPartial& into, const float* scores) const {
+    const auto in_piece = [&](int q) { return seen(queries, q, page + piece.first, piece.tokens); };
+    const auto see_as_many = [&](int q, int n) { return in_piece(q) == in_piece(q + n - 1); };
+    in_groups(queries.count, see_as_many, [&]<int Queries>(int first) {
+      add_values<Queries>(values, bytes(first == 0 ? next : values), in_piece(first),
+                          scores + first * page_tokens + piece.first, into.values + first);
+    });
   }
 
   /// into += weights of the first `tokens` tokens times their values, for some queries that see as many.
   template <int Queries>
-  void add_values(const Piece& piece, const float* values, bool ask, int tokens, const float* weights,
+  void add_values(const float* values, const std::byte* ask, int tokens, const float* weights,
                   float* const* into) const {
-    using detail::unrolled;
+    using namespace detail;
+    constexpr int sixteens = std::min(4, sums_at_once / Queries);
+    constexpr int width = sixteens * Lanes16::count;
     int d = 0;
-    for (; d + 4 * Lanes16::count <= head_dim_; d += 4 * Lanes16::count) {
-      Lanes16 sums[std::size_t{Queries * 4}];
-      unrolled<Queries * 4>([&](auto i) { sums[i] = Lanes16::load(into[i / 4] + d + i % 4 * Lanes16::count); });
+    for (; d + width <= head_dim_; d += width) {
+      const auto place = [&](int i) { return into[i / sixteens] + d + i % sixteens * Lanes16::count; };
+      Lanes16 sums[std::size_t{Queries * sixteens}];
+      unrolled<Queries * sixteens>([&](auto i) { sums[i] = Lanes16::load(place(i)); });
+      const float* row = values + d;
       for (int t = 0; t < tokens; ++t) {
-        const float* row = values + std::int64_t{t} * head_dim_ + d;
-        if (ask && d == 0) ask_ahead(piece.value_sweep, row, 1);
-        Lanes16 value[4];
-        unrolled<4>([&](auto i) { value[i] = Lanes16::load(row + i * Lanes16::count); });
+        ask_for<sixteens>(ask);
+        ask += sixteens * line;
+        Lanes16 value[std::size_t{sixteens}];
+        unrolled<sixteens>([&](auto i) { value[i] = Lanes16::load(row + i * Lanes16::count); });
         unrolled<Queries>([&](auto q) {
           const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
-          unrolled<4>([&](auto i) { sums[q * 4 + i] = fused(weight, value[i], sums[q * 4 + i]); });
+          unrolled<sixteens>([&](auto i) { sums[q * sixteens + i] = fused(weight, value[i], sums[q * sixteens + i]); });
         });
+        row += head_dim_;
       }
-      unrolled<Queries * 4>([&](auto i) { sums[i].store(into[i / 4] + d + i % 4 * Lanes16::count); });
+      unrolled<Queries * sixteens>([&](auto i) { sums[i].store(place(i)); });
     }
     for (; d < head_dim_; d += Lanes16::count) {
       const int left = std::min(Lanes16::count, head_dim_ - d);

@@ -15,6 +15,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -31,6 +32,19 @@ template <int N, class Body>
     (body(std::integral_constant<int, i>{}), ...);
   }
   (std::make_integer_sequence<int, N>{});
+}
+
+/// Asks for `Lines` lines of the cache, `stride` bytes apart; 64: the ones that follow each other.
+///
+/// To be called as it is, never out of a function or lambda that might not be inlined: to g++ 12 a function that only
+/// prefetches has no effect, and the call goes before it can be inlined. (So they went once, unseen, and attention read
+/// or computed, but not both at once.) `decoder_asks_ahead` of the tests looks for them in the program.
+template <int Lines>
+[[gnu::always_inline]] inline void ask_for(const std::byte* at, std::int64_t stride = 64) {
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    (__builtin_prefetch(at + i * stride), ...);
+  }
+  (std::make_integer_sequence<int, Lines>{});
 }
 
 using FloatPacket = Eigen::internal::packet_traits<float>::type;

@@ -22,8 +22,8 @@ namespace sluice {
 ///
 /// A softmax's order depends on a token's position alone: pages (AttentionPages) in ascending order make a segment of
 /// 2048 tokens, from nothing; segments are merged in ascending order. Who computes what is free: a unit of work is one
-/// row and all heads of K and V, which reads a block in one sweep, or several rows and one head, which reads it from a
-/// cache; where units are fewer than threads want, a segment of one, or a share of its heads.
+/// row and all heads of K and V, or several rows and one head, which reads its K and V from a cache; where units are
+/// fewer than threads want, a segment of one, or a share of its heads.
 class PagedAttention {
  public:
   PagedAttention(const ModelShape& shape, Tokens block_tokens, int threads)
@@ -90,11 +90,16 @@ class PagedAttention {
   static constexpr int segments_at_once = 8; // of one unit, where threads share a context
   static constexpr int most_queries = AttentionQueries::most;
 
+  static constexpr std::int64_t alignment = 16; // floats: a line of the cache, which no register's load shall cross
+
   /// Floats that it holds: for each thread scores and two partials of every head, and the partials of split contexts.
   [[nodiscard]] static std::int64_t floats(const ModelShape& shape, int threads) {
     const std::int64_t split = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
-    return shape.kv_heads * (threads * (AttentionPages::score_floats + 2 * partial_floats(shape.head_dim)) +
-                             split * partial_floats(shape.head_dim));
+    return threads * floats_of_thread(shape.kv_heads, shape.head_dim) +
+           split * shape.kv_heads * partial_floats(shape.head_dim) + alignment;
+  }
+  [[nodiscard]] static constexpr std::int64_t floats_of_thread(int kv_heads, int head_dim) {
+    return AttentionPages::score_floats + 2 * kv_heads * partial_floats(head_dim);
   }
 
   /// With more units of work than this, threads have enough to share without splitting contexts.
@@ -170,7 +175,7 @@ class PagedAttention {
     }
   }
 
-  // The room: for each thread the scores and two partials of every head; behind them those of split units.
+  // The room: for each thread scores and two partials of every head; behind them those of split units.
   [[nodiscard]] static constexpr std::int64_t partial_floats(int head_dim) {
     return std::int64_t{most_queries} * (head_dim + 2);
   }
@@ -182,10 +187,12 @@ class PagedAttention {
     return partial;
   }
   [[nodiscard]] float* scores(int thread) {
-    return room_.data() + thread * kv_heads_ * (AttentionPages::score_floats + 2 * partial_floats(head_dim_));
+    const auto off = reinterpret_cast<std::uintptr_t>(room_.data()) / sizeof(float) % alignment;
+    return room_.data() + (alignment - static_cast<std::int64_t>(off)) % alignment +
+           thread * floats_of_thread(kv_heads_, head_dim_);
   }
   [[nodiscard]] SoftmaxPartial thread_partial(int thread, int which, int head) {
-    return partial(scores(thread) + kv_heads_ * AttentionPages::score_floats +
+    return partial(scores(thread) + AttentionPages::score_floats +
                    (which * kv_heads_ + head) * partial_floats(head_dim_));
   }
   [[nodiscard]] SoftmaxPartial split_partial(int unit, int segment, int head) {

@@ -47,7 +47,7 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
   for (; k + Lanes16::count <= columns; k += Lanes16::count) {
     const std::int64_t at = std::int64_t{k} * bytes_of(type);
     if constexpr (Ahead) {
-      unrolled<Outputs>([&](auto o) { __builtin_prefetch(w[o] + at + ahead); });
+      unrolled<Outputs>([&](auto o) __attribute__((always_inline)) { ask_for<1>(w[o] + at + ahead); });
     }
     step([&](int r) { return Lanes16::load(x[r] + k); }, [&](int o) { return load_stored<type>(w[o] + at); });
   }
