@@ -164,16 +164,18 @@ void measure_lone(Tiers& tiers, double rate, std::int64_t block, int copies) {
              static_cast<double>(block) / rate * 1e6, quantile(late, 0.1), quantile(late, 0.5), quantile(late, 0.9));
 }
 
-/// What one thread's memcpy of the same blocks reaches.
-double memcpy_rate(Tiers& tiers, std::int64_t block) {
+/// What one thread reaches that copies the same blocks by `copy(to, from, bytes)`.
+template <class CopyBlock>
+void measure_one_thread(Tiers& tiers, std::int64_t block, const char* name, const CopyBlock& copy) {
   std::vector<double> rates;
   for (int round = 0; round < 9; ++round) {
     const std::int64_t began = WallClock::now();
     for (std::int64_t at = 0; at + block <= Tiers::size / 2; at += block)
-      std::memcpy(tiers.device.data() + at, tiers.host.data() + at, static_cast<std::size_t>(block));
+      copy(tiers.device.data() + at, tiers.host.data() + at, block);
     rates.push_back(static_cast<double>(Tiers::size / 2) / static_cast<double>(WallClock::now() - began));
   }
-  return quantile(rates, 0.5);
+  fmt::print("{:>6} {:>8}  {:<15} {:>8.4f} {:>8.4f} {:>8.4f}\n", "-", size_name(block), name, quantile(rates, 0.5),
+             quantile(rates, 0.1), quantile(rates, 0.9));
 }
 
 } // namespace
@@ -188,11 +190,14 @@ int main(int argc, char** argv) {
   constexpr std::array rates{0.25e9, 0.5e9, 1e9, 2e9, 4e9};
 
   constexpr const char* header = "{:>6} {:>8}  {:<15} {:>8} {:>8} {:>8} {:>8}\n";
-  fmt::print("unthrottled, GB/s, and memcpy of the same blocks in one thread\n");
+  fmt::print("unthrottled, GB/s, and one thread that copies the same blocks itself\n");
   fmt::print(header, "GB/s", "block", "ways", "median", "p10", "p90", "cpu");
   std::array<std::array<double, all_ways.size()>, blocks.size()> most{};
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    fmt::print("{:>6} {:>8}  {:<15} {:>8.4f}\n", "-", size_name(blocks[b]), "memcpy", memcpy_rate(tiers, blocks[b]));
+    measure_one_thread(tiers, blocks[b], "memcpy", [](std::byte* to, const std::byte* from, std::int64_t bytes) {
+      std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    });
+    measure_one_thread(tiers, blocks[b], "move_bytes", move_bytes);
     for (std::size_t w = 0; w < all_ways.size(); ++w)
       most[b][w] = measure_stream(tiers, 0, blocks[b], all_ways[w], seconds, 0);
   }

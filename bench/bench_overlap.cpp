@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_overlap: does computing hide transfers as the evaluator says that it does, with real bytes on this machine?
 //
-//   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N]
+//   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N] [--system NAME] [--link GB/s]
 //
 // One compute thread decodes. For each system and link: the mean step with offloading (`offloaded`); the mean step of
 // AllResident while a copy engine moves as many bytes a step to scratch memory beside it (`resident`: link and compute
@@ -24,6 +24,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -250,6 +251,10 @@ int main(int argc, char** argv) {
   app.add_option("--context", bench.context)->check(CLI::Range(16, 1 << 16));
   app.add_option("--requests", bench.requests)->check(CLI::Range(1, 64));
   app.add_option("--tokens", bench.tokens)->check(CLI::Range(4, 1000));
+  std::string only;
+  double only_link = 0;
+  app.add_option("--system", only, "only this system");
+  app.add_option("--link", only_link, "only this link, in GB/s")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   DecoderConfig config;
   config.shape.layers = bench.layers;
@@ -268,11 +273,23 @@ int main(int argc, char** argv) {
   fmt::print(
       "| system | link | MiB a step | resident, ms | offloaded, ms | predicted, ms | to resident | to predicted | "
       "|\n|---|---|---:|---:|---:|---:|---:|---:|---|\n");
-  for (const double rate : {4e9, 2e9, 1e9, 0.5e9}) {
-    compare<DeepSpeedInference>(bench, "DeepSpeedInference", 0.4, rate);
-    compare<FlexGen>(bench, "FlexGen", 0.6, rate);
-    compare<With<OrbitFlowPool, InStep>>(bench, "OrbitFlowPool", 0.7, rate);
-    compare<Pie>(bench, "Pie", 0.9, rate);
+  bool any = false;
+  const auto row = [&]<class System>(std::type_identity<System>, const char* name, double kv_share, double rate) {
+    if (!only.empty() && only != name) return;
+    any = true;
+    compare<System>(bench, name, kv_share, rate);
+  };
+  const std::vector<double> rates = only_link > 0 ? std::vector{only_link * 1e9} : std::vector{4e9, 2e9, 1e9, 0.5e9};
+  for (const double rate : rates) {
+    row(std::type_identity<DeepSpeedInference>{}, "DeepSpeedInference", 0.4, rate);
+    row(std::type_identity<FlexGen>{}, "FlexGen", 0.6, rate);
+    row(std::type_identity<With<OrbitFlowPool, InStep>>{}, "OrbitFlowPool", 0.7, rate);
+    row(std::type_identity<Pie>{}, "Pie", 0.9, rate);
   }
-  return 0;
+  if (any) return 0;
+  fmt::print(
+      stderr,
+      "bench_overlap: --system {}: no such system; there are DeepSpeedInference, FlexGen, OrbitFlowPool and Pie\n",
+      only);
+  return 2;
 }
