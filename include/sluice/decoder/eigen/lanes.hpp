@@ -160,7 +160,7 @@ template <std::size_t packets>
 [[gnu::always_inline]] inline void sum_sixteen(const Lanes16* lanes, float* sums) {
 #if defined(EIGEN_VECTORIZE_AVX512)
   __m512 four[4]; // in each quarter i of four[j], lanes i + 8 and i + 4 taken: what is left of lanes[4 * i + j]
-  detail::unrolled<4>([&](auto j) {
+  detail::unrolled<4>([&](auto j) __attribute__((always_inline)) {
     const auto eighth = [&](int a, int b) {
       const __m512 x = lanes[4 * a + j].part[0];
       const __m512 y = lanes[4 * b + j].part[0];
