@@ -110,6 +110,14 @@ LayerWeights layer_of(const ModelWeights& weights, int layer) {
   return {weights.layout, image, nullptr, weights.layout.bytes.count()};
 }
 
+constexpr std::size_t page_floats = 4096 / sizeof(float);
+
+/// All but a page's floats of `room`, from where a page starts.
+std::span<float> on_a_page(std::vector<float>& room) {
+  const std::size_t off = reinterpret_cast<std::uintptr_t>(room.data()) / sizeof(float) % page_floats;
+  return std::span{room}.subspan((page_floats - off) % page_floats, room.size() - page_floats);
+}
+
 /// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind. It starts on a page as
 /// the backend's memory does: from elsewhere every load of a whole line would read two.
 struct Context {
@@ -124,12 +132,6 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() = default;
-
-  static constexpr std::size_t page_floats = 4096 / sizeof(float);
-  static std::span<float> on_a_page(std::vector<float>& room) {
-    const std::size_t off = reinterpret_cast<std::uintptr_t>(room.data()) / sizeof(float) % page_floats;
-    return std::span{room}.subspan((page_floats - off) % page_floats, room.size() - page_floats);
-  }
 
   std::int64_t block_floats;
   std::vector<float> room;
@@ -250,8 +252,10 @@ void attention(benchmark::State& state) {
   const Context context{shape, tokens};
   ThreadPool pool{threads};
   PagedAttention attention{shape, Tokens{block_tokens}, threads};
-  const std::vector<float> query(static_cast<std::size_t>(shape.heads * shape.head_dim), 0.3F);
-  std::vector<float> result(query.size());
+  std::vector<float> query_room(static_cast<std::size_t>(shape.heads * shape.head_dim) + page_floats, 0.3F);
+  std::vector<float> result_room(query_room.size());
+  const std::span<const float> query = on_a_page(query_room);
+  const std::span<float> result = on_a_page(result_room);
   const SequenceRows row{0, 1, tokens - 1, context.blocks.data(), 0};
   in_turns(
       state, threads, static_cast<double>(context.memory.size() * sizeof(float)), "GB/s",

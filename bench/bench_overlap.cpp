@@ -4,15 +4,17 @@
 //   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N] [--turns N] [--system NAME]
 //                 [--link GB/s]
 //
-// One compute thread decodes. For each system and link: the mean step with offloading (`offloaded`); the mean step of
-// AllResident while a copy engine moves as many bytes a step to scratch memory beside it (`resident`: link and compute
-// share this machine's memory, so like is compared with like); and the evaluator's step, from the layer times of that
-// resident run and the link as told (`predicted`). Where the prediction has no stall a perfect pipeline hides the link:
-// wanted is offloaded <= 1.05 resident there, and <= 1.10 predicted where it stalls.
+// One compute thread decodes. For each system and link: the median step with offloading (`offloaded`); the median step
+// of AllResident while a copy engine moves as many bytes a step, or what the link lets through, to scratch memory
+// beside it (`resident`: link and compute share this machine's memory, so like is compared with like); and the
+// evaluator's step, from the layer times of that resident run and the link as told (`predicted`). Where the prediction
+// has no stall a perfect pipeline hides the link: wanted is offloaded <= 1.05 resident there, and <= 1.10 predicted
+// where it stalls.
 //
 // A virtual machine whose owner takes its cores away for some milliseconds stops two threads more often than one, and
-// ruins the comparison unseen. So figures are medians of the half of the turns of which least was stolen; `stolen` is
-// the most of one of them.
+// ruins the comparison unseen. So figures are medians of the half of the turns of which least was stolen (of all where
+// nothing was, or nobody tells), ratios of each turn's ratio; `stolen` is the most of one of them. Pie moves nothing
+// where its KV has room, and is not asked.
 #include "sluice/backend/cpu/machine.hpp"
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
@@ -71,8 +73,9 @@ struct Steps {
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 /// The layer times that a resident run showed.
@@ -260,8 +263,8 @@ void compare(const Bench& bench, const char* name, double kv_share, double rate)
     turn.stall = foreseen.stall;
     turns.push_back(turn);
   }
-  std::sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) { return a.stolen < b.stolen; });
-  turns.resize((turns.size() + 1) / 2);
+  std::stable_sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) { return a.stolen < b.stolen; });
+  if (turns.back().stolen > turns.front().stolen) turns.resize((turns.size() + 1) / 2);
   const auto of = [&](const auto& figure) {
     std::vector<double> values;
     for (const Turn& turn : turns) values.push_back(figure(turn));

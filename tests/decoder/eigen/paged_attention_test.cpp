@@ -92,7 +92,10 @@ TEST_CASE(
     int rows;
   };
   // Three segments, the last page of a few tokens; heads of whole registers; more segments than are split at once.
-  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6}, {shape_of(2, 2, 64), 2099, 3}, {shape_of(1, 1, 2), 16901, 2}};
+  // And of each number of queries that is computed side by side, heads of whole tiles of columns, and with some left.
+  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6},  {shape_of(2, 2, 64), 2099, 3}, {shape_of(1, 1, 2), 16901, 2},
+                        {shape_of(8, 1, 128), 2100, 1}, {shape_of(4, 1, 80), 203, 3},  {shape_of(14, 2, 96), 301, 3},
+                        {shape_of(4, 2, 128), 130, 2},  {shape_of(32, 2, 72), 211, 1}};
   for (const auto& [shape, tokens, rows] : cases) {
     Random random{18};
     std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.head_dim));
@@ -124,8 +127,8 @@ TEST_CASE(
       }
     }
     CHECK(worst < 1e-6); // the values' mean is near zero, their size 1
-    for (const Sharing& sharing :
-         {Sharing{2, 16, 1}, Sharing{3, 16, 6}, Sharing{1, 16, 4}, Sharing{2, 24, 1}, Sharing{1, 5, 5}}) {
+    for (const Sharing& sharing : {Sharing{2, 16, 1}, Sharing{3, 16, 6}, Sharing{1, 16, 4}, Sharing{2, 24, 1},
+                                   Sharing{1, 5, 5}, Sharing{1, 8, 1}, Sharing{1, 32, 4}}) {
       CAPTURE(sharing.threads);
       CAPTURE(sharing.block_tokens);
       const std::vector<float> got = attended(shape, tokens, rows, queries, sharing);

@@ -227,7 +227,7 @@ class CopyEngine {
       const std::int64_t row = std::min(bytes, copy.bytes);
       for (std::int64_t at = 0; at < row;) {
         const std::int64_t piece = std::min(row - at, pace.piece - unpaid);
-        move_bytes(to + at, from + at, piece);
+        move_bytes(to + at, from + at, piece, row - at - piece);
         at += piece;
         unpaid += piece;
         if (unpaid < pace.piece) continue;

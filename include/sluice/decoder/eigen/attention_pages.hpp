@@ -80,14 +80,13 @@ class AttentionPages {
   }
 
  private:
-  static constexpr int piece_tokens = 16; // K or V of a head in two pieces leave half of the first cache free
-  static constexpr int line = 64;         // bytes
+  static constexpr int piece_tokens = 16; // of heads of 128 two pieces are half of a first cache of 32 KiB
 
-  /// Sums that are in registers side by side, and queries among them.
+  /// Sums side by side, and queries among them. (Of SSE four are all registers that there are.)
   static constexpr int sums_at_once = Lanes16::packets == 1 ? 16 : 4;
   static constexpr int queries_at_once = Lanes16::packets == 1 ? 8 : 4;
 
-  /// Tokens of a page that lie in one block.
+  /// At most so many tokens of a page, in one block.
   struct Piece {
     int first = 0; ///< in the page
     int tokens = 0;
@@ -96,7 +95,7 @@ class AttentionPages {
   struct Page {
     int tokens = 0;
     int pieces = 0;
-    const float* next = nullptr; ///< the first head's K of what comes after it
+    const float* next = nullptr; ///< the first head's K of the next page; at the end its own, asked for in vain
     Piece piece[page_tokens];
   };
 
@@ -145,24 +144,28 @@ class AttentionPages {
     }
   }
 
-  /// The scores of a piece, and meanwhile asks for the `next`. Only the first group of queries reads out of memory, and
-  /// has something to ask for.
+  /// The scores of a piece, and meanwhile asks for the `next`. Only the first group of queries reads out of memory; the
+  /// others ask for what they have, which costs less than another copy of the code.
   void score(const Piece& piece, const float* keys, const float* next, const AttentionQueries& queries,
              float* scores) const {
     const auto any = [](int, int) { return true; };
     in_groups(queries.count, any, [&]<int Queries>(int first) {
-      constexpr int tokens = sums_at_once / Queries;
       const float* ask = first == 0 ? next : keys;
+      float* to = scores + first * page_tokens + piece.first;
       int t = 0;
-      for (; t + tokens <= piece.tokens; t += tokens) {
-        const std::int64_t offset = std::int64_t{t} * head_dim_;
-        score_tile<Queries, tokens>(queries.query + first, keys + offset, bytes(ask + offset),
-                                    scores + first * page_tokens + piece.first + t);
-      }
-      for (; t < piece.tokens; ++t) { // what is left of a context, token by token
-        const std::int64_t offset = std::int64_t{t} * head_dim_;
-        for (int q = first; q < first + Queries; ++q)
-          scores[q * page_tokens + piece.first + t] = score_one(queries.query[q], keys + offset);
+      const auto tiles = [&]<int Rows, int Tokens>(int row, int from) {
+        for (t = from; t + Tokens <= piece.tokens; t += Tokens) {
+          const std::int64_t offset = std::int64_t{t} * head_dim_;
+          score_tile<Rows, Tokens>(queries.query + first + row, keys + offset, bytes(ask + offset),
+                                   to + row * page_tokens + t);
+        }
+      };
+      tiles.template operator()<Queries, sums_at_once / Queries>(0, 0);
+      const int left = t; // less than a tile's tokens: of one query after the other four, and then one by one
+      for (int q = 0; left < piece.tokens && q < Queries; ++q) {
+        tiles.template operator()<1, 4>(q, left);
+        for (; t < piece.tokens; ++t)
+          to[q * page_tokens + t] = score_one(queries.query[first + q], keys + std::int64_t{t} * head_dim_);
       }
     });
   }
@@ -170,9 +173,10 @@ class AttentionPages {
   template <int Queries, int Tokens>
   void score_tile(const float* const* query, const float* keys, const std::byte* ask, float* scores) const {
     using namespace detail;
-    static_assert(Queries * Tokens == sums_at_once);
-    Lanes16 total[std::size_t{sums_at_once}];
-    unrolled<sums_at_once>([&](auto i) { total[i] = Lanes16::zero(); });
+    constexpr int count = Queries * Tokens;
+    static_assert(count == 4 || count == 16);
+    Lanes16 total[std::size_t{count}];
+    unrolled<count>([&](auto i) { total[i] = Lanes16::zero(); });
     const std::int64_t row = head_dim_;
     const auto step = [&](const auto& load) __attribute__((always_inline)) {
       Lanes16 left[std::size_t{Queries}];
@@ -185,12 +189,12 @@ class AttentionPages {
     int k = 0;
     for (; k + Lanes16::count <= head_dim_; k += Lanes16::count) {
       ask_for<Tokens>(ask);
-      ask += Tokens * line;
+      ask += Tokens * cache_line;
       step([&](const float* from) { return Lanes16::load(from + k); });
     }
     if (k < head_dim_) step([&](const float* from) { return load_floats(from + k, head_dim_ - k); });
-    float sums[std::size_t{sums_at_once}];
-    if constexpr (sums_at_once == 16)
+    float sums[std::size_t{count}];
+    if constexpr (count == 16)
       sum_sixteen(total, sums);
     else
       sum_four(total[0], total[1], total[2], total[3], sums);
@@ -267,29 +271,33 @@ class AttentionPages {
   void add_values(const float* values, const std::byte* ask, int tokens, const float* weights,
                   float* const* into) const {
     using namespace detail;
-    constexpr int sixteens = std::min(4, sums_at_once / Queries);
-    constexpr int width = sixteens * Lanes16::count;
     int d = 0;
-    for (; d + width <= head_dim_; d += width) {
-      const auto place = [&](int i) { return into[i / sixteens] + d + i % sixteens * Lanes16::count; };
-      Lanes16 sums[std::size_t{Queries * sixteens}];
-      unrolled<Queries * sixteens>([&](auto i) { sums[i] = Lanes16::load(place(i)); });
-      const float* row = values + d;
-      for (int t = 0; t < tokens; ++t) {
-        ask_for<sixteens>(ask);
-        ask += sixteens * line;
-        Lanes16 value[std::size_t{sixteens}];
-        unrolled<sixteens>([&](auto i) { value[i] = Lanes16::load(row + i * Lanes16::count); });
-        unrolled<Queries>([&](auto q) {
-          const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
-          unrolled<sixteens>([&](auto i) { sums[q * sixteens + i] = fused(weight, value[i], sums[q * sixteens + i]); });
-        });
-        row += head_dim_;
+    const auto columns = [&]<int Sixteens>() {
+      for (; d + Sixteens * Lanes16::count <= head_dim_; d += Sixteens * Lanes16::count) {
+        const auto place = [&](int i) { return into[i / Sixteens] + d + i % Sixteens * Lanes16::count; };
+        Lanes16 sums[std::size_t{Queries * Sixteens}];
+        unrolled<Queries * Sixteens>([&](auto i) { sums[i] = Lanes16::load(place(i)); });
+        const float* row = values + d;
+        for (int t = 0; t < tokens; ++t) {
+          ask_for<Sixteens>(ask);
+          ask += Sixteens * cache_line;
+          Lanes16 value[std::size_t{Sixteens}];
+          unrolled<Sixteens>([&](auto i) { value[i] = Lanes16::load(row + i * Lanes16::count); });
+          unrolled<Queries>([&](auto q) {
+            const Lanes16 weight = Lanes16::all(weights[q * page_tokens + t]);
+            unrolled<Sixteens>(
+                [&](auto i) { sums[q * Sixteens + i] = fused(weight, value[i], sums[q * Sixteens + i]); });
+          });
+          row += head_dim_;
+        }
+        unrolled<Queries * Sixteens>([&](auto i) { sums[i].store(place(i)); });
       }
-      unrolled<Queries * sixteens>([&](auto i) { sums[i].store(place(i)); });
-    }
-    for (; d < head_dim_; d += Lanes16::count) {
-      const int left = std::min(Lanes16::count, head_dim_ - d);
+    };
+    constexpr int most = std::min(4, sums_at_once / Queries);
+    columns.template operator()<most>();
+    if constexpr (most > 1) columns.template operator()<1>();
+    if (d < head_dim_) {
+      const int left = head_dim_ - d;
       for (int q = 0; q < Queries; ++q) {
         Lanes16 sums = load_floats(into[q] + d, left);
         for (int t = 0; t < tokens; ++t) {

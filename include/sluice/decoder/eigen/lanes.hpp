@@ -15,7 +15,6 @@
 #endif
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -34,15 +33,17 @@ template <int N, class Body>
   (std::make_integer_sequence<int, N>{});
 }
 
-/// Asks for `Lines` lines of the cache, `stride` bytes apart; 64: the ones that follow each other.
+inline constexpr int cache_line = 64; // bytes
+
+/// Asks for `Lines` lines of the cache from `at` on.
 ///
 /// To be called as it is, never out of a function or lambda that might not be inlined: to g++ 12 a function that only
 /// prefetches has no effect, and the call goes before it can be inlined. (So they went once, unseen, and attention read
-/// or computed, but not both at once.) `decoder_asks_ahead` of the tests looks for them in the program.
+/// or computed, but not both at once.) `decoder.asks_ahead` of the tests looks for them in the program.
 template <int Lines>
-[[gnu::always_inline]] inline void ask_for(const std::byte* at, std::int64_t stride = 64) {
+[[gnu::always_inline]] inline void ask_for(const std::byte* at) {
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
-    (__builtin_prefetch(at + i * stride), ...);
+    (__builtin_prefetch(at + i * cache_line), ...);
   }
   (std::make_integer_sequence<int, Lines>{});
 }
