@@ -197,7 +197,8 @@ int main(int argc, char** argv) {
     measure_one_thread(tiers, blocks[b], "memcpy", [](std::byte* to, const std::byte* from, std::int64_t bytes) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     });
-    measure_one_thread(tiers, blocks[b], "move_bytes", move_bytes);
+    measure_one_thread(tiers, blocks[b], "move_bytes",
+                       [](std::byte* to, const std::byte* from, std::int64_t bytes) { move_bytes(to, from, bytes); });
     for (std::size_t w = 0; w < all_ways.size(); ++w)
       most[b][w] = measure_stream(tiers, 0, blocks[b], all_ways[w], seconds, 0);
   }
