@@ -107,8 +107,9 @@ Rates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits&
   rates.reading = BytesPerSecond{work.weight_bytes(Tokens{1}) / one};
   rates.computing = FlopsPerSecond{work.linear_flops(Tokens{rows}).count() / many};
 
-  // More than most last caches hold, and copied as the link copies.
-  std::vector<std::byte> from(std::size_t{64} << 20, std::byte{1});
+  // Copied as the link copies. No more than this: a run promises to hold little beside its weights and memories, so
+  // that a large last cache answers for some of it.
+  std::vector<std::byte> from(std::size_t{16} << 20, std::byte{1});
   std::vector<std::byte> to(from.size());
   double best = 1;
   const Clock::time_point copies = Clock::now();
