@@ -116,6 +116,8 @@ struct RealResult {
   std::int64_t parked = 0;
   std::int64_t steps = 0;
   std::int64_t refused = 0;
+  std::int64_t blocks = 0;      ///< that came in during iterations
+  std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
 };
 
 /// All of a trial's requests through an engine whose device has `kv_blocks` for KV beside all weights. `change(config)`
@@ -189,6 +191,14 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
     if (engine->step() == Stepped::idle) {
       if (next == order.size()) break;
       engine->idle_until(Seconds{trial.arrivals[order[next]]});
+      continue;
+    }
+    int last = -1;
+    for (const LinkTimes& times : (*machine)->link_times()) {
+      if (times.weights) continue;
+      ++result.blocks;
+      result.overtakings += times.layer < last;
+      last = times.layer;
     }
   }
   CHECK_MESSAGE(engine->alive() == 0, "nobody is lost");

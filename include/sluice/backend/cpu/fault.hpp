@@ -31,8 +31,9 @@ struct FaultPlan {
   std::vector<std::uint64_t> tags_failing_once{}; ///< the first try
   Seconds most_delay{0};                          ///< uniform from 0
   double least_slowdown = 1, most_slowdown = 1;   ///< uniform between them
+  bool reorders = false; ///< whose block comes next is drawn of all that may come, not chosen by the transfer rule
 
-  /// Whether anything can go wrong at all.
+  /// Whether anything can befall a copy. (Its order is the source's.)
   [[nodiscard]] bool any() const {
     return failing > 0 || to_device_fails || to_host_fails || !tags_failing.empty() || !tags_failing_once.empty() ||
            most_delay.count() > 0 || least_slowdown != 1 || most_slowdown != 1;

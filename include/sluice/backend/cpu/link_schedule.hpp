@@ -3,10 +3,12 @@
 #pragma once
 
 #include "sluice/backend/cpu/copy.hpp"
+#include "sluice/backend/cpu/fault.hpp"
 #include "sluice/backend/cpu/kv_sequences.hpp"
 #include "sluice/backend/cpu/kv_store.hpp"
 #include "sluice/backend/cpu/weight_store.hpp"
 #include "sluice/core/assert.hpp"
+#include "sluice/core/random.hpp"
 #include "sluice/transfer/pipeline.hpp"
 
 #include <algorithm>
@@ -65,12 +67,16 @@ struct LinkSpan {
 /// still need has room beside it, so that no order of transfers can block the computation.
 class LinkSchedule {
  public:
-  LinkSchedule(KvStore& store, KvSequences& sequences, WeightStore& weights, int layers, bool each_way)
+  /// With `faults.reorders` blocks come in an order drawn from its seed, within what room and the start of streams
+  /// allow.
+  LinkSchedule(KvStore& store, KvSequences& sequences, WeightStore& weights, int layers, bool each_way,
+               const FaultPlan& faults = {})
       : store_(&store),
         sequences_(&sequences),
         weights_(&weights),
         layers_(layers),
         each_way_(each_way),
+        drawn_(faults.reorders ? std::optional{Random{faults.seed}} : std::nullopt),
         missing_(static_cast<std::size_t>(layers)),
         passing_(static_cast<std::size_t>(layers)),
         staying_(static_cast<std::size_t>(layers)) {}
@@ -282,7 +288,8 @@ class LinkSchedule {
     int nearest = never;
     std::size_t chosen = needs_.size();
     std::size_t chosen_block = 0;
-    const bool equal = order_.share == TransferOrder::Share::equal;
+    if (drawn_ && !needs_.empty()) turn_ = drawn_->below(needs_.size());
+    const bool equal = order_.share == TransferOrder::Share::equal || drawn_;
     for (std::size_t k = 0; k < needs_.size(); ++k) {
       const std::size_t at = equal ? (turn_ + k) % needs_.size() : k;
       KvNeed& need = needs_[at];
@@ -456,6 +463,7 @@ class LinkSchedule {
   WeightStore* weights_;
   int layers_;
   bool each_way_;
+  std::optional<Random> drawn_; ///< where the order is a fault
   TransferOrder order_;
 
   std::vector<KvNeed> needs_; ///< by position

@@ -177,7 +177,7 @@ class CpuMachine final : public CpuWorld {
         store_(std::move(store)),
         sequences_(store_, layers_),
         weights_(std::move(weights), *memory_),
-        schedule_(store_, sequences_, weights_, layers_, setup.link.each_way),
+        schedule_(store_, sequences_, weights_, layers_, setup.link.each_way, setup.faults),
         listener_(std::move(listener)),
         block_tokens_(setup.limits.block_tokens.count()),
         copies_(std::make_unique<CopyEngine<LinkSchedule>>(schedule_, setup.link, setup.faults)),
