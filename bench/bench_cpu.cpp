@@ -7,6 +7,7 @@
 // matrices. `of_raw` is the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one
 // thread times are of the processor, so that other work on the machine disturbs them less; with two, of the wall.
 #include "sluice/checkpoint/tiny.hpp"
+#include "sluice/decoder/aligned.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 #include "sluice/decoder/eigen/paged_attention.hpp"
 #include "sluice/decoder/eigen/projection.hpp"
@@ -114,12 +115,11 @@ constexpr std::size_t page_floats = 4096 / sizeof(float);
 
 /// All but a page's floats of `room`, from where a page starts.
 std::span<float> on_a_page(std::vector<float>& room) {
-  const std::size_t off = reinterpret_cast<std::uintptr_t>(room.data()) / sizeof(float) % page_floats;
-  return std::span{room}.subspan((page_floats - off) % page_floats, room.size() - page_floats);
+  return {aligned(room.data(), page_floats * sizeof(float)), room.size() - page_floats};
 }
 
 /// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind. It starts on a page as
-/// the backend's memory does: from elsewhere every load of a whole line would read two.
+/// the backend's memory does: from elsewhere a register's load would read two lines.
 struct Context {
   Context(const ModelShape& shape, int tokens)
       : block_floats(kv_block_floats(shape, Tokens{block_tokens})),

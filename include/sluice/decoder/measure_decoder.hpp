@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/stopwatch.hpp"
+#include "sluice/decoder/aligned.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/sampler.hpp"
 
@@ -54,7 +55,7 @@ class DecoderTimer {
         std::clamp<std::int64_t>(most_weights.count() / layer_bytes, 1, weights.config.shape.layers);
     // Room for the alignment that a vector of bytes does not promise.
     memory_.resize(static_cast<std::size_t>(held * layer_bytes + weight_alignment));
-    std::byte* const first = aligned(memory_.data());
+    std::byte* const first = aligned(memory_.data(), weight_alignment);
     for (int layer = 0; layer < static_cast<int>(held); ++layer) {
       std::byte* const image = first + layer * layer_bytes;
       for (std::size_t i = 0; i < weights.layout.places.size(); ++i)
@@ -117,11 +118,6 @@ class DecoderTimer {
   [[nodiscard]] std::int64_t chosen() const { return chosen_; }
 
  private:
-  template <class T>
-  static T* aligned(T* at) {
-    const auto beyond = reinterpret_cast<std::uintptr_t>(at) % weight_alignment;
-    return at + (beyond == 0 ? 0 : (weight_alignment - beyond) / sizeof(T));
-  }
   [[nodiscard]] std::int64_t blocks_for_tokens(int tokens) const {
     return blocks_for(Tokens{tokens}, block_tokens_).count();
   }
@@ -138,7 +134,7 @@ class DecoderTimer {
     if (!batch.attends) return;
     const std::int64_t count = blocks_of(batch);
     for (std::int64_t i = 0; i < count; ++i, next_ = (next_ + 1) % blocks_)
-      pointers_.push_back(aligned(kv_.data()) + next_ * block_floats_);
+      pointers_.push_back(aligned(kv_.data(), weight_alignment) + next_ * block_floats_);
     std::size_t at = 0;
     if (batch.chunk > 0) {
       sequences_.push_back({0, batch.chunk, batch.past, pointers_.data(), batch.past});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/aligned.hpp"
 #include "sluice/decoder/config.hpp"
 #include "sluice/decoder/eigen/stored.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -63,8 +64,7 @@ class Activations {
     room_ = {}; // the old room goes before the new one comes
     room_.resize(static_cast<std::size_t>(floats(rows)));
     rows_ = rows;
-    const auto off = reinterpret_cast<std::uintptr_t>(room_.data()) / sizeof(float) % alignment;
-    float* next = room_.data() + (alignment - static_cast<std::int64_t>(off)) % alignment;
+    float* next = aligned(room_.data(), alignment * sizeof(float));
     const auto take = [&](std::int64_t stride) {
       float* here = next;
       next += rows * stride;

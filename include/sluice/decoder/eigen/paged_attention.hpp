@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/aligned.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/eigen/attention_pages.hpp"
 #include "sluice/decoder/eigen/exponential.hpp"
@@ -187,9 +188,7 @@ class PagedAttention {
     return partial;
   }
   [[nodiscard]] float* scores(int thread) {
-    const auto off = reinterpret_cast<std::uintptr_t>(room_.data()) / sizeof(float) % alignment;
-    return room_.data() + (alignment - static_cast<std::int64_t>(off)) % alignment +
-           thread * floats_of_thread(kv_heads_, head_dim_);
+    return aligned(room_.data(), alignment * sizeof(float)) + thread * floats_of_thread(kv_heads_, head_dim_);
   }
   [[nodiscard]] SoftmaxPartial thread_partial(int thread, int which, int head) {
     return partial(scores(thread) + AttentionPages::score_floats +
