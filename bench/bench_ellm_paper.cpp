@@ -28,7 +28,7 @@ struct Uncached {
   };
   void submitted(State&, const RequestRow&) const {}
   void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void preempted(State&, const RequestRow&, Kept, Seconds) const {}
   void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State&, const RequestRow&, Seconds) const {}
   void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
@@ -108,7 +108,7 @@ void print(const char* name, const Row& row, const Row& base) {
              m.throughput_tokens_per_s, m.throughput_tokens_per_s / base.metrics.throughput_tokens_per_s, m.mean_ttft_s,
              1e3 * m.mean_tpot_s, 100 * m.tpot_attainment, 1e3 * s.decode_s / static_cast<double>(s.decodes),
              1e3 * s.predicted_s / static_cast<double>(s.decodes), 100 * s.uncached / s.blocks,
-             static_cast<double>(m.bytes_to_device) / 1e9 / static_cast<double>(s.iterations), m.times_parked);
+             static_cast<double>(m.bytes_to_device) / 1e9 / static_cast<double>(s.iterations), m.times_preempted);
 }
 
 /// The planner's machine: compute, memory and link are off by a factor.

@@ -56,7 +56,7 @@ struct Steps {
   };
   void submitted(State&, const RequestRow&) const {}
   void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void preempted(State&, const RequestRow&, Kept, Seconds) const {}
   void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State&, const RequestRow&, Seconds) const {}
   void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
@@ -86,7 +86,7 @@ struct Shown {
   LinkCost told;
   [[nodiscard]] StepTime step(const Work&) const { return time; }
   [[nodiscard]] LinkCost link() const { return told; }
-  [[nodiscard]] const Shown& believe(const State&) const { return *this; }
+  [[nodiscard]] const Shown& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 
@@ -251,7 +251,7 @@ void compare(const Bench& bench, const char* name, double kv_share, double rate)
     const Measured off = run<E>(bench, kv_share, link, believed, [] {});
     bytes = off.bytes;
     const std::int64_t block = kv_block_floats(bench.weights.config.shape, bench.limits.block_tokens) * 4;
-    Beside beside(static_cast<std::int64_t>(bytes), block, link);
+    Beside async(static_cast<std::int64_t>(bytes), block, link);
     const Measured in = run<Engine<>>(bench, 1.05, {}, believed, [&beside] { beside.step(); });
     turn.stolen = (stolen_s() - stolen) / (1e-9 * static_cast<double>(WallClock::now() - began));
     Shown world = believed;

@@ -20,7 +20,7 @@ using namespace sluice;
 /// Rows, lists and a ledger, as an engine would show them.
 struct Scene {
   std::vector<RequestRow> rows;
-  std::vector<Slot> running, parked;
+  std::vector<Slot> running, preempted;
   Ledger ledger;
   LargestVirtualLagFirst rule;
   LargestVirtualLagFirst::State state;
@@ -31,7 +31,7 @@ struct Scene {
     limits.batch = 512;
     limits.batch_tokens = Tokens{8192};
     for (int i = 0; i < 256; ++i) running.push_back(add(Phase::running, Tokens{600}, 1000.0 - i));
-    for (int i = 0; i < 256; ++i) parked.push_back(add(Phase::parked, Tokens{600}, 1000.0 - i));
+    for (int i = 0; i < 256; ++i) preempted.push_back(add(Phase::preempted, Tokens{600}, 1000.0 - i));
     const std::int64_t blocks = 256 * rows.front().blocks.count() * layers;
     ledger = Ledger{LayerBlocks{blocks + 256 * layers}, LayerBlocks{1 << 24}};
     ledger.grow({LayerBlocks{blocks}, LayerBlocks{0}});
@@ -55,7 +55,7 @@ struct Scene {
       row.blocks = blocks_for(row.computed, limits.block_tokens);
       row.slack = Tokens{row.blocks.count() * limits.block_tokens.count()} - row.computed;
     }
-    row.resident_layers = phase == Phase::parked ? 0 : layers;
+    row.resident_layers = phase == Phase::preempted ? 0 : layers;
     rows.push_back(row);
     return Slot{static_cast<std::uint32_t>(rows.size() - 1)};
   }
@@ -67,7 +67,7 @@ struct Scene {
     view.geometry.layers = layers;
     view.rows = rows;
     view.running = running;
-    view.parked = parked;
+    view.preempted = preempted;
     view.ledger = &ledger;
     return view;
   }

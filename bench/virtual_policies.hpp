@@ -32,8 +32,8 @@ struct CostInterface {
 template <class P>
 struct CostObject final : CostInterface {
   explicit CostObject(P model) : policy(std::move(model)) {}
-  StepTime step(const Work& work) const override { return policy.believe(state).step(work); }
-  LinkCost link() const override { return policy.believe(state).link(); }
+  StepTime step(const Work& work) const override { return policy.predictor(state).step(work); }
+  LinkCost link() const override { return policy.predictor(state).link(); }
   void observe(const Observation& observation) override { policy.observe(state, observation); }
   P policy;
   typename P::State state;
@@ -44,7 +44,7 @@ struct VirtualCost {
   std::shared_ptr<CostInterface> object;
   [[nodiscard]] StepTime step(const Work& work) const { return object->step(work); }
   [[nodiscard]] LinkCost link() const { return object->link(); }
-  [[nodiscard]] const VirtualCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const VirtualCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation& observation) const { object->observe(observation); }
 };
 
@@ -187,7 +187,7 @@ struct ReliefObject final : ReliefInterface {
 struct VirtualRelief {
   using role = roles::Relief;
   struct State {};
-  static constexpr Parting parting = Parting::park;
+  static constexpr Parting parting = Parting::preempt;
   std::shared_ptr<ReliefInterface> object = make_object<ReliefInterface, ReliefObject<PreemptNewest>>();
   std::size_t choose(const View& view, State&, std::span<const Claim> candidates) const {
     return object->choose(view, candidates);
@@ -197,12 +197,12 @@ struct VirtualRelief {
 
 struct RetentionInterface {
   virtual ~RetentionInterface() = default;
-  virtual Kept on_park(const View& view, const RequestRow& row) const = 0;
+  virtual Kept on_preempt(const View& view, const RequestRow& row) const = 0;
   virtual Kept on_reclaim(const View& view, const RequestRow& row) const = 0;
 };
 template <class P>
 struct RetentionObject final : RetentionInterface {
-  Kept on_park(const View& view, const RequestRow& row) const override { return policy.on_park(view, row); }
+  Kept on_preempt(const View& view, const RequestRow& row) const override { return policy.on_preempt(view, row); }
   Kept on_reclaim(const View& view, const RequestRow& row) const override { return policy.on_reclaim(view, row); }
   P policy;
 };
@@ -211,7 +211,7 @@ struct VirtualRetention {
   static constexpr bool returns_layerwise = Drop::returns_layerwise;
   static constexpr bool finds_released = false;
   std::shared_ptr<RetentionInterface> object = make_object<RetentionInterface, RetentionObject<Drop>>();
-  [[nodiscard]] Kept on_park(const View& view, const RequestRow& row) const { return object->on_park(view, row); }
+  [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const { return object->on_preempt(view, row); }
   [[nodiscard]] Kept on_reclaim(const View& view, const RequestRow& row) const { return object->on_reclaim(view, row); }
 };
 

@@ -94,7 +94,7 @@ const std::vector<Column>& columns() {
       {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
       {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
       {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
-      {"parked", "parked", Unit::count, [](const Of& x) { return real(x.m.times_parked); }},
+      {"preempted", "preempted", Unit::count, [](const Of& x) { return real(x.m.times_preempted); }},
       {"served", "served", Unit::count, [](const Of& x) { return real(x.m.served); }},
       {"refused", "refused", Unit::count, [](const Of& x) { return real(x.m.refused); }},
       {"gb-in", "GB in", Unit::number, [](const Of& x) { return real(x.m.bytes_to_device) / 1e9; }},

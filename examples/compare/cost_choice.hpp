@@ -32,7 +32,7 @@ class CostChoice {
 
   [[nodiscard]] sluice::StepTime step(const sluice::Work& work) const;
   [[nodiscard]] sluice::LinkCost link() const;
-  [[nodiscard]] const CostChoice& believe(const State&) const { return *this; }
+  [[nodiscard]] const CostChoice& predictor(const State&) const { return *this; }
   void observe(State&, const sluice::Observation&) const {}
 
  private:

@@ -26,8 +26,8 @@ void Recorder::refused(State& state, RequestId id, const RequestSpec& spec, Seco
                        std::string_view reason) const {
   each(state, [&](const auto& observer, auto& of) { observer.refused(of, id, spec, now, reason); });
 }
-void Recorder::parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
-  each(state, [&](const auto& observer, auto& of) { observer.parked(of, row, kept, now); });
+void Recorder::preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+  each(state, [&](const auto& observer, auto& of) { observer.preempted(of, row, kept, now); });
 }
 void Recorder::resumed(State& state, const RequestRow& row, Seconds now) const {
   each(state, [&](const auto& observer, auto& of) { observer.resumed(of, row, now); });

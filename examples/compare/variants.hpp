@@ -12,7 +12,7 @@ namespace compared {
 /// OrbitFlow, Fig. 13: the shortest remaining first instead of first come, first served.
 using OrbitFlowSrtf =
     sluice::With<sluice::OrbitFlow,
-                 sluice::BasicShortestRemainingFirst<sluice::Batching::prefill_first, sluice::Newcomers::must>>;
+                 sluice::BasicShortestRemainingFirst<sluice::Batching::prefill_first, sluice::Newcomers::required>>;
 
 /// OrbitFlow, Fig. 14c: who is paused.
 using OrbitFlowPauseShortest = sluice::With<sluice::OrbitFlow, sluice::PauseShortest>;

@@ -27,7 +27,7 @@ auto figures(const Row& row) {
   return std::tuple{attainment(row),        or_last(m.mean_e2e_s), or_last(m.longest_gap_s),
                     or_last(m.mean_ttft_s), or_last(m.p99_tbt_s),  m.tokens_delivered,
                     m.tokens_on_time,       m.deadlines_missed,    m.refused,
-                    m.times_parked};
+                    m.times_preempted};
 }
 
 /// By attainment, then by mean E2E; the published first where all is equal, then by number; the control last.

@@ -87,7 +87,7 @@ std::string row_table(const Exploration& found) {
                                     {"longest gap, s", [](M m) { return m.longest_gap_s; }, short_text},
                                     {"tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
                                     {"stall, %", [](M m) { return m.stall_share; }, percent_text},
-                                    {"parked", [](M m) { return static_cast<double>(m.times_parked); }, count},
+                                    {"preempted", [](M m) { return static_cast<double>(m.times_preempted); }, count},
                                     {"refused", [](M m) { return static_cast<double>(m.refused); }, count}};
   std::string out =
       "<div class=\"wide\"><table class=\"long\"><thead><tr><th scope=\"col\" data-sort tabindex=\"0\">rank"

@@ -17,8 +17,8 @@ void Tally::submitted(State& state, const RequestRow& row) const { summary.submi
 void Tally::refused(State& state, RequestId id, const RequestSpec& spec, Seconds now, std::string_view reason) const {
   summary.refused(state, id, spec, now, reason);
 }
-void Tally::parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
-  summary.parked(state, row, kept, now);
+void Tally::preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+  summary.preempted(state, row, kept, now);
 }
 void Tally::resumed(State& state, const RequestRow& row, Seconds now) const { summary.resumed(state, row, now); }
 void Tally::ended(State& state, const RequestRow& row, Seconds now) const { summary.ended(state, row, now); }

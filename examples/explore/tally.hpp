@@ -25,7 +25,7 @@ struct Tally {
   void submitted(State& state, const sluice::RequestRow& row) const;
   void refused(State& state, sluice::RequestId id, const sluice::RequestSpec& spec, sluice::Seconds now,
                std::string_view reason) const;
-  void parked(State& state, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
+  void preempted(State& state, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
   void resumed(State& state, const sluice::RequestRow& row, sluice::Seconds now) const;
   void ended(State& state, const sluice::RequestRow& row, sluice::Seconds now) const;
   void delivered(State& state, const sluice::RequestRow& row, sluice::Tokens count, sluice::Seconds when) const;

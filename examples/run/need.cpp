@@ -27,9 +27,9 @@ class EmptyWorld final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return {}; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
-  void beside(void (*work)(void*), void* what) override { work(what); }
-  [[nodiscard]] bool beside_done() override { return true; }
-  void join_beside() override {}
+  void async(void (*work)(void*), void* what) override { work(what); }
+  [[nodiscard]] bool async_done() override { return true; }
+  void join_async() override {}
 
  private:
   Seconds now_{0};

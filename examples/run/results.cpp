@@ -56,7 +56,7 @@ std::string json_text(const Options& options, const Model& model, const Workload
     json.field("prompt_tokens", workload.requests[i].prompt.count());
     json.field("e2e_s", one.done ? record.e2e().count() : Metrics::absent);
     json.field("longest_gap_s", record.started() ? record.longest_gap.count() : Metrics::absent);
-    json.field("preemptions", record.times_parked);
+    json.field("preemptions", record.times_preempted);
     if (model.tokenizer != nullptr && !options.prompts.empty())
       json.field("text", text_of(*model.tokenizer, workload.prompt(i), one.tokens));
     json.end_object();
@@ -64,7 +64,7 @@ std::string json_text(const Options& options, const Model& model, const Workload
   json.end_array();
   const std::int64_t in = results.moved.to_device.bytes.count();
   const std::int64_t out = results.moved.to_host.bytes.count();
-  json.field("bytes_moved", in + out).field("preemptions", metrics.times_parked).field("plans", metrics.plans);
+  json.field("bytes_moved", in + out).field("preemptions", metrics.times_preempted).field("plans", metrics.plans);
   json.field("stall_s", metrics.stall_s).field("peak_device_bytes", results.device_peak.count());
   json.field("model", options.model).field("threads", options.threads);
   json.field("device_memory_bytes", results.device_memory.count()).field("weight_bytes", results.weights.count());
@@ -106,7 +106,7 @@ std::string table_text(const Options& options, const Model& model, const Results
   const double out = static_cast<double>(results.moved.to_host.bytes.count());
   row("moved", fmt::format("{} to the device, {} to the host", bytes_text(in), bytes_text(out)));
   row("plans", fmt::format("{}, in {}", m.plans, time_text(m.planning_wall_s)));
-  row("preemptions", fmt::format("{}", m.times_parked));
+  row("preemptions", fmt::format("{}", m.times_preempted));
   row("device peak",
       fmt::format("{} of {}", exact_bytes(results.device_peak.count()), exact_bytes(results.device_memory.count())));
   std::size_t shown = 0;

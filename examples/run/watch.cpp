@@ -25,8 +25,8 @@ void Watch::refused(State&, RequestId id, const RequestSpec& spec, Seconds now, 
   each(*into, [&](const auto& observer, auto& of) { observer.refused(of, id, spec, now, reason); });
   into->refused(id, reason);
 }
-void Watch::parked(State&, const RequestRow& row, Kept kept, Seconds now) const {
-  each(*into, [&](const auto& observer, auto& of) { observer.parked(of, row, kept, now); });
+void Watch::preempted(State&, const RequestRow& row, Kept kept, Seconds now) const {
+  each(*into, [&](const auto& observer, auto& of) { observer.preempted(of, row, kept, now); });
 }
 void Watch::resumed(State&, const RequestRow& row, Seconds now) const {
   each(*into, [&](const auto& observer, auto& of) { observer.resumed(of, row, now); });

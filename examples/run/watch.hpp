@@ -34,7 +34,7 @@ struct Watch {
   void submitted(State&, const sluice::RequestRow& row) const;
   void refused(State&, sluice::RequestId id, const sluice::RequestSpec& spec, sluice::Seconds now,
                std::string_view reason) const;
-  void parked(State&, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
+  void preempted(State&, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
   void resumed(State&, const sluice::RequestRow& row, sluice::Seconds now) const;
   void ended(State&, const sluice::RequestRow& row, sluice::Seconds now) const;
   void delivered(State&, const sluice::RequestRow& row, sluice::Tokens count, sluice::Seconds when) const;

@@ -67,9 +67,9 @@ Scene random_scene(Random& random) {
   }
   for (std::int64_t i = between(random, 0, 4); i > 0; --i) {
     const Tokens generated = tokens(20);
-    const Slot slot = made.add(tokens(100), generated + tokens(50), generated, Tokens{0}, Phase::parked);
+    const Slot slot = made.add(tokens(100), generated + tokens(50), generated, Tokens{0}, Phase::preempted);
     made.rows[index(slot)].may_return = random.below(2) == 0;
-    made.parked.push_back(slot);
+    made.preempted.push_back(slot);
   }
   for (std::int64_t i = between(random, 0, 12); i > 0; --i)
     scene.queue.push_back(made.add(tokens(200), tokens(50), Tokens{0}, Tokens{0}, Phase::waiting));
@@ -99,20 +99,20 @@ void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
   const View view = scene.made.view();
   CHECK(static_cast<int>(proposal.claims.size()) <= batch);
   Tokens sum{0}, decodes{0}; // with prefill first they never share an iteration: each has the budget
-  bool may_seen = false;
+  bool optional_seen = false;
   for (const Claim& claim : proposal.claims) {
     const RequestRow& row = view.row(claim.slot);
     (P::batching == Batching::prefill_first && row.pending() <= Tokens{1} ? decodes : sum) += claim.tokens;
     CHECK(claim.tokens >= Tokens{0});
     CHECK(claim.tokens <= row.pending());
-    if (row.phase == Phase::running) CHECK(claim.must);
+    if (row.phase == Phase::running) CHECK(claim.required);
     if (row.phase != Phase::running) {
       CHECK(claim.tokens > Tokens{0});
       CHECK(claim.reserve == row.pending());
     }
-    if (row.phase == Phase::parked) CHECK(row.may_return);
-    may_seen = may_seen || !claim.must;
-    CHECK_MESSAGE(claim.must != may_seen, "musts come first");
+    if (row.phase == Phase::preempted) CHECK(row.may_return);
+    optional_seen = optional_seen || !claim.required;
+    CHECK_MESSAGE(claim.required != optional_seen, "musts come first");
     const auto same = [&](const Claim& other) { return other.slot == claim.slot; };
     CHECK(std::count_if(proposal.claims.begin(), proposal.claims.end(), same) == 1);
   }
@@ -125,12 +125,13 @@ void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
 }
 
 using Orders =
-    std::tuple<BasicFcfs<Batching::chunked, Newcomers::may>, BasicFcfs<Batching::chunked, Newcomers::must>,
-               BasicFcfs<Batching::prefill_first, Newcomers::may>, BasicFcfs<Batching::prefill_first, Newcomers::must>>;
-using Shortest = std::tuple<BasicShortestRemainingFirst<Batching::chunked, Newcomers::may>,
-                            BasicShortestRemainingFirst<Batching::chunked, Newcomers::must>,
-                            BasicShortestRemainingFirst<Batching::prefill_first, Newcomers::may>,
-                            BasicShortestRemainingFirst<Batching::prefill_first, Newcomers::must>>;
+    std::tuple<BasicFcfs<Batching::chunked, Newcomers::optional>, BasicFcfs<Batching::chunked, Newcomers::required>,
+               BasicFcfs<Batching::prefill_first, Newcomers::optional>,
+               BasicFcfs<Batching::prefill_first, Newcomers::required>>;
+using Shortest = std::tuple<BasicShortestRemainingFirst<Batching::chunked, Newcomers::optional>,
+                            BasicShortestRemainingFirst<Batching::chunked, Newcomers::required>,
+                            BasicShortestRemainingFirst<Batching::prefill_first, Newcomers::optional>,
+                            BasicShortestRemainingFirst<Batching::prefill_first, Newcomers::required>>;
 
 } // namespace
 
@@ -149,27 +150,27 @@ TEST_CASE_TEMPLATE_APPLY(keep_limits, Shortest);
 namespace {
 
 /// Who joins by the rules, in so many words: groups in their order; in each, whoever the limits leave a place, until
-/// the first they do not. After parked requests who found none, nobody who waits is asked.
+/// the first they do not. After preempted requests who found none, nobody who waits is asked.
 std::vector<Claim> joiners(const Scene& scene, std::size_t running, Tokens left, Tokens left_for_decodes,
                            bool whole_prompts, Newcomers newcomers) {
-  const bool must = newcomers == Newcomers::must;
+  const bool required = newcomers == Newcomers::required;
   const View view = scene.made.view();
-  std::vector<Slot> parked;
-  for (const Slot slot : view.parked)
-    if (view.row(slot).may_return) parked.push_back(slot);
+  std::vector<Slot> preempted;
+  for (const Slot slot : view.preempted)
+    if (view.row(slot).may_return) preempted.push_back(slot);
   std::vector<Claim> joined;
-  for (const std::vector<Slot>& group :
-       {newcomers == Newcomers::may ? parked : scene.queue, newcomers == Newcomers::may ? scene.queue : parked})
+  for (const std::vector<Slot>& group : {newcomers == Newcomers::optional ? preempted : scene.queue,
+                                         newcomers == Newcomers::optional ? scene.queue : preempted})
     for (const Slot slot : group) {
       const Tokens pending = view.row(slot).pending();
       const bool fits = running + joined.size() < static_cast<std::size_t>(view.limits.batch) && left > Tokens{0} &&
                         (!whole_prompts || pending <= left || left == view.limits.batch_tokens);
-      if (!fits && must) break;
+      if (!fits && required) break;
       if (!fits) return joined;
       Tokens& budget = whole_prompts && pending <= Tokens{1} ? left_for_decodes : left;
       const Tokens tokens = std::min(pending, budget);
       budget -= tokens;
-      joined.push_back({slot, tokens, pending, must && view.row(slot).phase == Phase::waiting});
+      joined.push_back({slot, tokens, pending, required && view.row(slot).phase == Phase::waiting});
     }
   return joined;
 }
@@ -199,7 +200,7 @@ void check_order() {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CHECK(proposal.claims[running + i].slot == expected[i].slot);
       CHECK(proposal.claims[running + i].tokens == expected[i].tokens);
-      CHECK(proposal.claims[running + i].must == expected[i].must);
+      CHECK(proposal.claims[running + i].required == expected[i].required);
     }
   }
 }
@@ -209,7 +210,7 @@ void check_order() {
 std::vector<Slot> shortest(const Scene& scene) {
   const View view = scene.made.view();
   std::vector<Slot> all = scene.made.running;
-  for (const Slot slot : view.parked)
+  for (const Slot slot : view.preempted)
     if (view.row(slot).may_return) all.push_back(slot);
   all.insert(all.end(), scene.queue.begin(), scene.queue.end());
   std::stable_sort(all.begin(), all.end(),
@@ -222,12 +223,12 @@ std::vector<Slot> shortest(const Scene& scene) {
 } // namespace
 
 TEST_CASE("Fcfs lets in who came first, until the limits leave the next no place") {
-  check_order<Batching::chunked, Newcomers::may>();
-  check_order<Batching::chunked, Newcomers::may_first>();
-  check_order<Batching::chunked, Newcomers::must>();
-  check_order<Batching::prefill_first, Newcomers::may>();
-  check_order<Batching::prefill_first, Newcomers::may_first>();
-  check_order<Batching::prefill_first, Newcomers::must>();
+  check_order<Batching::chunked, Newcomers::optional>();
+  check_order<Batching::chunked, Newcomers::optional_first>();
+  check_order<Batching::chunked, Newcomers::required>();
+  check_order<Batching::prefill_first, Newcomers::optional>();
+  check_order<Batching::prefill_first, Newcomers::optional_first>();
+  check_order<Batching::prefill_first, Newcomers::required>();
 }
 
 TEST_CASE("Fcfs forgets who has left its queue, wherever it stood") {
@@ -235,7 +236,7 @@ TEST_CASE("Fcfs forgets who has left its queue, wherever it stood") {
   for (int round = 0; round < 100; ++round) {
     Scene scene = random_scene(random);
     scene.made.running.clear();
-    scene.made.parked.clear();
+    scene.made.preempted.clear();
     Fcfs::State state;
     for (const Slot slot : scene.queue) Fcfs{}.enter(state, slot, scene.made.rows[index(slot)]);
     std::vector<Slot> staying;
@@ -249,7 +250,7 @@ TEST_CASE("Fcfs forgets who has left its queue, wherever it stood") {
     Proposal proposal;
     Fcfs{}.propose(scene.made.view(), state, proposal);
     const std::vector<Claim> expected =
-        joiners(scene, 0, scene.made.limits.batch_tokens, Tokens{0}, false, Newcomers::may);
+        joiners(scene, 0, scene.made.limits.batch_tokens, Tokens{0}, false, Newcomers::optional);
     REQUIRE(proposal.claims.size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(proposal.claims[i].slot == expected[i].slot);
   }

@@ -39,13 +39,13 @@ Scene random_scene(Random& random) {
     const Tokens generated = started ? tokens(20) : Tokens{0};
     const Tokens prompt = tokens(300);
     const Slot slot = made.add(prompt, generated + tokens(50), generated,
-                               started ? prompt + generated - Tokens{1} : Tokens{0}, Phase::parked);
+                               started ? prompt + generated - Tokens{1} : Tokens{0}, Phase::preempted);
     RequestRow& row = made.rows[index(slot)];
     row.spec.arrival = ago(60);
     row.last_token = ago(20);
     row.resident_layers = 0; // on the host
     row.may_return = random.below(6) != 0;
-    made.parked.push_back(slot);
+    made.preempted.push_back(slot);
   }
   for (std::int64_t i = between(random, 0, 15); i > 0; --i)
     scene.queue.push_back(made.add(tokens(300), tokens(50), Tokens{0}, Tokens{0}, Phase::waiting));
@@ -76,7 +76,7 @@ Decision transcribed(const Scene& scene, const LargestVirtualLagFirst& rule) {
   free = std::max<std::int64_t>(free, 0);
 
   std::vector<Slot> outside;
-  for (const Slot slot : view.parked)
+  for (const Slot slot : view.preempted)
     if (view.row(slot).may_return) outside.push_back(slot);
   outside.insert(outside.end(), scene.queue.begin(), scene.queue.end());
   std::int64_t wanted = 0;
@@ -92,15 +92,16 @@ Decision transcribed(const Scene& scene, const LargestVirtualLagFirst& rule) {
     bool runs;
   };
   std::vector<Ranked> all;
-  std::stable_sort(outside.begin(), outside.end(), [&](Slot a, Slot b) { // of equal lag: parked first, by their number
-    const bool pa = view.row(a).phase == Phase::parked, pb = view.row(b).phase == Phase::parked;
-    return pa != pb ? pa : pa && view.row(a).id < view.row(b).id;
-  });
+  std::stable_sort(outside.begin(), outside.end(),
+                   [&](Slot a, Slot b) { // of equal lag: preempted first, by their number
+                     const bool pa = view.row(a).phase == Phase::preempted, pb = view.row(b).phase == Phase::preempted;
+                     return pa != pb ? pa : pa && view.row(a).id < view.row(b).id;
+                   });
   for (const Slot slot : outside) {
     const RequestRow& row = view.row(slot);
     const double wait = (view.now - row.spec.arrival).count() - rule.beta_first * rule.first_token.count();
     const double gap = (view.now - row.last_token).count() - rule.beta_next * rule.next_token.count();
-    const bool started = row.phase == Phase::parked && row.generated > Tokens{0};
+    const bool started = row.phase == Phase::preempted && row.generated > Tokens{0};
     all.push_back({started ? rule.alpha * std::max(0.0, gap) : std::max(0.0, wait), slot, false});
   }
   std::vector<Slot> running(view.running.begin(), view.running.end());
@@ -147,7 +148,7 @@ TEST_CASE("LargestVirtualLagFirst decides as its rule is written") {
     CHECK(proposal.leaving == expected.out);
 
     std::vector<Slot> kept, joined;
-    for (const Claim& claim : proposal.claims) (claim.must ? kept : joined).push_back(claim.slot);
+    for (const Claim& claim : proposal.claims) (claim.required ? kept : joined).push_back(claim.slot);
     CHECK(kept.size() + proposal.leaving.size() == scene.made.running.size());
     // Whom the limits leave no place is cut off at the end of the order.
     const std::size_t places = static_cast<std::size_t>(scene.made.limits.batch) - kept.size();

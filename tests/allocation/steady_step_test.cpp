@@ -194,7 +194,7 @@ TEST_CASE("nor while SuperInfer rotates requests through the host, and copies th
   const auto watch = [&] {
     rotated = 0;
     for (const Slot slot : engine.view().running) {
-      rotated += engine.view().row(slot).times_parked;
+      rotated += engine.view().row(slot).times_preempted;
       copied |= engine.view().row(slot).holding.copied.count() > 0;
     }
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded and Replayed: an engine that is told a run's times again decides as that run did, and says when it does not.
-#include "sluice/backend/cpu/beside_thread.hpp"
+#include "sluice/backend/cpu/async_thread.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
@@ -49,9 +49,9 @@ class Noisy {
     const double u = random.uniform();
     cost.duration = cost.duration * (0.7 + 2.3 * u * u * u);
     cost.stall = std::min(cost.duration, cost.stall + cost.duration * (0.1 * random.uniform()));
-    const double behind = state.behind_blocks * random.uniform();
+    const double background = state.background_blocks * random.uniform();
     if (real) state.clear();
-    state.behind_blocks = behind;
+    state.background_blocks = background;
     all_->now += cost.duration;
     all_->outcomes.clear();
     for (const Claim& claim : iteration.batch) {
@@ -67,13 +67,13 @@ class Noisy {
     all_->base.template replay<Transfer>(iteration, state, sink);
   }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires real { return all_->outcomes; }
-  void beside(void (*work)(void*), void* what) requires real { all_->planner.start(work, what); }
-  [[nodiscard]] bool beside_done() requires real {
+  void async(void (*work)(void*), void* what) requires real { all_->planner.start(work, what); }
+  [[nodiscard]] bool async_done() requires real {
     if (all_->random.below(3) == 0) return false;
     all_->planner.join(); // by chance alone: not by how fast this machine plans beside whatever else it does
     return true;
   }
-  void join_beside() requires real {
+  void join_async() requires real {
     all_->planner.join();
     all_->now += Seconds{1e-3 * all_->random.uniform()};
   }
@@ -85,7 +85,7 @@ class Noisy {
     Random random;
     Seconds now{0.25};
     std::vector<RequestOutcome> outcomes;
-    BesideThread planner;
+    AsyncThread planner;
   };
   std::shared_ptr<All> all_;
 };
@@ -93,12 +93,12 @@ class Noisy {
 /// Any backend, and what each of its iterations left of the plans' deltas.
 template <class Base>
 struct Spied : Base {
-  std::vector<double>* behind;
-  Spied(Base base, std::vector<double>& all) : Base(std::move(base)), behind(&all) {}
+  std::vector<double>* background;
+  Spied(Base base, std::vector<double>& all) : Base(std::move(base)), background(&all) {}
   template <class Transfer>
   IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
     const IterationCost cost = Base::template run<Transfer>(iteration, state);
-    behind->push_back(state.behind_blocks);
+    background->push_back(state.background_blocks);
     return cost;
   }
 };
@@ -165,7 +165,7 @@ void check_replays(int rounds) {
   using Real = Spied<Recorded<World>>;
   using Again = Spied<Replayed<World, SmallCost>>;
   Random random{31};
-  double left_behind = 0;
+  double left_in_background = 0;
   std::int64_t late = 0, ready = 0, ended = 0, failed = 0;
   int decided_otherwise = 0, parted = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -184,21 +184,21 @@ void check_replays(int rounds) {
     const std::uint64_t noise = random();
 
     ClockRecord record;
-    std::vector<double> behind, behind_again, unread;
-    const Outcome real = serve_with<System>(trial, Real{{World{world, noise}, record}, behind}, weights);
+    std::vector<double> background, background_again, unread;
+    const Outcome real = serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights);
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
 
     Replay replay{*read};
-    const Outcome again = serve_with<System>(trial, Again{{replay, world}, behind_again}, weights);
+    const Outcome again = serve_with<System>(trial, Again{{replay, world}, background_again}, weights);
     CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
     CHECK(replay.finished());
     CHECK(again.log == real.log);
     CHECK(again.tokens == real.tokens);
     CHECK(again.steps == real.steps);
-    CHECK(behind_again == behind);
-    for (const double blocks : behind) left_behind += blocks;
+    CHECK(background_again == background);
+    for (const double blocks : background) left_in_background += blocks;
     for (const ClockEvent& event : read->events) {
       late += event.kind == ClockEvent::Kind::late;
       ready += event.kind == ClockEvent::Kind::ready;
@@ -226,7 +226,7 @@ void check_replays(int rounds) {
   }
   CHECK(decided_otherwise > rounds / 2);
   CHECK(parted > rounds / 2);
-  if (!real_time) CHECK(left_behind > 0);
+  if (!real_time) CHECK(left_in_background > 0);
   const bool beside = real_time && System::lookahead_type::ahead;
   CHECK((late > 0) == beside);
   CHECK((ready > 0) == beside);
@@ -238,8 +238,8 @@ void check_replays(int rounds) {
 
 static_assert(Backend<Recorded<BasicSimulated<SmallCost>>>);
 static_assert(Backend<Replayed<BasicSimulated<SmallCost>, SmallCost>>);
-static_assert(!EndsRequests<Recorded<Simulated>> && !PlansBeside<Replayed<Simulated, SmallCost>>);
-static_assert(EndsRequests<Recorded<Noisy<true>>> && PlansBeside<Replayed<Noisy<true>, SmallCost>>);
+static_assert(!EndsRequests<Recorded<Simulated>> && !PlansAsync<Replayed<Simulated, SmallCost>>);
+static_assert(EndsRequests<Recorded<Noisy<true>>> && PlansAsync<Replayed<Noisy<true>, SmallCost>>);
 static_assert(is_real_time<Recorded<Noisy<true>>> && is_real_time<Replayed<Noisy<true>, SmallCost>>);
 
 TEST_CASE("a replayed run decides as the recorded one, a disturbed one otherwise") {
@@ -309,7 +309,7 @@ TEST_CASE("any record is read as it was written, to the bit") {
         event.asked = Seconds{odd()};
       } else {
         event.cost = {Seconds{odd()}, Seconds{odd()}};
-        event.behind_blocks = odd() * 1e6;
+        event.background_blocks = odd() * 1e6;
         event.requests = static_cast<std::int64_t>(random.below(100));
         event.batch = random();
         for (std::uint64_t n = random.below(3); n > 0; --n)
@@ -328,7 +328,7 @@ TEST_CASE("any record is read as it was written, to the bit") {
       CHECK(a.now == b.now);
       CHECK(a.cost.duration == b.cost.duration);
       CHECK(a.cost.stall == b.cost.stall);
-      CHECK(a.behind_blocks == b.behind_blocks);
+      CHECK(a.background_blocks == b.background_blocks);
     }
     CHECK(read->text() == record.text());
   }

@@ -7,7 +7,7 @@
 struct LastOne {
   using role = sluice::roles::Relief;
   struct State {};
-  static constexpr sluice::Parting parting = sluice::Parting::park;
+  static constexpr sluice::Parting parting = sluice::Parting::preempt;
   std::size_t choose(const sluice::View&, State&, std::span<const sluice::Claim> candidates) const {
     return candidates.size() - 1;
   }

@@ -8,7 +8,7 @@ struct Keep {
   using role = sluice::roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
-  sluice::Kept on_park(const sluice::View&, const sluice::RequestRow&) const { return sluice::Kept::device; }
+  sluice::Kept on_preempt(const sluice::View&, const sluice::RequestRow&) const { return sluice::Kept::device; }
 #ifdef GOOD
   sluice::Kept on_reclaim(const sluice::View&, const sluice::RequestRow&) const { return sluice::Kept::host; }
 #endif

@@ -8,7 +8,7 @@ using namespace sluice;
 #ifdef GOOD
 using P = Product<Choices<Fcfs, FcfsPrefillFirst>>;
 #else
-using P = Product<Choices<Fcfs>, Choices<FcfsPrefillFirst, BasicFcfs<Batching::chunked, Newcomers::must>>>;
+using P = Product<Choices<Fcfs>, Choices<FcfsPrefillFirst, BasicFcfs<Batching::chunked, Newcomers::required>>>;
 #endif
 
 std::size_t use() { return sizeof(P); }

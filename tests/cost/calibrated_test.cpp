@@ -44,8 +44,8 @@ TEST_CASE("a fresh state believes the base") {
   const Model calibrated = model();
   const Model::State state;
   const Work work = decoding(8, 2000);
-  CHECK(calibrated.believe(state).step(work).total(layers) == calibrated.base().step(work).total(layers));
-  CHECK(calibrated.believe(state).link().rate == calibrated.base().link().rate);
+  CHECK(calibrated.predictor(state).step(work).total(layers) == calibrated.base().step(work).total(layers));
+  CHECK(calibrated.predictor(state).link().rate == calibrated.base().link().rate);
 }
 
 TEST_CASE("it converges to a scaled world, computation and link apart, through noise") {
@@ -59,7 +59,7 @@ TEST_CASE("it converges to a scaled world, computation and link apart, through n
   }
   CHECK(state.learned == 1000);
   const Work work = decoding(5, 777);
-  const auto belief = calibrated.believe(state);
+  const auto belief = calibrated.predictor(state);
   CHECK(belief.step(work).total(layers) / calibrated.step(work).total(layers) == doctest::Approx(1.3).epsilon(0.01));
   CHECK(calibrated.link().rate / belief.link().rate == doctest::Approx(0.7).epsilon(0.001));
   CHECK(belief.link().per_layer / calibrated.link().per_layer == doctest::Approx(0.7).epsilon(0.001));
@@ -104,5 +104,5 @@ TEST_CASE("one calibration around another shares what is left to learn") {
   const Work work = decoding(8, 2000);
   for (int i = 0; i < 200; ++i) twice.observe(state, seen_in_world(work, 1.2, 1.0));
   CHECK(state.base.compute == doctest::Approx(1.2).epsilon(0.01));
-  CHECK(twice.believe(state).step(work).layer.count() > 0.0); // the inner belief is held by value
+  CHECK(twice.predictor(state).step(work).layer.count() > 0.0); // the inner belief is held by value
 }

@@ -23,7 +23,7 @@ struct LeastModel {
   struct State {};
   StepTime step(const Work&) const { return {}; }
   LinkCost link() const { return {}; }
-  const LeastModel& believe(const State&) const { return *this; }
+  const LeastModel& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 struct WithoutState {
@@ -39,7 +39,7 @@ struct ForgetsBelief {
   struct State {};
   StepTime step(const Work&) const { return {}; }
   LinkCost link() const { return {}; }
-  int believe(const State&) const { return 0; }
+  int predictor(const State&) const { return 0; }
   void observe(State&, const Observation&) const {}
 };
 struct OtherRole : LeastModel {

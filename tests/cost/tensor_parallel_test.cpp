@@ -178,7 +178,7 @@ TEST_CASE("what a calibrated group learned changes its times and not its share o
   work.decode_context = Tokens{32'000};
   Calibrated<TensorParallel<Roofline>>::State state;
   state.compute = 1.5;
-  const StepTime time = model.believe(state).step(work);
+  const StepTime time = model.predictor(state).step(work);
   CHECK(time.total(80).count() == doctest::Approx(1.5 * model.step(work).total(80).count()));
   CHECK(time.on_link == model.step(work).on_link);
   CHECK(time.on_link > 0);

@@ -29,14 +29,14 @@ struct Audit {
     std::vector<Seconds> exists; ///< from when on each token does
     bool ended = false;
     bool refused = false;
-    bool parked = false;
+    bool preempted = false;
   };
   struct State {
     std::map<RequestId, Life> lives;
     Seconds now{0};
     std::int64_t iterations = 0;
     std::int64_t plans = 0;
-    std::int64_t parks = 0;
+    std::int64_t preempts = 0;
     std::int64_t broken_promises = 0; ///< accepted at submission, refused later
     LayerBlocks to_device{0}, to_host{0};
     Seconds stall{0};
@@ -56,18 +56,18 @@ struct Audit {
     CHECK_FALSE(state.lives[id].ended);
     state.lives[id].refused = true;
   }
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+  void preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
     happened(state, now);
-    ++state.parks;
-    CHECK_FALSE(state.lives[row.id].parked);
-    state.lives[row.id].parked = true;
+    ++state.preempts;
+    CHECK_FALSE(state.lives[row.id].preempted);
+    state.lives[row.id].preempted = true;
     if (kept == Kept::nothing) CHECK(row.computed.count() == 0);
     if (kept == Kept::host) CHECK(row.resident_layers == 0);
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const {
     happened(state, now);
-    CHECK(state.lives[row.id].parked);
-    state.lives[row.id].parked = false;
+    CHECK(state.lives[row.id].preempted);
+    state.lives[row.id].preempted = false;
   }
   void ended(State& state, const RequestRow& row, Seconds now) const {
     happened(state, now);
@@ -131,7 +131,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   const View view = engine.view();
   Footprint counted;
   std::int64_t on_device = 0, on_host = 0, states = 0, rounded_up = 0;
-  for (const auto& list : {view.running, view.parked})
+  for (const auto& list : {view.running, view.preempted})
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,

@@ -73,7 +73,7 @@ std::vector<Arrival> workload(std::uint64_t seed, int count, bool alike) {
 struct Outcomes {
   std::vector<RequestRecord> requests;
   double end = 0.0;
-  std::int64_t parked = 0;
+  std::int64_t preempted = 0;
 };
 
 template <class E>
@@ -94,7 +94,7 @@ Outcomes run(std::int64_t token_blocks, const std::vector<Arrival>& arrivals) {
   CHECK(engine.alive() == 0);
   CHECK(engine.ledger().device().free() == memory); // every block came back, shared or not
   Outcomes outcomes{engine.template observed<Summary>().requests, engine.now().count(), 0};
-  for (const RequestRecord& request : outcomes.requests) outcomes.parked += request.times_parked;
+  for (const RequestRecord& request : outcomes.requests) outcomes.preempted += request.times_preempted;
   return outcomes;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("with room for everybody and prompts unlike each other it is Drop, to 
   const std::vector<Arrival> arrivals = workload(1, 60, false);
   const Outcomes plain = run<Plain>(4000, arrivals);
   const Outcomes finding = run<Finding>(4000, arrivals);
-  REQUIRE(plain.parked == 0);
+  REQUIRE(plain.preempted == 0);
   REQUIRE(plain.requests.size() == finding.requests.size());
   for (std::size_t i = 0; i < plain.requests.size(); ++i) {
     CHECK(plain.requests[i].first == finding.requests[i].first);
@@ -113,7 +113,7 @@ TEST_CASE("with room for everybody and prompts unlike each other it is Drop, to 
 }
 
 TEST_CASE("under pressure everybody is served whole, in less time than when everything is computed again") {
-  std::int64_t parked = 0;
+  std::int64_t preempted = 0;
   double plain_s = 0.0;
   double finding_s = 0.0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -125,12 +125,12 @@ TEST_CASE("under pressure everybody is served whole, in less time than when ever
         CHECK(finding.requests[i].outcome == Outcome::served);
         CHECK(finding.requests[i].delivered == arrivals[i].spec.output);
       }
-      parked += finding.parked;
+      preempted += finding.preempted;
       plain_s += plain.end;
       finding_s += finding.end;
     }
   }
-  CHECK(parked > 100); // or the test tests nothing
+  CHECK(preempted > 100); // or the test tests nothing
   CHECK(finding_s < plain_s);
 }
 

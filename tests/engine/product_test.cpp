@@ -67,7 +67,7 @@ static_assert(Rules::original<2>() == 0 && Rules::original<0>() == 0 && Rules::o
 using Both = Product<Choices<AllResident>, Choices<FairShare, NextLayer>, Choices<OnBatchChange, EveryStep>>;
 static_assert(same<Both::engines, Parts<Engine<FairShare>>> && Both::original<3>() == 0);
 
-// A rule has an effect again where weights stream, or where parked requests are fetched layer by layer.
+// A rule has an effect again where weights stream, or where preempted requests are fetched layer by layer.
 using Streams = Product<Choices<AllResident>, Choices<NextLayer, FairShare>, Choices<ResidentWeights, ParameterRemap>,
                         Choices<Drop, MoveToHost, KeepUntilNeeded, EagerCopy>>;
 static_assert(Streams::count(Combined::repeats) == 2); // FairShare with Drop and MoveToHost, weights resident
@@ -106,12 +106,13 @@ Counted by_brute_force() {
                     ++counted.conflicts;
                     continue;
                   }
-                  const bool parks = relief == 0 || admission == 1;
+                  const bool preempts = relief == 0 || admission == 1;
                   const int kept_rule = resident && weights == 0 && (retention != 2) ? 0 : rule;
                   const std::vector<int> engine{
-                      placement, kept_rule, weights, admission, relief, parks ? retention : 0, resident ? 0 : replan,
+                      placement, kept_rule, weights, admission, relief, preempts ? retention : 0, resident ? 0 : replan,
                       layout};
-                  // Who parks nobody fetches nobody back, so that its rule may have lost its effect with its retention.
+                  // Who preempts nobody fetches nobody back, so that its rule may have lost its effect with its
+                  // retention.
                   std::vector<int> last = engine;
                   if (resident && weights == 0 && last[5] != 2) last[1] = 0;
                   kept.insert(last);
@@ -143,7 +144,7 @@ struct Diary {
   void refused(State& state, RequestId id, const RequestSpec&, Seconds now, std::string_view) const {
     state.line(1, id, now.count(), 0);
   }
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+  void preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
     state.line(2, row.id, now.count(), static_cast<double>(kept));
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const { state.line(3, row.id, now.count(), 0); }
@@ -190,7 +191,7 @@ void random_worlds(int rounds, Check&& check) {
   }
 }
 
-bool parks(const std::vector<double>& lines) { return std::find(lines.begin(), lines.end(), 2.0) != lines.end(); }
+bool preempts(const std::vector<double>& lines) { return std::find(lines.begin(), lines.end(), 2.0) != lines.end(); }
 
 constexpr int worlds = 150;
 
@@ -219,8 +220,8 @@ TEST_CASE("an engine is named by what differs from the defaults, in the order of
 }
 
 TEST_CASE("the transfer rule has no effect where nothing is fetched beside an iteration") {
-  int parked = 0;
-  random_worlds(worlds, [&parked](const Trial& trial, const SmallCost& world) {
+  int preempted = 0;
+  random_worlds(worlds, [&preempted](const Trial& trial, const SmallCost& world) {
     const auto dropped = diary<Engine<Drop>>(trial, world);
     CHECK(diary<Engine<Drop, NextLayer>>(trial, world) == dropped);
     CHECK(diary<Engine<Drop, FairShare>>(trial, world) == dropped);
@@ -229,12 +230,12 @@ TEST_CASE("the transfer rule has no effect where nothing is fetched beside an it
     CHECK(diary<Engine<MoveToHost, NextLayer>>(trial, world) == moved);
     CHECK(diary<Engine<MoveToHost, FairShare>>(trial, world) == moved);
     CHECK(diary<Engine<MoveToHost, EarliestDeadlineFirst>>(trial, world) == moved);
-    if (parks(moved)) ++parked;
+    if (preempts(moved)) ++preempted;
   });
-  CHECK(parked > worlds / 4); // or there was nothing to fetch in any case
+  CHECK(preempted > worlds / 4); // or there was nothing to fetch in any case
 }
 
-TEST_CASE("the transfer rule has an effect where parked requests are fetched layer by layer") {
+TEST_CASE("the transfer rule has an effect where preempted requests are fetched layer by layer") {
   int differ = 0;
   random_worlds(worlds, [&differ](const Trial& trial, const SmallCost& world) {
     if (diary<Engine<KeepUntilNeeded>>(trial, world) != diary<Engine<KeepUntilNeeded, NextLayer>>(trial, world))
@@ -244,17 +245,17 @@ TEST_CASE("the transfer rule has an effect where parked requests are fetched lay
 }
 
 TEST_CASE("when to plan has no effect on AllResident") {
-  int parked = 0;
-  random_worlds(worlds, [&parked](const Trial& trial, const SmallCost& world) {
+  int preempted = 0;
+  random_worlds(worlds, [&preempted](const Trial& trial, const SmallCost& world) {
     const auto on_change = diary<Engine<OnBatchChange, MoveToHost>>(trial, world);
     CHECK(diary<Engine<EveryStep, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<DecodeWindow, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<Once>>(trial, world) == diary<Engine<OnBatchChange>>(trial, world));
     // A plan that does not change, and somebody swapped in whole: the steps after it are quiet, and owe it nothing.
     CHECK(diary<Engine<Once, MoveToHost>>(trial, world) == diary<Engine<OnBatchChange, MoveToHost>>(trial, world));
-    if (parks(on_change)) ++parked;
+    if (preempts(on_change)) ++preempted;
   });
-  CHECK(parked > worlds / 4);
+  CHECK(preempted > worlds / 4);
 }
 
 TEST_CASE("retention has no effect where who gives way is refused") {

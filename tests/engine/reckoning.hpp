@@ -135,7 +135,7 @@ struct Reckoning {
     std::map<RequestId, Held> now;
     for (std::size_t i = 0; i < record.rows.size(); ++i) {
       const RequestRow& row = record.rows[i];
-      if (row.phase != Phase::running && row.phase != Phase::parked) continue;
+      if (row.phase != Phase::running && row.phase != Phase::preempted) continue;
       const auto claim = claims.find(Slot{static_cast<std::uint32_t>(i)});
       const bool runs = claim != claims.end();
       CHECK_MESSAGE(runs == (row.phase == Phase::running), "the batch is those who run");

@@ -34,7 +34,7 @@ struct SmallCost {
     return {Seconds{0.001}, base * 0.1 + per_token * tokens, Seconds{0.001}};
   }
   [[nodiscard]] LinkCost link() const { return {rate, Seconds{1e-5}, lanes, rate, 0.3}; }
-  [[nodiscard]] const SmallCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const SmallCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 
@@ -188,7 +188,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
       slots = engine.view().rows.size();
     }
     // Submission checks the least holding; a placement that chooses to hold more on a small host owns that choice.
-    if (E::relief_type::parting == Parting::park && trial.host.count() >= 100000)
+    if (E::relief_type::parting == Parting::preempt && trial.host.count() >= 100000)
       CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "who was accepted is served");
     CHECK(slots <= static_cast<std::size_t>(most_alive));
     check_all_served(engine, trial.requests.size());

@@ -83,11 +83,11 @@ TEST_CASE("what is copied ahead takes room on both, and is what a movement to th
     plain.copied = Tokens{0};
     CHECK(footprint<PerLayer>(plain, blocks, block, layers).device ==
           footprint<PerLayer>(holding, blocks, block, layers).device);
-    Holding parked;
-    parked.host = LayerSet::all(layers);
+    Holding preempted;
+    preempted.host = LayerSet::all(layers);
     if (!holding.nowhere.empty()) continue;
     const std::int64_t all = blocks.count() * layers;
-    CHECK(movement(holding, parked, blocks, block, layers).to_host.count() <= all - host);
+    CHECK(movement(holding, preempted, blocks, block, layers).to_host.count() <= all - host);
   }
 }
 

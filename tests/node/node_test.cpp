@@ -107,7 +107,7 @@ struct EvenCost {
     link.rate = rate;
     return link;
   }
-  [[nodiscard]] const EvenCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const EvenCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 

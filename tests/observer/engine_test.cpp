@@ -22,7 +22,7 @@ using doctest::Approx;
 TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", System, OrbitFlow, VllmSwap) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Summary, Series, Timeline, ChosenIteration, DecisionLog>;
   Random random(21);
-  int parked = 0, stalled = 0, owned = 0;
+  int preempted = 0, stalled = 0, owned = 0;
   for (int round = 0; round < 25; ++round) {
     CAPTURE(round);
     const Trial trial = random_trial(random);
@@ -125,12 +125,12 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
     for (const auto& it : timeline.iterations) CHECK(it.stall.count() <= 1.02 * chosen.stall_s + 1e-12);
     std::int64_t logged = 0;
     for (const std::string& line : engine.template observed<DecisionLog>().lines)
-      logged += line.find("  park ") != std::string::npos ? 1 : 0;
-    CHECK(logged == m.times_parked);
-    parked += static_cast<int>(m.times_parked);
+      logged += line.find("  preempt ") != std::string::npos ? 1 : 0;
+    CHECK(logged == m.times_preempted);
+    preempted += static_cast<int>(m.times_preempted);
     stalled += m.stall_s > 0 ? 1 : 0;
   }
-  CHECK(parked > 0); // or nothing of the above was tried
+  CHECK(preempted > 0); // or nothing of the above was tried
   if constexpr (std::is_same_v<System, OrbitFlow>) {
     CHECK(stalled > 0);
     CHECK(owned > 0);

@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", 
   iterate<Rule>(policy, state, 4);
   first.delivered = Tokens{1};
   policy.delivered(state, first, Tokens{1}, Seconds{11});
-  policy.parked(state, first, Kept::host, Seconds{20});
+  policy.preempted(state, first, Kept::host, Seconds{20});
   policy.resumed(state, first, Seconds{25});
   policy.ended(state, first, Seconds{30});
   RequestRow third = row_of(2, 1.5, 11);
@@ -123,7 +123,7 @@ TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", 
   CHECK(names["refused"] == 1);
   CHECK(names["waiting"] == 3); // r1 never ran: its slice is open to the end
   CHECK(names["running"] == 3); // r0 twice
-  CHECK(names["parked"] == 1);
+  CHECK(names["preempted"] == 1);
 }
 
 TEST_CASE("a timeline is bounded, and says how much it left out") {
@@ -234,7 +234,7 @@ TEST_CASE("a decision log is readable and bounded") {
   plan.binding = Binding::link;
   plan.effort = 33;
   policy.planned(state, view, plan, Seconds{1e-4}, Seconds{2e-4});
-  policy.parked(state, rows[0], Kept::device, Seconds{2});
+  policy.preempted(state, rows[0], Kept::device, Seconds{2});
   policy.resumed(state, rows[0], Seconds{3});
   policy.refused(state, RequestId{4}, rows[0].spec, Seconds{3}, "too long");
   policy.ended(state, rows[1], Seconds{4});
@@ -243,6 +243,6 @@ TEST_CASE("a decision log is readable and bounded") {
   CHECK(state.dropped == 4);
   CHECK(state.lines[0] == "1.500000 s  step 21  plan: 2 requests, 1 offload (r9: 2 layers), 0 blocks in flight, "
                           "predicted 0.000000 s, bound by link, 33 nodes in 0.000100 s");
-  CHECK(state.lines[1].find("park r7") != std::string::npos);
+  CHECK(state.lines[1].find("preempt r7") != std::string::npos);
   CHECK(state.text().ends_with("... and 4 more\n"));
 }

@@ -56,13 +56,13 @@ static_assert(!Placement<PlainState> && !Placement<SolvesByBool> && !Placement<L
 struct Scene {
   HandMade made;
   std::vector<Claim> claims;
-  std::size_t musts = 0;
+  std::size_t required = 0;
   LayerBlocks device{0}, host{0};
   PlainCost cost;
   bool slo = false;
 };
 
-/// A few requests that decode or are about to, musts first, in memory that holds some or all of them.
+/// A few requests that decode or are about to, required claims first, in memory that holds some or all of them.
 Scene random_scene(Random& random) {
   Scene scene;
   scene.made.geometry.layers = static_cast<int>(between(random, 2, 12));
@@ -77,8 +77,8 @@ Scene random_scene(Random& random) {
     scene.claims.push_back({slot, Tokens{1}, Tokens{0}, false});
     blocks += row.blocks_after(Tokens{1}, scene.made.limits.block_tokens).count();
   }
-  scene.musts = static_cast<std::size_t>(between(random, 0, count));
-  for (std::size_t i = 0; i < scene.musts; ++i) scene.claims[i].must = true;
+  scene.required = static_cast<std::size_t>(between(random, 0, count));
+  for (std::size_t i = 0; i < scene.required; ++i) scene.claims[i].required = true;
   const auto all = static_cast<double>(blocks * scene.made.geometry.layers);
   scene.device = LayerBlocks{static_cast<std::int64_t>(all * (0.1 + 1.1 * random.uniform()))};
   scene.host = LayerBlocks{static_cast<std::int64_t>(random.below(3) == 0 ? all * random.uniform() : 1e9)};
@@ -88,13 +88,13 @@ Scene random_scene(Random& random) {
 template <class Transfer>
 using TaskOf = PlacementTask<PlainCost, Transfer, PerLayer>;
 
-/// The scene as a task, of its first `count` claims, all of them musts if so wanted.
+/// The scene as a task, of its first `count` claims, all of them required claims if so wanted.
 template <class Transfer, class Ask>
-auto with_task(const Scene& scene, std::size_t count, bool all_musts, Ask&& ask) {
+auto with_task(const Scene& scene, std::size_t count, bool all_required, Ask&& ask) {
   const View view = scene.made.view();
   const TaskOf<Transfer> task{view,
                               std::span{scene.claims}.first(count),
-                              all_musts ? count : std::min(scene.musts, count),
+                              all_required ? count : std::min(scene.required, count),
                               scene.device,
                               scene.host,
                               scene.cost,
@@ -139,8 +139,8 @@ struct Answer {
   std::vector<LayerSet> sets;
 };
 template <class P, class Transfer>
-Answer ask(const P& policy, const Scene& scene, std::size_t count, bool all_musts = false) {
-  return with_task<Transfer>(scene, count, all_musts, [&](const auto& task) {
+Answer ask(const P& policy, const Scene& scene, std::size_t count, bool all_required = false) {
+  return with_task<Transfer>(scene, count, all_required, [&](const auto& task) {
     typename P::template State<Transfer> state;
     Answer answer;
     // What an earlier plan left there must not matter.
@@ -148,7 +148,7 @@ Answer ask(const P& policy, const Scene& scene, std::size_t count, bool all_must
     answer.plan.covers_unseen = true;
     answer.verdict = policy.solve(task, state, answer.plan);
     if (!answer.verdict.feasible) return answer;
-    const std::size_t accepted = task.musts + answer.verdict.joined;
+    const std::size_t accepted = task.required + answer.verdict.joined;
     REQUIRE(accepted <= count);
     for (std::size_t i = 0; i < accepted; ++i) {
       const Claim& claim = scene.claims[i];
@@ -186,14 +186,14 @@ void check_promises() {
     feasible += answer.verdict.feasible ? 1 : 0;
     infeasible += answer.verdict.feasible ? 0 : 1;
     if (!answer.verdict.feasible) CHECK(answer.verdict.binding != Binding::none);
-    if (!answer.verdict.feasible) CHECK(scene.musts > 0);
+    if (!answer.verdict.feasible) CHECK(scene.required > 0);
     if (answer.verdict.feasible) {
       partly += answer.sets.size() < scene.claims.size() ? 1 : 0;
       const Room taken = room<Transfer>(scene, answer.sets);
       if (!answer.sets.empty()) CHECK_MESSAGE(taken.fits(scene), "no plan uses memory that does not exist");
       if (!answer.sets.empty()) CHECK(static_cast<double>(answer.plan.in_flight.count()) >= taken.held - 1e-9);
     }
-    // Fewer claims are never harder, so the mays that join are the longest prefix there is.
+    // Fewer claims are never harder, so the optional claims that join are the longest prefix there is.
     std::size_t longest = 0;
     bool open = true;
     for (std::size_t count = 1; count <= scene.claims.size(); ++count) {
@@ -202,8 +202,8 @@ void check_promises() {
       open = fits;
       if (fits) longest = count;
     }
-    CHECK(answer.verdict.feasible == (longest >= scene.musts));
-    if (answer.verdict.feasible) CHECK(scene.musts + answer.verdict.joined == longest);
+    CHECK(answer.verdict.feasible == (longest >= scene.required));
+    if (answer.verdict.feasible) CHECK(scene.required + answer.verdict.joined == longest);
   }
   CHECK(feasible > 50);
   CHECK(infeasible > 5);
@@ -396,7 +396,7 @@ TEST_CASE_TEMPLATE("PlanTrial agrees with a count of its own, whatever each requ
 
 TEST_CASE("longest_prefix finds the last count for which a falling property holds") {
   for (std::size_t claims = 0; claims < 20; ++claims)
-    for (std::size_t musts = 0; musts <= claims; ++musts)
-      for (std::size_t last = musts; last <= claims; ++last)
-        CHECK(longest_prefix(musts, claims, [last](std::size_t count) { return count <= last; }) == last - musts);
+    for (std::size_t required = 0; required <= claims; ++required)
+      for (std::size_t last = required; last <= claims; ++last)
+        CHECK(longest_prefix(required, claims, [last](std::size_t count) { return count <= last; }) == last - required);
 }

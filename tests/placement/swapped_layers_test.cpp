@@ -23,7 +23,7 @@ struct EvenCost : SmallCost {
   [[nodiscard]] StepTime step(const Work& work) const {
     return {Seconds{0.001}, base * 0.1 + per_token * static_cast<double>(work.tokens().count()), Seconds{0.001}};
   }
-  [[nodiscard]] const EvenCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const EvenCost& predictor(const State&) const { return *this; }
 };
 
 /// Counts again, from the rows alone, what must have crossed the link each way; keeps the tokens' times, and how far
@@ -40,7 +40,7 @@ struct Crossings {
     std::map<RequestId, Before> before;
     std::map<RequestId, std::vector<double>> tokens;
     std::int64_t both_ways = 0; ///< iterations in which KV was swapped out whole and in
-    std::int64_t parks = 0;
+    std::int64_t preempts = 0;
     std::int64_t refused = 0;
     Seconds stall{0};
     // How an iteration compares with its plan, where it repeats the one before.
@@ -52,8 +52,8 @@ struct Crossings {
 
   void submitted(State&, const RequestRow&) const {}
   void refused(State& state, RequestId, const RequestSpec&, Seconds, std::string_view) const { ++state.refused; }
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds) const {
-    ++state.parks;
+  void preempted(State& state, const RequestRow& row, Kept kept, Seconds) const {
+    ++state.preempts;
     CHECK(kept == Kept::nothing);
     state.before.erase(row.id);
   }
@@ -229,7 +229,7 @@ TEST_CASE("a request larger than the device is served from the host, and where t
   CHECK(serve_all<Watched<VllmRecompute>>(trial, 1e6, Lanes::shared).template observed<Crossings>().refused == 1);
   const auto alone = serve_all<Watched<Pie>>(trial, 1e6, Lanes::shared);
   CHECK(alone.template observed<Crossings>().refused == 0);
-  CHECK(alone.template observed<Crossings>().parks == 0); // not a token is computed again
+  CHECK(alone.template observed<Crossings>().preempts == 0); // not a token is computed again
   CHECK(alone.template observed<Crossings>().both_ways > 50);
   CHECK(alone.template observed<Crossings>().stall.count() > 0);
 
@@ -238,7 +238,7 @@ TEST_CASE("a request larger than the device is served from the host, and where t
   const auto slow = serve_all<Watched<Pie>>(trial, 1e5, Lanes::shared);
   const auto without = serve_all<Watched<VllmRecompute>>(trial, 1e5, Lanes::shared);
   CHECK(slow.template observed<Crossings>().both_ways == 0);
-  CHECK(slow.template observed<Crossings>().parks == 0); // nobody joins who would have to be out within a block
+  CHECK(slow.template observed<Crossings>().preempts == 0); // nobody joins who would have to be out within a block
   const auto whatever = serve_all<Watched<With<Pie, Unbounded>>>(trial, 1e5, Lanes::shared);
   CHECK(whatever.template observed<Crossings>().both_ways > 0);
   CHECK(whatever.template observed<Crossings>().stall > slow.template observed<Crossings>().stall);

@@ -124,8 +124,8 @@ TEST_CASE("with eLLM's own cost model, FLOPs alone, nothing is recomputed unless
     const UncachedProblem problem(task, sums, layers, layers.pair, 1.0);
     const BatchShare found = ExactBatchShare{}(problem);
     if (!found.feasible) continue;
-    const double musts = static_cast<double>(std::max<std::size_t>(1, task.musts));
-    if (problem.room(musts, 0) <= problem.room_budget) CHECK(found.uncached == 0);
+    const double required = static_cast<double>(std::max<std::size_t>(1, task.required));
+    if (problem.room(required, 0) <= problem.room_budget) CHECK(found.uncached == 0);
   }
 }
 
@@ -142,7 +142,7 @@ TEST_CASE(
     Plan plan;
     const Verdict verdict = policy.solve(task, state, plan);
     if (!verdict.feasible) continue;
-    REQUIRE(plan.requests.size() == task.musts + verdict.joined);
+    REQUIRE(plan.requests.size() == task.required + verdict.joined);
     Footprint room;
     std::int64_t heads = 0;
     for (std::size_t i = 0; i < plan.requests.size(); ++i) {

@@ -20,14 +20,14 @@ struct UncachedScene {
   Roofline cost;
   HandMade world;
   std::vector<Claim> claims;
-  std::size_t musts = 0;
+  std::size_t required = 0;
   LayerBlocks device_budget{0};
   LayerBlocks host_budget{0};
   View view{};
 
   template <class Cost>
   [[nodiscard]] PlacementTask<Cost, DeadlinePool, PerLayer> task_with(const Cost& with) const {
-    return {view, claims, musts, device_budget, host_budget, with, Window{1, 1}, true, 0};
+    return {view, claims, required, device_budget, host_budget, with, Window{1, 1}, true, 0};
   }
   [[nodiscard]] PlacementTask<Roofline, DeadlinePool, PerLayer> task() const { return task_with(cost); }
 
@@ -38,7 +38,7 @@ struct UncachedScene {
         cost(other.cost),
         world(other.world),
         claims(other.claims),
-        musts(other.musts),
+        required(other.required),
         device_budget(other.device_budget),
         host_budget(other.host_budget) {
     look();
@@ -64,8 +64,8 @@ inline UncachedScene random_scene(Random& random, int requests) {
     scene.claims.push_back({slot, Tokens{1}, Tokens{0}, false});
     blocks += scene.world.rows.back().blocks.count() + 1;
   }
-  scene.musts = static_cast<std::size_t>(between(random, 0, requests / 2));
-  for (std::size_t i = 0; i < scene.musts; ++i) scene.claims[i].must = true;
+  scene.required = static_cast<std::size_t>(between(random, 0, requests / 2));
+  for (std::size_t i = 0; i < scene.required; ++i) scene.claims[i].required = true;
   const double share = 0.3 + 0.8 * random.uniform();
   scene.device_budget = LayerBlocks{static_cast<std::int64_t>(share * static_cast<double>(blocks)) * shape.layers};
   scene.host_budget = LayerBlocks{random.below(4) == 0 ? between(random, 0, blocks * shape.layers / 4) : 1 << 30};

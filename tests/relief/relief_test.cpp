@@ -19,7 +19,7 @@ namespace {
 struct FirstGoes {
   using role = roles::Relief;
   struct State {};
-  static constexpr Parting parting = Parting::park;
+  static constexpr Parting parting = Parting::preempt;
   std::size_t choose(const View&, State&, std::span<const Claim>) const { return 0; }
   bool may_return(const View&, const RequestRow&) const { return true; }
 };
@@ -30,14 +30,14 @@ struct GatesByNothing : FirstGoes {
   void may_return(const View&, const RequestRow&) const {}
 };
 struct PartsByText : FirstGoes {
-  static constexpr const char* parting = "park";
+  static constexpr const char* parting = "preempt";
 };
 
 static_assert(Relief<FirstGoes> && Relief<PauseLargest> && Relief<PauseLongest> && Relief<PauseShortest>);
 static_assert(Relief<PauseRandom> && Relief<PreemptNewest> && Relief<Refuse>);
 static_assert(!Relief<ChoosesByInt> && !Relief<GatesByNothing> && !Relief<PartsByText>);
 static_assert(!Relief<PauseResume>); // a bundle: its parts are what plays the roles
-static_assert(Refuse::parting == Parting::refuse && PreemptNewest::parting == Parting::park);
+static_assert(Refuse::parting == Parting::refuse && PreemptNewest::parting == Parting::preempt);
 
 struct Candidates {
   HandMade made;
@@ -127,8 +127,8 @@ TEST_CASE("a paused request comes back when somebody has ended since, when nobod
   HandMade made;
   made.decoding(Tokens{5}, Tokens{1}, Tokens{9});
   RequestRow paused;
-  paused.parked_at_step = 40;
-  paused.parked_since = Seconds{90}; // now is 100
+  paused.preempted_at_step = 40;
+  paused.preempted_since = Seconds{90}; // now is 100
   made.last_finish_step = 39;
   CHECK_FALSE(PauseLargest{}.may_return(made.view(), paused));
   CHECK(PauseLargest{.max_wait = Seconds{9}}.may_return(made.view(), paused));

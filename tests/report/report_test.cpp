@@ -250,7 +250,7 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
     const json& series = system.at("series");
     CHECK(series.at("t").size() > 10);
     for (const char* column :
-         {"device", "device_max", "host", "moved", "running", "waiting_max", "parked_max", "stall"})
+         {"device", "device_max", "host", "moved", "running", "waiting_max", "preempted_max", "stall"})
       CHECK(series.at(column).size() == series.at("t").size());
     const json& iteration = system.at("iteration");
     CHECK(iteration.at("compute").size() == 32);

@@ -26,7 +26,7 @@ struct System {
   std::string name;
   int batch = 4;     ///< requests at once
   int offloaded = 8; ///< layers away of every second request
-  double pause = 0;  ///< chance a step that a request is parked for a while
+  double pause = 0;  ///< chance a step that a request is preempted for a while
   bool fair = false; ///< FairShare instead of DeadlinePool
   bool control = false;
 };
@@ -55,7 +55,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
   };
   Random random(seed);
   std::vector<RequestRow> rows(static_cast<std::size_t>(requests));
-  std::vector<std::size_t> waiting, running, parked;
+  std::vector<std::size_t> waiting, running, preempted;
   std::vector<Slot> slots;
   double arrival = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -101,11 +101,12 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       changed = true;
     };
     const auto full = [&] { return static_cast<int>(running.size()) >= system.batch; };
-    while (!full() && !parked.empty() && now - rows[parked.front()].parked_since.count() > 3) start_one(parked, true);
+    while (!full() && !preempted.empty() && now - rows[preempted.front()].preempted_since.count() > 3)
+      start_one(preempted, true);
     while (!full() && !waiting.empty()) start_one(waiting, false);
     if (running.empty()) {
       const double later = next < rows.size() ? rows[next].spec.arrival.count() : now + 1;
-      now = parked.empty() ? std::max(now, later) : now + 0.5;
+      now = preempted.empty() ? std::max(now, later) : now + 0.5;
       continue;
     }
     std::vector<LayerStream> streams;
@@ -166,7 +167,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     record.tokens = Tokens{record.decodes};
     record.running = record.decodes;
     record.waiting = static_cast<std::int64_t>(waiting.size());
-    record.parked = static_cast<std::int64_t>(parked.size());
+    record.preempted = static_cast<std::int64_t>(preempted.size());
     record.device_used = LayerBlocks{std::min<std::int64_t>(19'552, static_cast<std::int64_t>(blocks))};
     record.device_capacity = LayerBlocks{19'552};
     record.in_flight = LayerBlocks{500};
@@ -190,18 +191,18 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
         sink(row, Tokens{1}, Seconds{now});
       }
       const bool over = row.generated == row.spec.output;
-      const bool park = !over && random.uniform() < system.pause;
+      const bool preempt = !over && random.uniform() < system.pause;
       if (over) {
         if (deposit) TokenDeposit{}.finish(row, Seconds{now}, sink);
         each([&](const auto& policy, auto& state) { policy.ended(state, row, Seconds{now}); });
         ++done;
       }
-      if (park) {
-        row.parked_since = Seconds{now};
-        each([&](const auto& policy, auto& state) { policy.parked(state, row, Kept::device, Seconds{now}); });
-        parked.push_back(running[i]);
+      if (preempt) {
+        row.preempted_since = Seconds{now};
+        each([&](const auto& policy, auto& state) { policy.preempted(state, row, Kept::device, Seconds{now}); });
+        preempted.push_back(running[i]);
       }
-      if (over || park) {
+      if (over || preempt) {
         running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
         rule.clear();
       } else {

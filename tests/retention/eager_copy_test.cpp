@@ -36,22 +36,22 @@ struct Restless : LargestVirtualLagFirst {
 struct Reckon : SilentObserver {
   struct Seen {
     Tokens copied{0};
-    bool parked = false;
+    bool preempted = false;
   };
   struct State {
     std::map<RequestId, Seen> seen;
-    std::int64_t due = 0; ///< of those parked since the last iteration
-    std::int64_t parks = 0, clean = 0, dirty = 0, to_host = 0;
+    std::int64_t due = 0; ///< of those preempted since the last iteration
+    std::int64_t preempts = 0, clean = 0, dirty = 0, to_host = 0;
   };
   int layers = 0;
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds) const {
+  void preempted(State& state, const RequestRow& row, Kept kept, Seconds) const {
     REQUIRE(kept != Kept::device);
     if (kept == Kept::nothing) return; // it had not begun
     Seen& seen = state.seen[row.id];
-    seen.parked = true;
+    seen.preempted = true;
     const std::int64_t clean = seen.copied.count() / 16;
     REQUIRE(clean <= row.computed.count() / 16);
-    ++state.parks;
+    ++state.preempts;
     state.clean += clean;
     state.dirty += row.blocks.count() - clean;
     state.due += row.blocks.count() - clean;
@@ -62,7 +62,7 @@ struct Reckon : SilentObserver {
     for (const Claim& claim : record.batch) {
       const RequestRow& row = record.rows[index(claim.slot)];
       Seen& seen = state.seen[row.id];
-      const std::int64_t before = seen.parked ? row.holding.copied.count() : seen.copied.count();
+      const std::int64_t before = seen.preempted ? row.holding.copied.count() : seen.copied.count();
       REQUIRE(row.holding.copied.count() >= before); // the host has room: nothing is given up
       state.due += (row.holding.copied.count() - before) / 16;
       seen = {row.holding.copied, false};
@@ -106,7 +106,7 @@ Reckon::State run(const Trial& trial, Lanes lanes) {
 
 TEST_CASE("what an iteration moves to the host is what was dirty where somebody stopped, and the new copies") {
   Random random(71);
-  std::int64_t parks = 0, clean = 0, dirty = 0, copied = 0, moved = 0;
+  std::int64_t preempts = 0, clean = 0, dirty = 0, copied = 0, moved = 0;
   for (int round = 0; round < 40; ++round) {
     Trial trial = random_trial(random);
     trial.device = LayerBlocks{trial.layers * static_cast<std::int64_t>(18 + random.below(10))};
@@ -114,15 +114,15 @@ TEST_CASE("what an iteration moves to the host is what was dirty where somebody 
     const Reckon::State eager = run<EagerCopy>(trial, lanes);
     const Reckon::State plain = run<BasicMoveToHost<true>>(trial, lanes);
     CHECK(plain.clean == 0);
-    parks += eager.parks;
+    preempts += eager.preempts;
     clean += eager.clean;
     dirty += eager.dirty;
     copied += eager.to_host;
     moved += plain.to_host;
   }
-  CHECK(parks > 500);
-  CHECK(clean > dirty);      // the link has time for most of it
-  CHECK(dirty <= 2 * parks); // the block being filled, and one that has just become full
+  CHECK(preempts > 500);
+  CHECK(clean > dirty);         // the link has time for most of it
+  CHECK(dirty <= 2 * preempts); // the block being filled, and one that has just become full
   CHECK(copied > 0);
   CHECK(moved > 0);
 }

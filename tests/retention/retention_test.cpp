@@ -22,11 +22,11 @@ struct Forgets {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
-  Kept on_park(const View&, const RequestRow&) const { return Kept::nothing; }
+  Kept on_preempt(const View&, const RequestRow&) const { return Kept::nothing; }
   Kept on_reclaim(const View&, const RequestRow&) const { return Kept::nothing; }
 };
 struct KeepsByBool : Forgets {
-  bool on_park(const View&, const RequestRow&) const { return false; }
+  bool on_preempt(const View&, const RequestRow&) const { return false; }
 };
 struct NeverYields : Forgets {
   void on_reclaim() const {}
@@ -39,17 +39,17 @@ static_assert(Retention<Forgets> && Retention<Drop> && Retention<MoveToHost> && 
 static_assert(Retention<KeepUntilNeeded> && Retention<KeepUntilOverwritten>);
 static_assert(!Retention<KeepsByBool> && !Retention<NeverYields> && !Retention<SaysNotHow>);
 
-/// Adds up what was computed, parked and moved.
+/// Adds up what was computed, preempted and moved.
 struct Count : SilentObserver {
   struct State {
     Tokens computed{0};
     LayerBlocks to_device{0}, to_host{0};
-    std::int64_t parked = 0;
+    std::int64_t preempted = 0;
     std::int64_t nothing = 0, host = 0, device = 0, hidden = 0;
     Tokens least{0}; ///< of those who ended: what had to be computed at least
   };
-  void parked(State& state, const RequestRow&, Kept kept, Seconds) const {
-    ++state.parked;
+  void preempted(State& state, const RequestRow&, Kept kept, Seconds) const {
+    ++state.preempted;
     ++(kept == Kept::nothing  ? state.nothing
        : kept == Kept::host   ? state.host
        : kept == Kept::hidden ? state.hidden
@@ -90,42 +90,42 @@ constexpr LayerBlocks plenty{100'000};
 } // namespace
 
 TEST_CASE("what is kept is not computed again, what is dropped is; what is not moved crosses no link") {
-  std::int64_t parked = 0;
+  std::int64_t preempted = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
     CAPTURE(seed);
     const Count::State dropped = press<Drop>(seed, plenty);
-    CHECK(dropped.nothing == dropped.parked);
-    CHECK((dropped.computed > dropped.least) == (dropped.parked > 0));
+    CHECK(dropped.nothing == dropped.preempted);
+    CHECK((dropped.computed > dropped.least) == (dropped.preempted > 0));
     CHECK(dropped.to_device + dropped.to_host == LayerBlocks{0});
-    parked += dropped.parked;
+    preempted += dropped.preempted;
 
     const Count::State moved = press<MoveToHost>(seed, plenty);
-    CHECK(moved.host == moved.parked);
+    CHECK(moved.host == moved.preempted);
     CHECK(moved.computed == moved.least);
     CHECK(moved.to_device == moved.to_host); // all that went out came back
 
     const Count::State states = press<HiddenStates>(seed, plenty);
-    CHECK(states.hidden == states.parked);
+    CHECK(states.hidden == states.preempted);
     CHECK(states.computed == states.least);
     CHECK(states.to_device == states.to_host);
     // Hidden states are half of what K and V are here, and at least some layers are kept so.
-    if (states.parked == moved.parked && moved.parked > 0) CHECK(states.to_host < moved.to_host);
+    if (states.preempted == moved.preempted && moved.preempted > 0) CHECK(states.to_host < moved.to_host);
 
     const Count::State kept = press<KeepUntilNeeded>(seed, plenty);
-    CHECK(kept.device == kept.parked);
+    CHECK(kept.device == kept.preempted);
     CHECK(kept.computed == kept.least);
     CHECK(kept.to_device == kept.to_host);
     // Had it been moved at once, all of it would have gone.
-    if (kept.parked == moved.parked) CHECK(kept.to_host <= moved.to_host);
+    if (kept.preempted == moved.preempted) CHECK(kept.to_host <= moved.to_host);
   }
-  CHECK(parked > 50); // or the test tests little
+  CHECK(preempted > 50); // or the test tests little
 }
 
 TEST_CASE("what finds no room on the host is dropped, and said to be") {
   std::int64_t nothing = 0, host = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
     const Count::State none = press<MoveToHost>(seed, LayerBlocks{0});
-    CHECK(none.nothing == none.parked);
+    CHECK(none.nothing == none.preempted);
     CHECK(none.to_host == LayerBlocks{0});
     const Count::State little = press<MoveToHost>(seed, LayerBlocks{24});
     nothing += little.nothing;

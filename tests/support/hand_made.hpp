@@ -16,7 +16,7 @@ struct HandMade {
   Limits limits{.batch = 8, .batch_tokens = Tokens{256}};
   Geometry geometry{8, Bytes{4096}, Bytes{1 << 20}};
   std::vector<RequestRow> rows;
-  std::vector<Slot> running, parked;
+  std::vector<Slot> running, preempted;
   Ledger ledger{LayerBlocks{1 << 20}, LayerBlocks{1 << 20}};
   Plan plan;
   Seconds now{100};
@@ -53,7 +53,7 @@ struct HandMade {
     view.geometry = geometry;
     view.rows = rows;
     view.running = running;
-    view.parked = parked;
+    view.preempted = preempted;
     view.ledger = &ledger;
     view.plan = &plan;
     view.last_finish_step = last_finish_step;

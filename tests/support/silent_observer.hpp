@@ -18,7 +18,7 @@ struct SilentObserver {
   template <class State>
   void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
   template <class State>
-  void parked(State&, const RequestRow&, Kept, Seconds) const {}
+  void preempted(State&, const RequestRow&, Kept, Seconds) const {}
   template <class State>
   void resumed(State&, const RequestRow&, Seconds) const {}
   template <class State>

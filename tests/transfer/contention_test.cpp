@@ -88,10 +88,10 @@ TEST_CASE("all-reduces on the link: with a lane each way, either that is active 
     OnLink input{random};
     input.pipeline.link.out_blocks_per_s = input.pipeline.link.blocks_per_s * (0.5 + random.uniform());
     input.pipeline.link.mix_loss = random.below(4) == 0 ? 0 : 0.6 * random.uniform();
-    input.pipeline.behind_blocks = static_cast<double>(random.below(200));
+    input.pipeline.background_blocks = static_cast<double>(random.below(200));
     for_each_rule(AllRules{}, [&]<class Rule>() {
       INFO("trial " << trial << " rule " << Rule::name);
-      ReferenceOutward outward{.blocks = input.pipeline.behind_blocks};
+      ReferenceOutward outward{.blocks = input.pipeline.background_blocks};
       const std::vector<double> ends = reference_run(input.pipeline, reference_of<Rule>(), 1, &outward, &spread);
       REQUIRE(ends.size() == 1);
       ++compared;

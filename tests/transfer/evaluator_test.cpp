@@ -265,16 +265,16 @@ TEST_CASE("a plan's delta moves behind the prefetches and never delays them") {
       double link_s = 0;
       double before = delta;
       for (int iteration = 0; iteration < 5; ++iteration) {
-        input.pipeline.behind_blocks = 0;
+        input.pipeline.background_blocks = 0;
         const double time = Rule::evaluate(input.pipeline, plain).step_s;
-        input.pipeline.behind_blocks = iteration == 0 ? delta : 0;
+        input.pipeline.background_blocks = iteration == 0 ? delta : 0;
         CHECK(Rule::evaluate(input.pipeline, loaded).step_s == time);
-        CHECK(loaded.behind_blocks <= before);
-        before = loaded.behind_blocks;
+        CHECK(loaded.background_blocks <= before);
+        before = loaded.background_blocks;
         link_s += time;
       }
       CHECK(delta - before <= link_s * input.pipeline.link.blocks_per_s * (1 + 1e-9));
-      input.pipeline.behind_blocks = 0;
+      input.pipeline.background_blocks = 0;
     });
   }
 }

@@ -91,10 +91,10 @@ struct RandomPipeline {
 
 /// One iteration from an idle link; `behind`: what it leaves to cross later.
 template <class Rule>
-StepCost cost_of(const Pipeline& pipeline, double* behind = nullptr) {
+StepCost cost_of(const Pipeline& pipeline, double* background = nullptr) {
   typename Rule::State state;
   const StepCost cost = evaluate_link<Rule>(pipeline, state);
-  if (behind != nullptr) *behind = state.behind_blocks;
+  if (background != nullptr) *background = state.background_blocks;
   return cost;
 }
 

@@ -17,7 +17,7 @@ struct TwoLanes : RandomPipeline {
     pipeline.room_blocks = DeadlinePool::held_blocks(loads(), {}) * (1 + 2 * random.uniform());
     pipeline.link.out_blocks_per_s = pipeline.link.blocks_per_s * (0.5 + random.uniform());
     pipeline.link.mix_loss = random.below(4) == 0 ? 0 : 0.6 * random.uniform();
-    pipeline.behind_blocks = static_cast<double>(random.below(200));
+    pipeline.background_blocks = static_cast<double>(random.below(200));
     if (random.below(2) == 0) pipeline.written_blocks = static_cast<double>(random.below(100));
     const std::vector<double> sums = loads(); // room is made for prefetches
     if (random.below(3) == 0 && *std::max_element(sums.begin(), sums.end()) > 0)
@@ -35,11 +35,11 @@ TEST_CASE("two lanes: never earlier than the simulation, and the same where the 
     input.pipeline.written_blocks = 0;
     for_each_rule(AllRules{}, [&]<class Rule>() {
       INFO("trial " << trial << " rule " << Rule::name);
-      ReferenceOutward outward{.blocks = input.pipeline.behind_blocks};
+      ReferenceOutward outward{.blocks = input.pipeline.background_blocks};
       const std::vector<double> ends = reference_run(input.pipeline, reference_of<Rule>(), 1, &outward);
       REQUIRE(ends.size() == 1);
-      double behind = 0;
-      const double step = cost_of<Rule>(input.pipeline, &behind).step_s;
+      double background = 0;
+      const double step = cost_of<Rule>(input.pipeline, &background).step_s;
       CHECK(step >= ends[0] * (1 - 1e-9));
       ++compared;
       if (outward.paused) return;
@@ -56,16 +56,16 @@ TEST_CASE("two lanes: with the way out busy to the end, prefetches are slowed to
     TwoLanes input{random};
     input.pipeline.urgent_out_blocks = input.pipeline.written_blocks = 0;
     // As much as outlasts everything: the lane out is active from the start to the end of the iteration.
-    input.pipeline.behind_blocks = 1e5;
-    ReferenceOutward outward{.blocks = input.pipeline.behind_blocks};
+    input.pipeline.background_blocks = 1e5;
+    ReferenceOutward outward{.blocks = input.pipeline.background_blocks};
     const std::vector<double> ends = reference_run(input.pipeline, ReferenceRule::next_layer, 1, &outward);
-    double behind = 0;
-    const double step = cost_of<NextLayer>(input.pipeline, &behind).step_s;
+    double background = 0;
+    const double step = cost_of<NextLayer>(input.pipeline, &background).step_s;
     CHECK(step == doctest::Approx(ends[0]).epsilon(1e-9)); // slowed throughout, pauses or not
-    CHECK(behind <= input.pipeline.behind_blocks);
+    CHECK(background <= input.pipeline.background_blocks);
     const double rate = input.pipeline.link.out_blocks_per_s;
-    CHECK(input.pipeline.behind_blocks - behind <= step * rate * (1 + 1e-9));
-    CHECK(input.pipeline.behind_blocks - behind >= step * rate * (1 - input.pipeline.link.mix_loss) - 1e-6);
+    CHECK(input.pipeline.background_blocks - background <= step * rate * (1 + 1e-9));
+    CHECK(input.pipeline.background_blocks - background >= step * rate * (1 - input.pipeline.link.mix_loss) - 1e-6);
   }
 }
 
@@ -78,14 +78,14 @@ TEST_CASE("two lanes without a mix loss: the way out costs nothing unless it is 
     const double rate = input.pipeline.link.out_blocks_per_s;
     for_each_rule(AllRules{}, [&]<class Rule>() {
       Pipeline alone = input.pipeline;
-      alone.behind_blocks = alone.written_blocks = 0;
+      alone.background_blocks = alone.written_blocks = 0;
       double left = 0;
       const StepCost cost = cost_of<Rule>(input.pipeline, &left);
       const StepCost without = cost_of<Rule>(alone);
       const double written_s = input.pipeline.written_blocks / rate;
       CHECK(cost.step_s == doctest::Approx(std::max(without.step_s, written_s)).epsilon(1e-12));
       CHECK(cost.stall_s - without.stall_s == doctest::Approx(cost.step_s - without.step_s));
-      const double out = input.pipeline.written_blocks + input.pipeline.behind_blocks;
+      const double out = input.pipeline.written_blocks + input.pipeline.background_blocks;
       CHECK(left == doctest::Approx(std::max(0.0, out - cost.step_s * rate)).epsilon(1e-9));
     });
   }
@@ -136,15 +136,16 @@ TEST_CASE("two lanes are never slower than one") {
       for (int iteration = 0; iteration < 3; ++iteration) {
         CHECK(evaluate_link<Rule>(again_two, of_two).step_s <=
               evaluate_link<Rule>(again_one, of_one).step_s * (1 + 1e-9));
-        CHECK(of_two.behind_blocks <= of_one.behind_blocks + 1e-6);
+        CHECK(of_two.background_blocks <= of_one.background_blocks + 1e-6);
         for (Pipeline* pipeline : {&again_one, &again_two})
-          pipeline->urgent_blocks = pipeline->first_blocks = pipeline->urgent_out_blocks = pipeline->behind_blocks = 0;
+          pipeline->urgent_blocks = pipeline->first_blocks = pipeline->urgent_out_blocks = pipeline->background_blocks =
+              0;
       }
       // Half lost at most: what must cross both ways first still does so no later than one way after the other.
       two.link.mix_loss = 0.5 * random.uniform();
-      two.behind_blocks = 0;
+      two.background_blocks = 0;
       Pipeline in_turn = one;
-      in_turn.behind_blocks = 0;
+      in_turn.background_blocks = 0;
       CHECK(cost_of<Rule>(two).step_s <= cost_of<Rule>(in_turn).step_s * (1 + 1e-9));
     });
   }

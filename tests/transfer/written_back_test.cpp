@@ -58,7 +58,7 @@ TEST_CASE("written on one lane: the link never does more than it can, whatever i
   Random random{67};
   for (int trial = 0; trial < 2000; ++trial) {
     OneLane input{random};
-    input.pipeline.behind_blocks = static_cast<double>(random.below(300));
+    input.pipeline.background_blocks = static_cast<double>(random.below(300));
     input.pipeline.first_blocks = input.pipeline.urgent_blocks; // what nobody waits for need not be there at the end
     const double rate = input.pipeline.link.blocks_per_s;
     for_each_rule(AllRules{}, [&]<class Rule>() {
@@ -66,12 +66,12 @@ TEST_CASE("written on one lane: the link never does more than it can, whatever i
       Pipeline pipeline = input.pipeline;
       typename Rule::State state;
       double elapsed_s = 0;
-      double moved = pipeline.behind_blocks;
+      double moved = pipeline.background_blocks;
       for (int iteration = 0; iteration < 5; ++iteration) {
         elapsed_s += evaluate_link<Rule>(pipeline, state).step_s;
         moved += input.in_blocks() + pipeline.written_blocks + pipeline.urgent_blocks;
-        CHECK(elapsed_s * rate >= (moved - state.behind_blocks) * (1 - 1e-9));
-        pipeline.urgent_blocks = pipeline.first_blocks = pipeline.behind_blocks = 0;
+        CHECK(elapsed_s * rate >= (moved - state.background_blocks) * (1 - 1e-9));
+        pipeline.urgent_blocks = pipeline.first_blocks = pipeline.background_blocks = 0;
       }
     });
   }

@@ -22,7 +22,7 @@ struct RoundCost {
     link.rate = BytesPerSecond{1e6 / transfer_s};
     return link;
   }
-  [[nodiscard]] const RoundCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const RoundCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 inline constexpr Bytes layer_weights{1'000'000};

@@ -37,7 +37,7 @@ struct GrowingCost {
     return {Seconds{around_s}, Seconds{std::max(read_s, tokens) + context_s * context}, Seconds{around_s}};
   }
   [[nodiscard]] LinkCost link() const { return {rate, Seconds{1e-6}}; }
-  [[nodiscard]] const GrowingCost& believe(const State&) const { return *this; }
+  [[nodiscard]] const GrowingCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };
 
@@ -285,13 +285,13 @@ TEST_CASE("of those who would join as many are reckoned with as fit what their o
   for (int trial = 0; trial < 400; ++trial) {
     Scene scene{random_world(random)};
     const std::size_t count = 2 + random.below(30);
-    const std::size_t musts = 1 + random.below(count);
+    const std::size_t required = 1 + random.below(count);
     const Geometry& geometry = scene.world.geometry;
     std::vector<LayerBlocks> demand(count + 1);
     for (std::size_t i = 0; i < count; ++i) {
       scene.add(Tokens{static_cast<std::int64_t>(16 * (1 + random.below(200)))},
                 Seconds{0.02 + 0.2 * random.uniform()});
-      scene.claims[i].must = i < musts;
+      scene.claims[i].required = i < required;
       scene.rows[i].blocks = blocks_for(scene.rows[i].computed, Tokens{16});
       demand[i + 1] = demand[i] + across_layers(scene.rows[i].blocks + TokenBlocks{1}, geometry.layers);
     }
@@ -309,7 +309,7 @@ TEST_CASE("of those who would join as many are reckoned with as fit what their o
       return interval == 0 ? WeightsPlan{} : interval_level(geometry, interval).plan;
     };
     std::size_t prefix = count;
-    while (prefix > musts && demand[prefix] > own + plan_of(prefix).freed) --prefix;
+    while (prefix > required && demand[prefix] > own + plan_of(prefix).freed) --prefix;
     SloInterval::State state;
     std::vector<WeightsLevel> levels;
     SloInterval{}.offer(scene.task(demand[count], own), state, levels);

@@ -28,20 +28,20 @@ double step_of(Machine& machine, LayerSet streamed, int slots) {
       .count();
 }
 
-/// Who was parked, and in how many of those steps the weights took memory back.
-struct ParksAndLevels : SilentObserver {
+/// Who was preempted, and in how many of those steps the weights took memory back.
+struct PreemptsAndLevels : SilentObserver {
   struct State {
     int level = 0;
     int now = 0;
-    int parks = 0, returns = 0, parks_of_returns = 0;
+    int preempts = 0, returns = 0, preempts_of_returns = 0;
   };
-  void parked(State& state, const RequestRow&, Kept, Seconds) const { ++state.now; }
+  void preempted(State& state, const RequestRow&, Kept, Seconds) const { ++state.now; }
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay&) const {
     const int level = record.plan->weights.level;
-    state.parks += state.now;
+    state.preempts += state.now;
     state.returns += level < state.level ? 1 : 0;
-    state.parks_of_returns += level < state.level ? state.now : 0;
+    state.preempts_of_returns += level < state.level ? state.now : 0;
     state.level = level;
     state.now = 0;
   }
@@ -157,14 +157,14 @@ TEST_CASE("nobody is preempted because lent memory is taken back") {
     trial.batch = 12;
     SmallCost world;
     world.rate = BytesPerSecond{1e7 + 2e8 * random.uniform()};
-    using E = With<Mirage, SmallCost, BasicSimulated<SmallCost>, ParksAndLevels>;
+    using E = With<Mirage, SmallCost, BasicSimulated<SmallCost>, PreemptsAndLevels>;
     auto engine = *E::make(trial_config<E>(trial, world, Bytes{1 << 16}, world));
     for (const RequestSpec& request : trial.requests) (void)engine.submit(request);
     while (engine.step() == Stepped::ran) check_ledger(engine);
-    const ParksAndLevels::State& seen = engine.observed<ParksAndLevels>();
-    preempted += seen.parks;
+    const PreemptsAndLevels::State& seen = engine.observed<PreemptsAndLevels>();
+    preempted += seen.preempts;
     returned += seen.returns;
-    CHECK(seen.parks_of_returns == 0);
+    CHECK(seen.preempts_of_returns == 0);
   }
   CHECK(preempted > 20);
   CHECK(returned > 20);

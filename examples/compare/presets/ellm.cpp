@@ -26,7 +26,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
       {"--deposit", "off"},
       {"--table", "md"},
       {"--systems", "VllmRecomputeSized,VllmSwapSized,HCache,Ellm"},
-      {"--columns", "case,system,tokens,mean-ttft,mean-tpot,tpot,per-token,step,gb-in-step,parked,refused"}};
+      {"--columns", "case,system,tokens,mean-ttft,mean-tpot,tpot,per-token,step,gb-in-step,preempted,refused"}};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
@@ -57,7 +57,7 @@ std::vector<PaperFigure> headline(const Headline& paper, const std::vector<Paper
   return figures;
 }
 
-constexpr std::string_view load = "case,system,tpot,per-token,ttft,mean-ttft,tokens,gb-in-step,parked";
+constexpr std::string_view load = "case,system,tpot,per-token,ttft,mean-ttft,tokens,gb-in-step,preempted";
 
 } // namespace
 

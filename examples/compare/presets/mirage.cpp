@@ -10,7 +10,7 @@ namespace compared {
 
 namespace {
 
-constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,parked,weights-share";
+constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,preempted,weights-share";
 constexpr std::string_view sharegpt =
     "poisson:rate=1,requests=1,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024";
 constexpr std::string_view alpaca =

@@ -235,7 +235,7 @@ std::vector<Preset> orbitflow_presets() {
                   {"--deposit", "on"},
                   {"--systems", "OrbitFlow,OrbitFlowPauseShortest,OrbitFlowPauseRandom"},
                   {"--columns", "system,per-token@1,per-token@1.5,per-token@2.5,tbt@1,tbt@1.5,tbt@2.5,e2e@1.5,gap@1.5,"
-                                "parked@1.5,tokens@1.5"}})},
+                                "preempted@1.5,tokens@1.5"}})},
       {.name = "orbitflow-srtf",
        .what = "OrbitFlow, Fig. 13: the shortest remaining first instead of first come, first served",
        // The paper takes another paper's trace (its [14], lengths x6), which it does not give: here both of its own.

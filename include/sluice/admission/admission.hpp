@@ -36,14 +36,15 @@ concept StatesSteady = requires {
   { P::steady } -> std::convertible_to<bool>;
 };
 
-/// Who is proposed for the next iteration, in which order, with how many tokens, as *must* or *may*; who leaves.
+/// Who is proposed for the next iteration, in which order, with how many tokens, as *required* or *optional*; who
+/// leaves.
 ///
 ///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
 ///  2. `enter(state, slot, row)`: a request arrived. `leave(state, slot, row)`: it no longer waits.
-///  3. `propose(view, state, proposal)` fills an empty proposal: musts first. It never proposes more than
-///     `view.limits` allow, and no parked request whose row does not say `may_return`.
+///  3. `propose(view, state, proposal)` fills an empty proposal: required claims first. It never proposes more than
+///     `view.limits` allow, and no preempted request whose row does not say `may_return`.
 ///  4. `settle(view, accepted)` may lower tokens, to 0 even, and never raises them.
-///  5. `P::steady`: true promises that while nobody arrives, ends, is parked or may return, a batch of decodes is
+///  5. `P::steady`: true promises that while nobody arrives, ends, is preempted or may return, a batch of decodes is
 ///  claimed
 ///     again as it was; false if the order moves with time (rotation): the engine then asks in every step.
 ///

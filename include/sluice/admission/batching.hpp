@@ -19,9 +19,9 @@ enum class Batching : std::uint8_t {
 
 /// What a request that has not run yet claims.
 enum class Newcomers : std::uint8_t {
-  may,       ///< it joins if there is room, after those who were parked
-  may_first, ///< it joins if there is room, before those who were parked
-  must,      ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
+  optional,       ///< it joins if there is room, after those who were preempted
+  optional_first, ///< it joins if there is room, before those who were preempted
+  required,       ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
 };
 
 /// Turns orders into claims. All admission policies share it, so that they differ in order alone.
@@ -46,31 +46,31 @@ class ClaimBuilder {
 
   /// A request that does not run asks to. False where the limits leave it no place; those behind it must then wait too,
   /// or the order would mean nothing.
-  bool join(Slot slot, bool must) {
+  bool join(Slot slot, bool required) {
     if (full()) return false;
     const std::int64_t pending = view_.row(slot).pending().count();
     if constexpr (B == Batching::prefill_first) {
       // A prompt is not split for want of budget, unless it is longer than any budget.
       if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
     }
-    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, must});
+    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, required});
     return true;
   }
 
-  /// Parked requests that Relief lets come back, by arrival, then those who wait, in the order of
+  /// Preempted requests that Relief lets come back, by arrival, then those who wait, in the order of
   /// `for_each_waiting(visit)`, which stops when `visit(Slot)` says false; the other way round where newcomers are
   /// first.
   template <class ForEachWaiting>
   void join_in_order(ForEachWaiting&& for_each_waiting) {
-    if constexpr (N == Newcomers::must) {
+    if constexpr (N == Newcomers::required) {
       for_each_waiting([this](Slot slot) { return join(slot, true); });
-      join_parked();
-    } else if constexpr (N == Newcomers::may_first) {
+      join_preempted();
+    } else if constexpr (N == Newcomers::optional_first) {
       bool placed = true;
       for_each_waiting([this, &placed](Slot slot) { return placed = join(slot, false); });
-      if (placed) join_parked();
+      if (placed) join_preempted();
     } else {
-      if (join_parked()) for_each_waiting([this](Slot slot) { return join(slot, false); });
+      if (join_preempted()) for_each_waiting([this](Slot slot) { return join(slot, false); });
     }
   }
 
@@ -95,8 +95,8 @@ class ClaimBuilder {
     return tokens;
   }
 
-  bool join_parked() {
-    for (const Slot slot : view_.parked)
+  bool join_preempted() {
+    for (const Slot slot : view_.preempted)
       if (view_.row(slot).may_return && !join(slot, false)) return false;
     return true;
   }

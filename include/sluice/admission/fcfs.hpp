@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// Running requests stay, then those who were parked, then those who wait, by arrival. Strict: where one finds no
+/// Running requests stay, then those who were preempted, then those who wait, by arrival. Strict: where one finds no
 /// place, nobody behind it is tried. A step looks at no more of the queue than could join.
-template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
+template <Batching B = Batching::chunked, Newcomers N = Newcomers::optional>
 struct BasicFcfs {
   using role = roles::Admission;
   static constexpr bool steady = true;

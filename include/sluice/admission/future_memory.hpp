@@ -63,7 +63,7 @@ struct BasicFitsFutureMemory {
     std::deque<Slot> queue;
     std::deque<std::int64_t> past;    ///< outputs of those who ended, the oldest first
     std::vector<std::int64_t> sorted; ///< the same, by length
-    std::vector<Active> active;       ///< who ran or was parked at the last proposal
+    std::vector<Active> active;       ///< who ran or was preempted at the last proposal
     std::vector<RequestId> present;   ///< scratch
     std::vector<FutureClaim> claims;  ///< scratch: the longest remaining first
   };
@@ -107,7 +107,7 @@ struct BasicFitsFutureMemory {
       }
       return claims.join(slot, false);
     };
-    for (const Slot slot : view.parked)
+    for (const Slot slot : view.preempted)
       if (view.row(slot).may_return && !join(slot)) return;
     for (const Slot slot : state.queue)
       if (!join(slot)) return;
@@ -116,7 +116,7 @@ struct BasicFitsFutureMemory {
   void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
 
  private:
-  using Builder = ClaimBuilder<B, Newcomers::may>;
+  using Builder = ClaimBuilder<B, Newcomers::optional>;
 
   static bool longest_first(const FutureClaim& a, const FutureClaim& b) { return a.remaining > b.remaining; }
 
@@ -126,16 +126,16 @@ struct BasicFitsFutureMemory {
             expected_remaining(state, row)};
   }
 
-  /// Whoever ran or was parked and is neither now has ended.
+  /// Whoever ran or was preempted and is neither now has ended.
   void learn(const View& view, State& state) const {
     state.present.clear();
-    for (const std::span<const Slot> list : {view.running, view.parked})
+    for (const std::span<const Slot> list : {view.running, view.preempted})
       for (const Slot slot : list) state.present.push_back(view.row(slot).id);
     std::sort(state.present.begin(), state.present.end());
     for (const Active& one : state.active)
       if (!std::binary_search(state.present.begin(), state.present.end(), one.id)) remember(state, one.output.count());
     state.active.clear();
-    for (const std::span<const Slot> list : {view.running, view.parked})
+    for (const std::span<const Slot> list : {view.running, view.preempted})
       for (const Slot slot : list) state.active.push_back({view.row(slot).id, view.row(slot).spec.output});
   }
 

@@ -16,19 +16,19 @@ namespace sluice {
 /// SuperInfer's RotaSched. The *virtual lag* of a request, in seconds:
 ///
 ///   waiting   max(0, now - arrival - beta_first * first_token)
-///   parked    alpha * max(0, now - last token - beta_next * next_token)
+///   preempted    alpha * max(0, now - last token - beta_next * next_token)
 ///   running   -(now - since when it runs)
 ///
-/// Where the memory that is free holds all who wait and all who are parked: first come, first served. Else everybody is
-/// sorted by lag, the largest first, and `rotation` more blocks than are free may change hands: from the head, every
+/// Where the memory that is free holds all who wait and all who are preempted: first come, first served. Else everybody
+/// is sorted by lag, the largest first, and `rotation` more blocks than are free may change hands: from the head, every
 /// request with a lag of at least 0 whose blocks still fit them is let in; from the tail, requests with a lag below 0
 /// leave until what was taken beyond the free memory is covered. Places in the batch are counted in the same way.
 ///
-/// A request that was parked before its first token lags like one that waits. SuperInfer's own values are the
+/// A request that was preempted before its first token lags like one that waits. SuperInfer's own values are the
 /// defaults; its `beta_first` is from notes on the paper, not from its sweep.
 ///
 /// Those who wait lag by arrival alone, so the queue is in order as it stands and a decision sorts only what runs or is
-/// parked. It reads the queue until nothing more can fit: to the end where memory is left that nobody's size fits.
+/// preempted. It reads the queue until nothing more can fit: to the end where memory is left that nobody's size fits.
 template <Batching B = Batching::chunked>
 struct BasicLargestVirtualLagFirst {
   using role = roles::Admission;
@@ -48,10 +48,10 @@ struct BasicLargestVirtualLagFirst {
     Slot slot{};
   };
   struct State {
-    std::deque<Slot> queue;     ///< by arrival, and so by lag
-    std::vector<Entry> parked;  ///< scratch: by lag, the largest first
-    std::vector<Entry> running; ///< scratch: the same
-    std::vector<Slot> chosen;   ///< scratch: who is let in, in order
+    std::deque<Slot> queue;       ///< by arrival, and so by lag
+    std::vector<Entry> preempted; ///< scratch: by lag, the largest first
+    std::vector<Entry> running;   ///< scratch: the same
+    std::vector<Slot> chosen;     ///< scratch: who is let in, in order
   };
 
   void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
@@ -80,7 +80,7 @@ struct BasicLargestVirtualLagFirst {
       });
       return;
     }
-    list(view, view.parked, state.parked);
+    list(view, view.preempted, state.preempted);
     list(view, view.running, state.running);
     std::int64_t beyond = choose(view, state, free) - free;
     auto places = static_cast<std::int64_t>(state.chosen.size() + view.running.size()) - view.limits.batch;
@@ -101,7 +101,7 @@ struct BasicLargestVirtualLagFirst {
   void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
 
  private:
-  using Builder = ClaimBuilder<B, Newcomers::may>;
+  using Builder = ClaimBuilder<B, Newcomers::optional>;
 
   /// Layer blocks on the device.
   static std::int64_t held(const RequestRow& row) { return row.blocks.count() * row.resident_layers; }
@@ -112,7 +112,7 @@ struct BasicLargestVirtualLagFirst {
   }
 
   static bool all_fit(const View& view, const State& state, std::int64_t free) {
-    for (const Slot slot : view.parked)
+    for (const Slot slot : view.preempted)
       if (view.row(slot).may_return) free -= growth(view, view.row(slot));
     for (const Slot slot : state.queue) {
       if (free < 0) return false;
@@ -131,20 +131,20 @@ struct BasicLargestVirtualLagFirst {
               [](const Entry& a, const Entry& b) { return a.lag != b.lag ? a.lag > b.lag : a.id < b.id; });
   }
 
-  /// Fills `chosen` from the head of the order, parked requests before those who wait where they lag alike. Returns the
-  /// layer blocks that they take.
+  /// Fills `chosen` from the head of the order, preempted requests before those who wait where they lag alike. Returns
+  /// the layer blocks that they take.
   std::int64_t choose(const View& view, State& state, std::int64_t free) const {
     state.chosen.clear();
     std::int64_t left = free + rotation.count() * view.geometry.layers;
     std::int64_t taken = 0;
-    auto parked = state.parked.begin();
+    auto preempted = state.preempted.begin();
     auto waiting = state.queue.begin();
     while (left > 0 && static_cast<int>(state.chosen.size()) < view.limits.batch) {
-      const bool has_parked = parked != state.parked.end();
+      const bool has_preempted = preempted != state.preempted.end();
       const bool has_waiting = waiting != state.queue.end();
-      if (!has_parked && !has_waiting) break;
-      const bool take_parked = has_parked && (!has_waiting || parked->lag >= lag(view, view.row(*waiting)));
-      const Slot slot = take_parked ? (parked++)->slot : *waiting++;
+      if (!has_preempted && !has_waiting) break;
+      const bool take_preempted = has_preempted && (!has_waiting || preempted->lag >= lag(view, view.row(*waiting)));
+      const Slot slot = take_preempted ? (preempted++)->slot : *waiting++;
       const std::int64_t need = growth(view, view.row(slot));
       if (need > left) continue;
       left -= need;

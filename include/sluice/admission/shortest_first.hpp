@@ -62,8 +62,8 @@ struct RankedLength {
   }
 };
 
-/// Shortest job first, without preemption: running requests stay, parked ones come back first, then those who wait by
-/// `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
+/// Shortest job first, without preemption: running requests stay, preempted ones come back first, then those who wait
+/// by `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
 template <class Length = KnownLength, Batching B = Batching::chunked>
 struct BasicShortestFirst {
   using role = roles::Admission;
@@ -95,7 +95,7 @@ struct BasicShortestFirst {
   }
 
   void propose(const View& view, State& state, Proposal& proposal) const {
-    ClaimBuilder<B, Newcomers::may> claims(view, proposal);
+    ClaimBuilder<B, Newcomers::optional> claims(view, proposal);
     for (const Slot slot : view.running) claims.keep(slot);
     claims.join_in_order([&state](auto&& visit) {
       for (const Entry& next : state.queue)
@@ -104,7 +104,7 @@ struct BasicShortestFirst {
   }
 
   void settle(const View& view, std::span<Claim> accepted) const {
-    ClaimBuilder<B, Newcomers::may>::settle(view, accepted);
+    ClaimBuilder<B, Newcomers::optional>::settle(view, accepted);
   }
 };
 

@@ -16,14 +16,15 @@
 namespace sluice {
 
 /// Shortest remaining processing time first, preemptive: where the batch is full, the running request with the most
-/// left gives its place to one that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival. Parked requests
-/// compete by the same measure; where newcomers are musts they come before the parked, as with every admission.
+/// left gives its place to one that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival. Preempted
+/// requests compete by the same measure; where newcomers are required claims they come before the preempted, as with
+/// every admission.
 ///
 /// The queue is an ordered set, so that arrivals and departures cost O(log n) and a step looks only at its head.
-template <Batching B = Batching::chunked, Newcomers N = Newcomers::may>
+template <Batching B = Batching::chunked, Newcomers N = Newcomers::optional>
 struct BasicShortestRemainingFirst {
-  static_assert(N != Newcomers::may_first,
-                "sluice: parked requests and newcomers compete by length here: may, or must");
+  static_assert(N != Newcomers::optional_first,
+                "sluice: preempted requests and newcomers compete by length here: may, or must");
   using role = roles::Admission;
   static constexpr bool steady = true;
   static constexpr Batching batching = B;
@@ -50,7 +51,7 @@ struct BasicShortestRemainingFirst {
     rotate_out(view, state, proposal);
     ClaimBuilder<B, N> claims(view, proposal);
     for (const Slot slot : state.staying) claims.keep(slot);
-    if constexpr (N == Newcomers::must) {
+    if constexpr (N == Newcomers::required) {
       claims.join_in_order([&state](auto&& visit) {
         for (const Entry& next : state.joining)
           if (!visit(next.slot)) return;
@@ -72,8 +73,8 @@ struct BasicShortestRemainingFirst {
       if (state.joining.size() == static_cast<std::size_t>(view.limits.batch)) break;
       state.joining.push_back(next);
     }
-    if constexpr (N == Newcomers::may) {
-      for (const Slot slot : view.parked)
+    if constexpr (N == Newcomers::optional) {
+      for (const Slot slot : view.preempted)
         if (view.row(slot).may_return) state.joining.push_back(entry(slot, view.row(slot)));
       std::sort(state.joining.begin(), state.joining.end());
     }

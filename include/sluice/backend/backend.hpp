@@ -37,7 +37,7 @@ struct Iteration {
   double urgent_blocks = 0;             ///< to the device before any prefetch
   double first_blocks = 0;              ///< of these, before the first layer starts (a whole swap-in)
   double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
-  double behind_blocks = 0;             ///< to the host, as the link has time (evictions)
+  double background_blocks = 0;         ///< to the host, as the link has time (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
   double returned_blocks = 0;           ///< of `streams`: weights that come back to the device for good
   Surroundings around{};
@@ -46,15 +46,15 @@ struct Iteration {
   [[nodiscard]] double kv_share() const {
     if (weights.empty() && returned_blocks <= 0) return 1;
     const double streamed = weights.blocks * weights.layers.count() + returned_blocks;
-    double kv = urgent_blocks + urgent_out_blocks + behind_blocks + written_blocks - returned_blocks;
+    double kv = urgent_blocks + urgent_out_blocks + background_blocks + written_blocks - returned_blocks;
     kv += detail::written_back_blocks(streams);
     for (const LayerStream& stream : streams) kv += stream.blocks * stream.layers.count();
     return kv + streamed > 0 ? kv / (kv + streamed) : 1;
   }
   /// Nothing crosses the link.
   [[nodiscard]] bool computes_only() const {
-    return streams.empty() && weights.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 && behind_blocks <= 0 &&
-           written_blocks <= 0;
+    return streams.empty() && weights.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 &&
+           background_blocks <= 0 && written_blocks <= 0;
   }
 };
 
@@ -89,7 +89,7 @@ template <class Cost>
   pipeline.urgent_blocks = iteration.urgent_blocks;
   pipeline.first_blocks = iteration.first_blocks;
   pipeline.urgent_out_blocks = iteration.urgent_out_blocks;
-  pipeline.behind_blocks = iteration.behind_blocks;
+  pipeline.background_blocks = iteration.background_blocks;
   pipeline.written_blocks = iteration.written_blocks;
   pipeline.clock.spells = iteration.around.bus;
   return pipeline;
@@ -99,7 +99,7 @@ template <class Cost>
 template <class Transfer, class Cost>
 [[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
                                      typename Transfer::State& state) {
-  if (iteration.computes_only() && state.behind_blocks <= 0)
+  if (iteration.computes_only() && state.background_blocks <= 0)
     return {compute_time(cost, iteration.work, iteration.view.geometry.layers) * iteration.around.slowdown, Seconds{0}};
   const Pipeline pipeline = pipeline_of(iteration, cost, compute);
   const StepCost step = evaluate_link<Transfer>(pipeline, state);
@@ -141,13 +141,13 @@ concept EndsRequests = requires(const P& backend) {
   { backend.outcomes() } -> std::same_as<std::span<const RequestOutcome>>;
 };
 
-/// `P` has a thread beside the one that runs iterations, for one piece of work at a time: `beside(work, what)`
-/// starts `work(what)`, `beside_done()` says whether the last has ended, `join_beside()` waits for it.
+/// `P` has a thread beside the one that runs iterations, for one piece of work at a time: `async(work, what)`
+/// starts `work(what)`, `async_done()` says whether the last has ended, `join_async()` waits for it.
 template <class P>
-concept PlansBeside = requires(P& backend, void (*work)(void*), void* what) {
-  { backend.beside(work, what) } -> std::same_as<void>;
-  { backend.beside_done() } -> std::same_as<bool>;
-  { backend.join_beside() } -> std::same_as<void>;
+concept PlansAsync = requires(P& backend, void (*work)(void*), void* what) {
+  { backend.async(work, what) } -> std::same_as<void>;
+  { backend.async_done() } -> std::same_as<bool>;
+  { backend.join_async() } -> std::same_as<void>;
 };
 
 /// What an iteration *does*, and what time it is. Unlike the other roles a backend is an object with a life of its own
@@ -159,7 +159,7 @@ concept PlansBeside = requires(P& backend, void (*work)(void*), void* what) {
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
 ///  5. `static constexpr bool real_time = true`, if it is there: time passes by itself, so that no figure of what
 ///  planning
-///     takes is added to it. With `OneStepAhead` such a backend must be `PlansBeside`, and copyable (a handle).
+///     takes is added to it. With `OneStepAhead` such a backend must be `PlansAsync`, and copyable (a handle).
 ///  6. `outcomes()`, if it is there: who ended early or failed (`EndsRequests`).
 ///
 /// Not checked, and owed: time never runs backwards; `run` allocates nothing in the steady state.

@@ -30,13 +30,13 @@ struct ClockEvent {
   };
 
   Kind kind = Kind::run;
-  Seconds now{0};            ///< when it was over
-  Seconds asked{0};          ///< idle: until when
-  IterationCost cost{};      ///< run: as the backend told it
-  double behind_blocks = 0;  ///< run: what it left of a plan's delta (transfer/transfer_scheduler.hpp)
-  std::int64_t requests = 0; ///< run: in the batch
-  std::int64_t tokens = 0;   ///< run: computed
-  std::uint64_t batch = 0;   ///< run: a hash of who was in it, with how many tokens
+  Seconds now{0};               ///< when it was over
+  Seconds asked{0};             ///< idle: until when
+  IterationCost cost{};         ///< run: as the backend told it
+  double background_blocks = 0; ///< run: what it left of a plan's delta (transfer/transfer_scheduler.hpp)
+  std::int64_t requests = 0;    ///< run: in the batch
+  std::int64_t tokens = 0;      ///< run: computed
+  std::uint64_t batch = 0;      ///< run: a hash of who was in it, with how many tokens
   std::vector<Outcome> outcomes{};
 
   /// Whether the engine asked for the same thing; what it was answered is not compared.
@@ -71,7 +71,7 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 /// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp); who
 /// ended early or failed in an iteration stands in lines of its own behind it:
 ///
-///     step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens,batch,slot,reason
+///     step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason
 ///     0,start,0,0,0,0,0,0,0,0,0,
 ///     0,idle,1.5,1.5,0,0,0,0,0,0,0,
 ///     0,run,1.5625,0,0.0625,0.03125,12,3,40,1311768467463790320,0,
@@ -81,7 +81,7 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 /// iteration was over but as a sum that rounds.
 struct ClockRecord {
   static constexpr std::string_view header =
-      "step,event,now_s,asked_s,duration_s,stall_s,behind_blocks,requests,tokens,batch,slot,reason";
+      "step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason";
 
   std::vector<ClockEvent> events;
 
@@ -92,7 +92,7 @@ struct ClockRecord {
       char line[256];
       std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,0,\n",
                     static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
-                    event.cost.duration.count(), event.cost.stall.count(), event.behind_blocks,
+                    event.cost.duration.count(), event.cost.stall.count(), event.background_blocks,
                     static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
                     static_cast<unsigned long long>(event.batch));
       all += line;

@@ -101,7 +101,7 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
     for (const Status& status :
          {split->read(0, "step", std::int64_t{0}, step), split->read(2, "now_s", 0.0, now_s),
           split->read(3, "asked_s", 0.0, asked_s), split->read(4, "duration_s", 0.0, duration_s),
-          split->read(5, "stall_s", 0.0, stall_s), split->read(6, "behind_blocks", 0.0, event.behind_blocks),
+          split->read(5, "stall_s", 0.0, stall_s), split->read(6, "background_blocks", 0.0, event.background_blocks),
           split->read(7, "requests", std::int64_t{0}, event.requests),
           split->read(8, "tokens", std::int64_t{0}, event.tokens),
           split->read(9, "batch", std::uint64_t{0}, event.batch), split->read(10, "slot", std::uint32_t{0}, slot)})

@@ -31,8 +31,8 @@ class ClockWriter {
   [[nodiscard]] Seconds now() const { return record_->events.back().now; }
   void idled(Seconds asked, Seconds end) { write(idle_event(asked), end); }
   /// `event` is the iteration's run_event with its cost.
-  IterationCost ran(ClockEvent event, double behind_blocks, std::span<const RequestOutcome> outcomes, Seconds end) {
-    event.behind_blocks = behind_blocks;
+  IterationCost ran(ClockEvent event, double background_blocks, std::span<const RequestOutcome> outcomes, Seconds end) {
+    event.background_blocks = background_blocks;
     for (const RequestOutcome& outcome : outcomes) {
       SLUICE_ASSERT(outcome.reason.find('\n') == std::string_view::npos, "a reason is one line");
       event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}});
@@ -40,7 +40,7 @@ class ClockWriter {
     write(std::move(event), end);
     return record_->events.back().cost;
   }
-  bool asked_beside(bool done) {
+  bool asked_async(bool done) {
     write(plain_event(done ? ClockEvent::Kind::ready : ClockEvent::Kind::late), now());
     return done;
   }
@@ -82,7 +82,7 @@ class Recorded {
     const Seconds end = base_.now();
     std::span<const RequestOutcome> outcomes;
     if constexpr (EndsRequests<Base>) outcomes = base_.outcomes();
-    return writer_.ran(std::move(event), state.behind_blocks, outcomes, end);
+    return writer_.ran(std::move(event), state.background_blocks, outcomes, end);
   }
 
   template <class Transfer, class Sink>
@@ -93,10 +93,10 @@ class Recorded {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> {
     return base_.outcomes();
   }
-  void beside(void (*work)(void*), void* what) requires PlansBeside<Base> { base_.beside(work, what); }
-  [[nodiscard]] bool beside_done() requires PlansBeside<Base> { return writer_.asked_beside(base_.beside_done()); }
-  void join_beside() requires PlansBeside<Base> {
-    base_.join_beside();
+  void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
+  [[nodiscard]] bool async_done() requires PlansAsync<Base> { return writer_.asked_async(base_.async_done()); }
+  void join_async() requires PlansAsync<Base> {
+    base_.join_async();
     writer_.joined(base_.now());
   }
 

@@ -85,8 +85,9 @@ class Replay {
 /// planned on another thread is planned at once here, and is ready when it was ready there.
 ///
 /// `World`, a cost model, says what a record does not: what an iteration leaves on the device for the next (a backend
-/// in real time is expected to leave nothing but `behind_blocks`, any other what the evaluator leaves by this model),
-/// what happened within it for a timeline, and, once the engine has parted from the record, how long things take.
+/// in real time is expected to leave nothing but `background_blocks`, any other what the evaluator leaves by this
+/// model), what happened within it for a timeline, and, once the engine has parted from the record, how long things
+/// take.
 template <class Base, class World>
 class Replayed {
  public:
@@ -116,7 +117,7 @@ class Replayed {
       state.clear();
     else
       (void)evaluate<Transfer>(iteration, world_, compute_, state);
-    state.behind_blocks = event->behind_blocks;
+    state.background_blocks = event->background_blocks;
     for (const ClockEvent::Outcome& outcome : event->outcomes)
       outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
     return event->cost;
@@ -128,12 +129,12 @@ class Replayed {
   }
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
-  void beside(void (*work)(void*), void* what) requires PlansBeside<Base> { work(what); }
-  [[nodiscard]] bool beside_done() requires PlansBeside<Base> {
+  void async(void (*work)(void*), void* what) requires PlansAsync<Base> { work(what); }
+  [[nodiscard]] bool async_done() requires PlansAsync<Base> {
     const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
     return event == nullptr || event->kind == ClockEvent::Kind::ready;
   }
-  void join_beside() requires PlansBeside<Base> { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+  void join_async() requires PlansAsync<Base> { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
 
  private:
   Replay* replay_;

@@ -36,8 +36,8 @@ class BasicSimulated {
 
   /// What `run` would take; changes `state` and nothing else. A node asks, whose engines share a bus.
   template <class Transfer, class Sink>
-  IterationCost foresee(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
-    if (iteration.computes_only() && state.behind_blocks <= 0)
+  IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    if (iteration.computes_only() && state.background_blocks <= 0)
       return evaluate<Transfer>(iteration, world_, compute_, state);
     const StepCost cost = evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
     return {Seconds{cost.step_s}, Seconds{cost.stall_s}};

@@ -64,9 +64,9 @@ class Calibrated {
 
   [[nodiscard]] StepTime step(const Work& work) const { return base_.step(work); }
   [[nodiscard]] LinkCost link() const { return base_.link(); }
-  [[nodiscard]] auto believe(const State& state) const {
-    using Held = decltype(base_.believe(state.base));
-    return Corrected<Held>(base_.believe(state.base), state.compute, state.transfer);
+  [[nodiscard]] auto predictor(const State& state) const {
+    using Held = decltype(base_.predictor(state.base));
+    return Corrected<Held>(base_.predictor(state.base), state.compute, state.transfer);
   }
 
   void observe(State& state, const Observation& seen) const {

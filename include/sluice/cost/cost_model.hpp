@@ -45,8 +45,8 @@ struct CostArchetype {
 
 /// `P` gives its predictions in the light of what it has learned.
 template <class P>
-concept Believes = requires(const P& model, const typename P::State& state) {
-  { model.believe(state) } -> Predictor;
+concept HasPredictor = requires(const P& model, const typename P::State& state) {
+  { model.predictor(state) } -> Predictor;
 };
 
 /// `P` is told what happened.
@@ -60,14 +60,14 @@ concept Observes = requires(const P& model, typename P::State& state, const Obse
 ///
 ///  1. `P::role` is `roles::Cost`; `P::State` is default-constructible: what it has learned, empty for most.
 ///  2. `step(work)` and `link()` predict, without what was learned.
-///  3. `believe(state)` is the same predictor corrected by what was learned: planners ask this one. Models that do
+///  3. `predictor(state)` is the same predictor corrected by what was learned: planners ask this one. Models that do
 ///     not learn return themselves, by reference; the others a value that refers to the model and copies the state.
 ///  4. `observe(state, observation)` after each iteration.
 ///
 /// Not checked, and owed: `step` costs O(1) in the number of decodes and O(chunks) in the rest, and allocates nothing;
 /// a time is finite and not negative; more work never takes less (a measured table may break this by its noise).
 template <class P>
-concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && Believes<P> && Observes<P>;
+concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P>;
 
 template <>
 struct Contract<roles::Cost> {
@@ -81,8 +81,9 @@ struct Contract<roles::Cost> {
     static_assert(PredictsStep<P>, "sluice: this CostModel needs `StepTime step(const Work&) const`");
     static_assert(KnowsLink<P>, "sluice: this CostModel needs `LinkCost link() const`");
     if constexpr (HasState<P>) {
-      static_assert(Believes<P>, "sluice: this CostModel needs `const P& believe(const State&) const` that returns "
-                                 "`*this`, or, if it learns, a predictor with `step` and `link`");
+      static_assert(HasPredictor<P>,
+                    "sluice: this CostModel needs `const P& predictor(const State&) const` that returns "
+                    "`*this`, or, if it learns, a predictor with `step` and `link`");
       static_assert(Observes<P>, "sluice: this CostModel needs `void observe(State&, const Observation&) const`, empty "
                                  "if it learns nothing");
     }

@@ -32,7 +32,7 @@ class FlopCount {
     return {Seconds{0}, layer / rate_, work_.head_flops(work.samples) / rate_};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
-  [[nodiscard]] const FlopCount& believe(const State&) const { return *this; }
+  [[nodiscard]] const FlopCount& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
  private:

@@ -52,8 +52,8 @@ inline constexpr int most_block_threads = 1024;
 }
 
 /// The time of a layer that also rebuilds.
-[[nodiscard]] constexpr double beside(const KernelTime& rebuild, const KernelTime& linear, const KernelTime& attending,
-                                      Rebuilding how) {
+[[nodiscard]] constexpr double async(const KernelTime& rebuild, const KernelTime& linear, const KernelTime& attending,
+                                     Rebuilding how) {
   const double one_by_one = rebuild.alone() + linear.alone() + attending.alone();
   return how == Rebuilding::fused ? std::min(one_by_one, fused_seconds(rebuild, linear, attending)) : one_by_one;
 }

@@ -54,7 +54,7 @@ class LinearProfile {
     return {Seconds{0}, Seconds{total / layers_}, Seconds{0}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
-  [[nodiscard]] const LinearProfile& believe(const State&) const { return *this; }
+  [[nodiscard]] const LinearProfile& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
   [[nodiscard]] LinearFit decode() const { return decode_; }

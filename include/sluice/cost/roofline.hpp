@@ -61,13 +61,13 @@ class Roofline {
     if (!work.rebuilt.nothing()) {
       const KernelTime rebuild{work_.rebuild_flops(work.rebuilt).count() * per_flop_,
                                work_.rebuild_bytes(work.rebuilt) * per_byte_};
-      layer = beside(rebuild, linear, attending, rebuilding_);
+      layer = async(rebuild, linear, attending, rebuilding_);
     }
     const double head = work.samples > 0 ? std::max(head_per_row_ * static_cast<double>(work.samples), head_) : 0.0;
     return {Seconds{embedding_row_ * static_cast<double>(fresh.count())}, Seconds{layer}, Seconds{head}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
-  [[nodiscard]] const Roofline& believe(const State&) const { return *this; }
+  [[nodiscard]] const Roofline& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
  private:

@@ -83,7 +83,7 @@ class TableProfile {
             Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
-  [[nodiscard]] const TableProfile& believe(const State&) const { return *this; }
+  [[nodiscard]] const TableProfile& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
  private:

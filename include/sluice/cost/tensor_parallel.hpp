@@ -55,7 +55,7 @@ class TensorParallel {
     return time;
   }
   [[nodiscard]] LinkCost link() const { return shard_.link(); }
-  [[nodiscard]] const TensorParallel& believe(const State&) const { return *this; }
+  [[nodiscard]] const TensorParallel& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
   [[nodiscard]] const AllReduce& all_reduce() const { return all_reduce_; }

@@ -44,7 +44,7 @@ concept StatesDeposit = requires {
 ///  2. `generated(row, now, sink)`: one more token exists (already counted in `row.generated`).
 ///  3. `advance(row, now, sink)`: releases what became due up to `now`, each at its own time.
 ///  4. `finish(row, now, sink)`: the last token exists; everything left goes out.
-///  5. `P::deposits`: false promises that `advance` and a parked request's deposit never matter.
+///  5. `P::deposits`: false promises that `advance` and a preempted request's deposit never matter.
 ///
 /// Not checked, and owed: tokens are released in order, none before it exists, all of them by `finish`.
 template <class P>

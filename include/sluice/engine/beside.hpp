@@ -15,17 +15,17 @@ namespace sluice {
 /// own state, so that nobody shares a search. (Rejected: planning on the engine itself under a lock, which every step
 /// would wait for.)
 template <class C>
-void BasicEngine<C>::decide_beside(const Iteration& iteration) {
-  if constexpr (plans_beside) {
-    if (beside_ || imagined_) return;
-    foreseen_state_ = transfer_state_;
+void BasicEngine<C>::decide_async(const Iteration& iteration) {
+  if constexpr (plans_async) {
+    if (async_ || imagined_) return;
+    predicted_ahead_ = transfer_state_;
     const Seconds expected =
         now() +
-        evaluate<transfer_type>(iteration, config_.cost.believe(cost_state_), compute_, foreseen_state_).duration;
+        evaluate<transfer_type>(iteration, config_.cost.predictor(cost_state_), compute_, predicted_ahead_).duration;
     if (copy_ == nullptr) {
       // It may be planning when the engine ends: nobody else knows.
       copy_ = {new BasicEngine(*this), [backend = backend_](BasicEngine* copy) mutable {
-                 backend.join_beside();
+                 backend.join_async();
                  delete copy;
                }};
       copy_->imagined_ = true;
@@ -40,9 +40,9 @@ void BasicEngine<C>::decide_beside(const Iteration& iteration) {
     copy.finder_ = finder_;
     copy.imagined_plans_.clear();
     copy.imagined_at_ = expected;
-    beside_since_ = now();
-    beside_ = true;
-    backend_.beside(
+    async_since_ = now();
+    async_ = true;
+    backend_.async(
         [](void* what) {
           BasicEngine& self = *static_cast<BasicEngine*>(what);
           ++self.step_;
@@ -57,10 +57,10 @@ void BasicEngine<C>::decide_beside(const Iteration& iteration) {
 /// The decision that was made beside, as this engine's own: waits for it where it must. Who has ended since, or was
 /// refused, is taken out; what policies learned while they decided is theirs.
 template <class C>
-void BasicEngine<C>::collect_beside() {
-  if constexpr (plans_beside) {
-    backend_.join_beside();
-    beside_ = false;
+void BasicEngine<C>::collect_async() {
+  if constexpr (plans_async) {
+    backend_.join_async();
+    async_ = false;
     BasicEngine& copy = *copy_;
     std::swap(decision_, copy.pending_);
     std::swap(next_plan_, copy.next_plan_);
@@ -83,7 +83,7 @@ void BasicEngine<C>::collect_beside() {
     View view = view_at(now());
     proposal_.clear();
     config_.admission.propose(view, admission_state_, proposal_);
-    view.now = beside_since_; // when these plans were begun
+    view.now = async_since_; // when these plans were begun
     for (const detail::ImaginedPlan& made : copy.imagined_plans_)
       observe(
           [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, made.wall, made.wall); });

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-/// Order matters: what the claims need is known before anybody is parked; who leaves frees memory before anybody takes
-/// it; what parked requests keep is given up only for what is then still missing; and the ledger is asked before a
-/// block is counted, so that it never exceeds its capacity.
+/// Order matters: what the claims need is known before anybody is preempted; who leaves frees memory before anybody
+/// takes it; what preempted requests keep is given up only for what is then still missing; and the ledger is asked
+/// before a block is counted, so that it never exceeds its capacity.
 template <class C>
 void BasicEngine<C>::commit(Decision& decision) {
   leaving_ = arriving_ = moved_to_device_ = moved_to_host_ = LayerBlocks{0};
@@ -41,7 +41,7 @@ void BasicEngine<C>::commit(Decision& decision) {
     for (const RequestPlan& planned : plan_.requests) row(planned.slot).plan_serial = plan_serial_;
   }
 
-  // What the claims need. Of the host's memory it is theirs before anybody is parked there: they were placed by it.
+  // What the claims need. Of the host's memory it is theirs before anybody is preempted there: they were placed by it.
   Footprint before, after;
   const auto sum_up = [&] {
     before = after = {};
@@ -63,15 +63,15 @@ void BasicEngine<C>::commit(Decision& decision) {
   sum_up();
   host_reserved_ = std::max(LayerBlocks{0}, after.host - before.host); // what they give back is free only then
 
-  for (const Slot slot : decision.leaving) park(slot);
+  for (const Slot slot : decision.leaving) preempt(slot);
   for (const Slot slot : decision.victims) {
     if (relief_type::parting == Parting::refuse)
       refuse(slot, "no plan fits it beside those that already run");
     else if (row(slot).phase == Phase::running)
-      park(slot);
+      preempt(slot);
   }
-  if (decision.empties_parked)
-    for (const Slot slot : parked_)
+  if (decision.empties_preempted)
+    for (const Slot slot : preempted_)
       if (std::none_of(decision.claims.begin(), decision.claims.end(),
                        [slot](const Claim& c) { return c.slot == slot; }))
         drop(row(slot));
@@ -82,11 +82,11 @@ void BasicEngine<C>::commit(Decision& decision) {
       if (row(claim.slot).phase != Phase::running)
         finder_.attach(claim.slot, row(claim.slot), config_.limits.block_tokens);
 
-  // What is then missing on the device, parked requests give up.
+  // What is then missing on the device, preempted requests give up.
   const LayerBlocks needed = after.device - before.device + decision.in_flight + taken_back;
   if (needed > ledger_.device().free()) reclaim(needed - ledger_.device().free(), decision);
   if constexpr (copies_ahead)
-    for (;;) { // copies given up, here or while others were parked, may be those of the claims
+    for (;;) { // copies given up, here or while others were preempted, may be those of the claims
       sum_up();
       const LayerBlocks missing = after.host - before.host - ledger_.host().free();
       const LayerBlocks used = ledger_.host().used();
@@ -168,9 +168,9 @@ Holding BasicEngine<C>::target_of(std::size_t i, const Claim& claim) const {
 /// to move, it still has to.
 template <class C>
 void BasicEngine<C>::forget_prefetches() {
-  const double behind = transfer_state_.behind_blocks;
+  const double background = transfer_state_.background_blocks;
   transfer_state_.clear();
-  transfer_state_.behind_blocks = behind;
+  transfer_state_.background_blocks = background;
 }
 
 template <class C>
@@ -185,7 +185,7 @@ void BasicEngine<C>::grow(RequestRow& who, Tokens tokens) {
 template <class C>
 void BasicEngine<C>::move_claim(const Claim& claim, const Holding& target) {
   RequestRow& who = row(claim.slot);
-  const bool returns = who.phase == Phase::parked;
+  const bool returns = who.phase == Phase::preempted;
   const Holding from = who.holding;
   const TokenBlocks held = who.blocks; // before this iteration's tokens
   const Tokens block_tokens = config_.limits.block_tokens;
@@ -269,7 +269,7 @@ void BasicEngine<C>::join(Slot slot) {
     config_.admission.leave(admission_state_, slot, who);
     --waiting_;
   } else {
-    parked_.erase(std::find(parked_.begin(), parked_.end(), slot));
+    preempted_.erase(std::find(preempted_.begin(), preempted_.end(), slot));
     observe([&](const auto& observer, auto& state) { observer.resumed(state, who, now()); });
   }
   who.phase = Phase::running;
@@ -278,15 +278,15 @@ void BasicEngine<C>::join(Slot slot) {
 }
 
 template <class C>
-void BasicEngine<C>::park(Slot slot) {
+void BasicEngine<C>::preempt(Slot slot) {
   RequestRow& who = row(slot);
   running_.erase(std::find(running_.begin(), running_.end(), slot));
-  who.phase = Phase::parked;
-  who.parked_since = now();
-  who.parked_at_step = step_;
-  ++who.times_parked;
+  who.phase = Phase::preempted;
+  who.preempted_since = now();
+  who.preempted_at_step = step_;
+  ++who.times_preempted;
   const View view = view_at(now());
-  Kept kept = who.computed.count() == 0 ? Kept::nothing : config_.retention.on_park(view, who);
+  Kept kept = who.computed.count() == 0 ? Kept::nothing : config_.retention.on_preempt(view, who);
   // Layers held nowhere would have lost their newer tokens too: there is nothing whole to move.
   const bool moves = kept == Kept::host || kept == Kept::hidden;
   if (moves && !who.holding.nowhere.empty()) kept = Kept::nothing;
@@ -298,7 +298,7 @@ void BasicEngine<C>::park(Slot slot) {
     moved.copied = Tokens{0};
     if constexpr (KeepsHidden<retention_type, Predictor>) {
       if (kept == Kept::hidden) {
-        moved.nowhere = moved.hidden = config_.retention.hidden_layers(view, who, config_.cost.believe(cost_state_));
+        moved.nowhere = moved.hidden = config_.retention.hidden_layers(view, who, config_.cost.predictor(cost_state_));
         moved.host = moved.host - moved.hidden;
       }
     } else {
@@ -320,10 +320,10 @@ void BasicEngine<C>::park(Slot slot) {
     }
   }
   if (kept == Kept::nothing) drop(who);
-  const auto place = std::lower_bound(parked_.begin(), parked_.end(), who.id,
+  const auto place = std::lower_bound(preempted_.begin(), preempted_.end(), who.id,
                                       [this](Slot other, RequestId id) { return row(other).id < id; });
-  parked_.insert(place, slot);
-  observe([&](const auto& observer, auto& state) { observer.parked(state, who, kept, now()); });
+  preempted_.insert(place, slot);
+  observe([&](const auto& observer, auto& state) { observer.preempted(state, who, kept, now()); });
 }
 
 /// Its KV is gone, from both memories: everything is computed again.
@@ -340,12 +340,12 @@ void BasicEngine<C>::drop(RequestRow& who) {
   who.resident_layers = config_.geometry.layers;
 }
 
-/// Parked requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by layer
-/// from the last. What finds no room on the host is dropped, the whole request with it.
+/// Preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by
+/// layer from the last. What finds no room on the host is dropped, the whole request with it.
 template <class C>
 void BasicEngine<C>::reclaim(LayerBlocks needed, const Decision& decision) {
   const View view = view_at(now());
-  for (auto at = parked_.rbegin(); at != parked_.rend() && needed.count() > 0; ++at) {
+  for (auto at = preempted_.rbegin(); at != preempted_.rend() && needed.count() > 0; ++at) {
     if (std::any_of(decision.claims.begin(), decision.claims.end(), [at](const Claim& c) { return c.slot == *at; }))
       continue; // it comes back in this very decision
     RequestRow& who = row(*at);
@@ -400,7 +400,7 @@ template <class C>
 void BasicEngine<C>::give_up_copies(LayerBlocks needed) {
   if constexpr (copies_ahead) {
     const std::int64_t block_tokens = config_.limits.block_tokens.count();
-    for (const auto& list : {std::span<const Slot>(parked_), std::span<const Slot>(running_)})
+    for (const auto& list : {std::span<const Slot>(preempted_), std::span<const Slot>(running_)})
       for (auto at = list.rbegin(); at != list.rend() && needed.count() > 0; ++at) {
         RequestRow& who = row(*at);
         if (who.holding.copied.count() == 0) continue;
@@ -423,7 +423,7 @@ void BasicEngine<C>::refuse(Slot slot, std::string_view reason) {
     config_.admission.leave(admission_state_, slot, who);
     --waiting_;
   } else {
-    auto& list = who.phase == Phase::running ? running_ : parked_;
+    auto& list = who.phase == Phase::running ? running_ : preempted_;
     list.erase(std::find(list.begin(), list.end(), slot));
   }
   observe([&](const auto& observer, auto& state) { observer.refused(state, who.id, who.spec, now(), reason); });

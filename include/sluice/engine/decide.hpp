@@ -32,7 +32,7 @@ View BasicEngine<C>::view_at(Seconds now) const {
   view.geometry = config_.geometry;
   view.rows = rows_;
   view.running = running_;
-  view.parked = parked_;
+  view.preempted = preempted_;
   view.waiting = waiting_;
   view.ledger = &ledger_;
   view.plan = &plan_;
@@ -48,10 +48,10 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
   gate_returns(view);
   proposal_.clear();
   config_.admission.propose(view, admission_state_, proposal_);
-  if (proposal_.claims.empty() && running_.empty() && !parked_.empty()) {
+  if (proposal_.claims.empty() && running_.empty() && !preempted_.empty()) {
     // Nobody runs and nobody would: those who were set aside are all there is. They come back whatever the gate says,
     // or they would wait for an end that never comes.
-    for (const Slot slot : parked_) row(slot).may_return = true;
+    for (const Slot slot : preempted_) row(slot).may_return = true;
     config_.admission.propose(view, admission_state_, proposal_);
   }
   if constexpr (finds) {
@@ -66,7 +66,7 @@ void BasicEngine<C>::decide(Seconds now, Decision& decision) {
   for (const Slot slot : proposal_.leaving) {
     const RequestRow& who = row(slot);
     const LayerBlocks room = footprint_of(who.holding, who.blocks).device;
-    const Kept kept = config_.retention.on_park(view, who);
+    const Kept kept = config_.retention.on_preempt(view, who);
     if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
       keep_after_all(slot, decision); // its progress would be lost for somebody else's convenience
       continue;
@@ -146,7 +146,7 @@ LayerBlocks BasicEngine<C>::copied_blocks() const {
 
 template <class C>
 void BasicEngine<C>::gate_returns(const View& view) {
-  for (const Slot slot : parked_) {
+  for (const Slot slot : preempted_) {
     RequestRow& who = row(slot);
     who.may_return = config_.relief.may_return(view, who);
   }
@@ -155,7 +155,7 @@ void BasicEngine<C>::gate_returns(const View& view) {
 template <class C>
 void BasicEngine<C>::offer_weights(const View& view, const Decision& decision) {
   if constexpr (offers_weights) {
-    const auto& predictor = config_.cost.believe(cost_state_);
+    const auto& predictor = config_.cost.predictor(cost_state_);
     WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, config_.device_blocks, {}};
     needs_ = needs_of(decision);
     task.demand = needs_.demand;
@@ -189,7 +189,7 @@ BatchNeeds BasicEngine<C>::needs_of(const Decision& decision) const {
     const RequestRow& who = row(claim.slot);
     const LayerBlocks now = across_layers(who.blocks_after(claim.tokens, block_tokens), layers);
     needs.demand += across_layers(who.blocks_after(std::max(claim.tokens, claim.reserve), block_tokens), layers);
-    if (claim.must) needs.running += now;
+    if (claim.required) needs.running += now;
     if (needs.first.count() == 0) needs.first = now;
     slo = std::min(slo, who.spec.slo.tbt);
   }
@@ -206,7 +206,7 @@ Work BasicEngine<C>::steady_within(const Decision& decision, LayerBlocks room) c
     const RequestRow& who = row(claim.slot);
     taken += across_layers(who.blocks_after(std::max(claim.tokens, claim.reserve), config_.limits.block_tokens),
                            config_.geometry.layers);
-    if (taken > room && steady.decodes > 0 && !claim.must) break;
+    if (taken > room && steady.decodes > 0 && !claim.required) break;
     ++steady.decodes;
     steady.decode_context += who.context() + Tokens{1};
   }
@@ -251,96 +251,97 @@ LayerBlocks BasicEngine<C>::capacity_with(const WeightsPlan& weights) const {
 }
 
 template <class C>
-auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
-                             bool enforce_slo) const -> Task {
-  // Whatever parked requests hold on the device is given up for those who run, so only their host memory counts.
-  LayerBlocks parked_host{0};
+auto BasicEngine<C>::task_of(const View& view, const Predictor& predictor, const Decision& decision,
+                             std::size_t required, bool enforce_slo) const -> Task {
+  // Whatever preempted requests hold on the device is given up for those who run, so only their host memory counts.
+  LayerBlocks preempted_host{0};
   std::int64_t depleted = 0;
-  for (const Slot slot : parked_) {
+  for (const Slot slot : preempted_) {
     const RequestRow& who = row(slot);
-    if (!decision.empties_parked) parked_host += footprint_of(who.holding, who.blocks).host;
+    if (!decision.empties_preempted) preempted_host += footprint_of(who.holding, who.blocks).host;
     if (who.deposit().count() == 0) ++depleted;
   }
   // Those who come back for certain bring theirs along: it is in their own footprint. A may might not, and keeps it.
-  if (!decision.empties_parked && !parked_.empty())
-    for (std::size_t i = 0; i < musts; ++i) {
+  if (!decision.empties_preempted && !preempted_.empty())
+    for (std::size_t i = 0; i < required; ++i) {
       const RequestRow& who = row(decision.claims[i].slot);
-      if (who.phase == Phase::parked) parked_host -= footprint_of(who.holding, who.blocks).host;
+      if (who.phase == Phase::preempted) preempted_host -= footprint_of(who.holding, who.blocks).host;
     }
   // So does that of those whom this very decision sets aside, unless it is dropped with the rest.
   for (const auto& aside : {std::span<const Slot>(decision.leaving), std::span<const Slot>(decision.victims)})
     for (const Slot slot : aside) {
       const RequestRow& who = row(slot);
-      if (who.phase == Phase::running && !decision.empties_parked &&
-          config_.retention.on_park(view, who) != Kept::nothing)
-        parked_host += footprint_of(who.holding, who.blocks).host;
+      if (who.phase == Phase::running && !decision.empties_preempted &&
+          config_.retention.on_preempt(view, who) != Kept::nothing)
+        preempted_host += footprint_of(who.holding, who.blocks).host;
     }
   const LayerBlocks capacity = ledger_.device().capacity() + (capacity_with(granted()) - kv_capacity_);
-  return Task{view,      decision.claims,         musts,       capacity, ledger_.host().capacity() - parked_host,
+  return Task{view,      decision.claims,         required,    capacity, ledger_.host().capacity() - preempted_host,
               predictor, config_.replan.window(), enforce_slo, depleted, config_.geometry.stream_of(granted())};
 }
 
 template <class C>
 void BasicEngine<C>::place(const View& view, Decision& decision) {
   auto& claims = decision.claims;
-  std::size_t musts = 0;
-  while (musts < claims.size() && claims[musts].must) ++musts;
+  std::size_t required = 0;
+  while (required < claims.size() && claims[required].required) ++required;
   bool stale = config_.replan.due(view, replan_state_, decision.candidates);
   if constexpr (offers_weights) stale = stale || !(granted() == plan_.weights);
   bool enforce_slo = true;
-  const auto& predictor = config_.cost.believe(cost_state_);
+  const auto& predictor = config_.cost.predictor(cost_state_);
   for (;;) {
-    const Task task = task_of(view, predictor, decision, musts, enforce_slo);
+    const Task task = task_of(view, predictor, decision, required, enforce_slo);
     Verdict verdict = stale ? Verdict{} : apply_plan(task, decision);
     if (!verdict.feasible) {
       verdict = solve(task, decision);
       decision.new_plan = verdict.feasible;
       decision.in_flight = next_plan_.in_flight;
     }
-    if (verdict.feasible && musts + verdict.joined > 0) {
-      claims.resize(musts + verdict.joined); // mays that found no place are dropped
+    if (verdict.feasible && required + verdict.joined > 0) {
+      claims.resize(required + verdict.joined); // optional claims that found no place are dropped
       break;
     }
     stale = true;
-    if (verdict.feasible || musts == 0) {
-      // Only mays were proposed and none found a place: the first of them runs alone, as well as it can.
+    if (verdict.feasible || required == 0) {
+      // Only optional claims were proposed and none found a place: the first of them runs alone, as well as it can.
       claims.resize(1);
-      claims.front().must = true;
-      musts = 1;
+      claims.front().required = true;
+      required = 1;
       enforce_slo = false;
       offer_weights(view, decision);
-    } else if (musts == 1 && enforce_slo) {
+    } else if (required == 1 && enforce_slo) {
       // One request is left. Its SLO cannot be met by setting somebody else aside.
       claims.resize(1);
       enforce_slo = false;
       offer_weights(view, decision); // what the others asked of the weights was not for it
-    } else if (musts == 1 && !parked_.empty() && !decision.empties_parked) {
-      decision.empties_parked = true; // it runs, and what others keep on the host is computed again: nobody is lost
-    } else if (musts == 1) {
+    } else if (required == 1 && !preempted_.empty() && !decision.empties_preempted) {
+      decision.empties_preempted = true; // it runs, and what others keep on the host is computed again: nobody is lost
+    } else if (required == 1) {
       decision.unplaceable.push_back(claims.front().slot);
       claims.clear();
       break;
     } else {
-      const bool with_mays = claims.size() > musts;
-      claims.resize(musts); // all mays are dropped, or someone would join in a step in which another gives way
-      if (with_mays && offers_otherwise(view, decision)) continue;
-      drop_victim(view, decision, musts);
+      const bool with_optional = claims.size() > required;
+      claims.resize(
+          required); // all optional claims are dropped, or someone would join in a step in which another gives way
+      if (with_optional && offers_otherwise(view, decision)) continue;
+      drop_victim(view, decision, required);
     }
   }
   config_.admission.settle(view, claims);
 }
 
 template <class C>
-void BasicEngine<C>::drop_victim(const View& view, Decision& decision, std::size_t& musts) {
+void BasicEngine<C>::drop_victim(const View& view, Decision& decision, std::size_t& required) {
   auto& claims = decision.claims;
   const std::size_t chosen = config_.relief.choose(view, relief_state_, claims);
   SLUICE_ASSERT(chosen < claims.size(), "Relief chooses one of the candidates");
   decision.victims.push_back(claims[chosen].slot);
   claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(chosen));
-  --musts;
+  --required;
 }
 
-/// The plan in force, applied to the claims: do they still fit, and how many mays with them?
+/// The plan in force, applied to the claims: do they still fit, and how many optional claims with them?
 template <class C>
 Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
   const Tokens block_tokens = config_.limits.block_tokens;
@@ -352,15 +353,15 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
   streams_.clear();
   for (const Claim& claim : task.claims) {
     const RequestRow& who = row(claim.slot);
-    const bool must = placed < task.musts;
+    const bool required = placed < task.required;
     if (!covered(who)) {
-      if (must) return {};
-      break; // a may that the plan has not seen waits for the next plan
+      if (required) return {};
+      break; // an optional claim that the plan has not seen waits for the next plan
     }
     Holding holding = who.plan_serial == plan_serial_ ? who.holding : plan_.unseen;
     holding.copied = Tokens{0}; // given up where it is in the way
     const TokenBlocks blocks =
-        who.blocks_after(must ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
+        who.blocks_after(required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
     if (holding.all_resident()) {
       used.device += layout_type::room(blocks, layers, layers);
     } else {
@@ -375,7 +376,7 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
       Pipeline pipeline;
       pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
       pipeline.streams = streams_;
-      if (placed + 1 >= task.musts) { // the musts stand or fall together
+      if (placed + 1 >= task.required) { // the required claims stand or fall together
         detail::layer_loads(pipeline, loads);
         in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(
             detail::in_flight_blocks<transfer_type>({loads.data(), static_cast<std::size_t>(layers)}, streams_)))};
@@ -383,13 +384,14 @@ Verdict BasicEngine<C>::apply_plan(const Task& task, Decision& decision) {
       }
     }
     if (needed > task.device_budget || used.host > task.host_budget) {
-      if (must) return Verdict::infeasible(needed > task.device_budget ? Binding::device_memory : Binding::host_memory);
+      if (required)
+        return Verdict::infeasible(needed > task.device_budget ? Binding::device_memory : Binding::host_memory);
       break;
     }
     decision.in_flight = in_flight;
     ++placed;
   }
-  return {true, placed - task.musts, Binding::none};
+  return {true, placed - task.required, Binding::none};
 }
 
 template <class C>
@@ -407,7 +409,7 @@ Verdict BasicEngine<C>::solve(const Task& task, Decision& decision) {
   decision.planning += virtual_time;
   if constexpr (!Observers::none) {
     const Seconds wall = stopwatch.elapsed();
-    if constexpr (plans_beside)
+    if constexpr (plans_async)
       if (imagined_) imagined_plans_.push_back({next_plan_, wall});
     const Seconds on_clock = real_time ? wall : virtual_time;
     observe([&](const auto& observer, auto& state) { observer.planned(state, task.view, next_plan_, on_clock, wall); });

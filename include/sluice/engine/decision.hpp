@@ -28,16 +28,16 @@ enum class Begun : std::uint8_t {
 /// have ended, so it names slots and nothing that lies behind them.
 struct Decision {
   bool valid = false;
-  bool new_plan = false;         ///< the engine's `next_plan_` becomes the plan in force
-  std::uint64_t candidates = 0;  ///< key of everybody considered
-  std::vector<Claim> claims;     ///< accepted; those not running yet join
-  std::vector<Slot> leaving;     ///< stop on purpose
-  std::vector<Slot> victims;     ///< give way, by Relief's choice
-  std::vector<Slot> unplaceable; ///< cannot run even alone: refused
-  bool empties_parked = false;   ///< those who do not run lose what they keep: one request fits no other way
-  LayerBlocks in_flight{0};      ///< device room that the transfers of the plan need at least
-  Seconds planning{0};           ///< what the search cost on the engine's clock
-  Seconds ready{0};              ///< when a decision made ahead is there
+  bool new_plan = false;          ///< the engine's `next_plan_` becomes the plan in force
+  std::uint64_t candidates = 0;   ///< key of everybody considered
+  std::vector<Claim> claims;      ///< accepted; those not running yet join
+  std::vector<Slot> leaving;      ///< stop on purpose
+  std::vector<Slot> victims;      ///< give way, by Relief's choice
+  std::vector<Slot> unplaceable;  ///< cannot run even alone: refused
+  bool empties_preempted = false; ///< those who do not run lose what they keep: one request fits no other way
+  LayerBlocks in_flight{0};       ///< device room that the transfers of the plan need at least
+  Seconds planning{0};            ///< what the search cost on the engine's clock
+  Seconds ready{0};               ///< when a decision made ahead is there
 
   void clear() {
     valid = new_plan = false;
@@ -46,7 +46,7 @@ struct Decision {
     leaving.clear();
     victims.clear();
     unplaceable.clear();
-    empties_parked = false;
+    empties_preempted = false;
     in_flight = LayerBlocks{0};
     planning = ready = Seconds{0};
   }

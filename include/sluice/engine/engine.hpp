@@ -103,7 +103,7 @@ class BasicEngine : private detail::EngineState {
   Begun begin();
   /// What the iteration under way takes from now on in such surroundings; `sink` is told its timeline. Changes nothing.
   template <class Sink>
-  [[nodiscard]] Seconds foresee(const Surroundings& around, Sink&& sink);
+  [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink);
   /// Runs the iteration under way and accounts its tokens.
   void finish(const Surroundings& around = {});
   /// Nothing to do until `when`.
@@ -138,7 +138,7 @@ class BasicEngine : private detail::EngineState {
   /// Nothing is alive: of others' memory it keeps `borrowed`, and of its own layers' none, where it lends them.
   void rest(LayerBlocks borrowed);
   /// The planner's figure of its own lane to the device.
-  [[nodiscard]] LinkCost link() const { return config_.cost.believe(cost_state_).link(); }
+  [[nodiscard]] LinkCost link() const { return config_.cost.predictor(cost_state_).link(); }
   [[nodiscard]] std::int64_t alive() const { return alive_; }
   [[nodiscard]] std::int64_t steps() const { return step_; }
   /// Where iterations run: a backend that computes real tokens is told there what a request's are.
@@ -154,7 +154,7 @@ class BasicEngine : private detail::EngineState {
   using Observers = ObserverSet<observer_types>;
   using PlacementState = typename placement_type::template State<transfer_type>;
   using TransferState = typename transfer_type::State;
-  using Predictor = std::remove_cvref_t<decltype(std::declval<const cost_type&>().believe(
+  using Predictor = std::remove_cvref_t<decltype(std::declval<const cost_type&>().predictor(
       std::declval<const typename cost_type::State&>()))>;
   using Task = PlacementTask<Predictor, transfer_type, layout_type>;
   static constexpr bool watches_time =
@@ -165,10 +165,10 @@ class BasicEngine : private detail::EngineState {
   static constexpr bool real_time = is_real_time<backend_type>;
   static constexpr bool ends_requests = EndsRequests<backend_type>;
   /// The next decision is made on another thread, from a copy of what this engine knows (engine/beside.hpp).
-  static constexpr bool plans_beside = lookahead_type::ahead && real_time;
-  static_assert(!plans_beside || PlansBeside<backend_type>,
-                "sluice: OneStepAhead needs a Backend in real time to have `beside(work, what)`, `beside_done()` and "
-                "`join_beside()`: a thread on which to plan");
+  static constexpr bool plans_async = lookahead_type::ahead && real_time;
+  static_assert(!plans_async || PlansAsync<backend_type>,
+                "sluice: OneStepAhead needs a Backend in real time to have `async(work, what)`, `async_done()` and "
+                "`join_async()`: a thread on which to plan");
   static constexpr bool may_be_quiet = !lookahead_type::ahead && !real_time && admission_type::steady && !copies_ahead;
   static constexpr bool offers_weights = !std::is_same_v<weights_type, ResidentWeights>;
   static constexpr bool finds = retention_type::finds_released;
@@ -182,9 +182,9 @@ class BasicEngine : private detail::EngineState {
   [[nodiscard]] bool look_up_newcomers();
   [[nodiscard]] LayerBlocks copied_blocks() const;
   void place(const View& view, Decision& decision);
-  void drop_victim(const View& view, Decision& decision, std::size_t& musts);
-  [[nodiscard]] Task task_of(const View& view, const Predictor& predictor, const Decision& decision, std::size_t musts,
-                             bool enforce_slo) const;
+  void drop_victim(const View& view, Decision& decision, std::size_t& required);
+  [[nodiscard]] Task task_of(const View& view, const Predictor& predictor, const Decision& decision,
+                             std::size_t required, bool enforce_slo) const;
   [[nodiscard]] Verdict apply_plan(const Task& task, Decision& decision);
   [[nodiscard]] Verdict solve(const Task& task, Decision& decision);
   void keep_after_all(Slot slot, Decision& decision);
@@ -204,7 +204,7 @@ class BasicEngine : private detail::EngineState {
   // commit (engine/commit.hpp): moves, phases, plan delta, ledger -----------------------------------------------------
   void commit(Decision& decision);
   void return_weights(const WeightsPlan& before, const WeightsPlan& after, int overwritten);
-  void park(Slot slot);
+  void preempt(Slot slot);
   void join(Slot slot);
   [[gnu::cold]] void refuse(Slot slot, std::string_view reason);
   void move_claim(const Claim& claim, const Holding& target);
@@ -238,8 +238,8 @@ class BasicEngine : private detail::EngineState {
   void account(Seconds now);
   void account_decodes(Seconds now);
   void decide_ahead(Seconds start, Seconds predicted);
-  void decide_beside(const Iteration& iteration);
-  void collect_beside();
+  void decide_async(const Iteration& iteration);
+  void collect_async();
   void take_outcomes();
   void end_finished(Seconds now);
   void advance_deliveries(Seconds now);
@@ -248,7 +248,7 @@ class BasicEngine : private detail::EngineState {
   /// Calls `tell(policy, state)` for each observer.
   template <class Tell>
   void observe(Tell&& tell) {
-    if constexpr (plans_beside)
+    if constexpr (plans_async)
       if (imagined_) return;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (tell(std::get<I>(config_.observers), std::get<I>(observer_states_)), ...);
@@ -279,14 +279,14 @@ class BasicEngine : private detail::EngineState {
 
   // Planning beside a real iteration. The copy plans: what it decides is in its `pending_` and `next_plan_`.
   bool imagined_ = false;                            ///< this is the copy
-  bool beside_ = false;                              ///< the copy is planning, or has planned and was not asked yet
-  Seconds beside_since_{0};                          ///< when it began
+  bool async_ = false;                               ///< the copy is planning, or has planned and was not asked yet
+  Seconds async_since_{0};                           ///< when it began
   std::shared_ptr<BasicEngine> copy_;                ///< made by the first decision beside an iteration
   Seconds imagined_at_{0};                           ///< the copy's present: when the iteration is expected to end
   std::vector<detail::ImaginedPlan> imagined_plans_; ///< for observers, who are told when the decision is taken
   TransferState transfer_state_;
   TransferState predicted_state_;
-  TransferState foreseen_state_;
+  TransferState predicted_ahead_;
 };
 
 namespace detail {

@@ -59,8 +59,8 @@ inline constexpr bool has_effect = true;
 
 namespace detail {
 
-/// KV of a layer or its weights may cross the link while an iteration runs. Who is parked and loses everything fetches
-/// nothing; who is swapped in whole has arrived before the first layer starts, whatever the rule.
+/// KV of a layer or its weights may cross the link while an iteration runs. Who is preempted and loses everything
+/// fetches nothing; who is swapped in whole has arrived before the first layer starts, whatever the rule.
 template <class C>
 inline constexpr bool fetches_layers =
     C::placement_type::places_layers || !typename C::placement_type().least(2).all_resident() ||
@@ -77,8 +77,8 @@ inline constexpr bool has_effect<roles::Transfer, C> = detail::fetches_layers<C>
 template <class C>
 inline constexpr bool has_effect<roles::Replan, C> = !std::same_as<typename C::placement_type, AllResident>;
 
-/// Who gives way is ended, not parked, and nobody leaves by choice: only an admission whose order moves with time can
-/// want that.
+/// Who gives way is ended, not preempted, and nobody leaves by choice: only an admission whose order moves with time
+/// can want that.
 template <class C>
 inline constexpr bool has_effect<roles::Retention, C> =
     C::relief_type::parting != Parting::refuse || !C::admission_type::steady;

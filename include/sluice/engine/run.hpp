@@ -56,7 +56,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
       {loads.data(), static_cast<std::size_t>(config_.geometry.layers)}, stream)))};
   LayerBlocks lendable = config_.weights.most_freed(config_.geometry);
   if constexpr (PromisesRoom<weights_type>) {
-    const auto& predictor = config_.cost.believe(cost_state_);
+    const auto& predictor = config_.cost.predictor(cost_state_);
     const Expected<LayerBlocks> promised = config_.weights.promise(Submission<Predictor>{
         spec, now(), config_.limits, config_.geometry, predictor, room.device, config_.device_blocks});
     if (!promised) return refused(detail::refusal_of(id, promised.error()));
@@ -94,7 +94,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 template <class C>
 int BasicEngine<C>::most_lent() const {
   if constexpr (LendsWeights<weights_type>) {
-    const auto& predictor = config_.cost.believe(cost_state_);
+    const auto& predictor = config_.cost.predictor(cost_state_);
     constexpr double nominal = 512; // before anybody has come
     const double mean = accepted_ > 0 ? prompt_tokens_ / static_cast<double>(accepted_) : nominal;
     const double budget = static_cast<double>(config_.limits.batch_tokens.count());
@@ -156,10 +156,10 @@ Begun BasicEngine<C>::begin() {
 
 template <class C>
 template <class Sink>
-Seconds BasicEngine<C>::foresee(const Surroundings& around, Sink&& sink) {
-  foreseen_state_ = transfer_state_;
+Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) {
+  predicted_ahead_ = transfer_state_;
   const View view = view_at(now());
-  return backend_.template foresee<transfer_type>(iteration_in(view, around), foreseen_state_, sink).duration;
+  return backend_.template predict<transfer_type>(iteration_in(view, around), predicted_ahead_, sink).duration;
 }
 
 template <class C>
@@ -171,16 +171,16 @@ void BasicEngine<C>::finish(const Surroundings& around) {
 }
 
 /// Will the next step be this one once more, one token on? If everybody in the batch decoded, all of it resident,
-/// nobody has ended, is parked or was left out for want of tokens, then the admission would claim the same, and the
+/// nobody has ended, is preempted or was left out for want of tokens, then the admission would claim the same, and the
 /// plan in force would take the same: room only shrinks until something happens.
 template <class C>
 void BasicEngine<C>::remember_quiet() {
   // What others of a node need may change any time, so that weights which could give way are asked in every step.
   const bool asks = coordination_.lend != nullptr || coordination_.grant != nullptr;
   quiet_ = !(offers_weights && asks) && chunks_.empty() && streams_.empty() && rebuilds_.empty() &&
-           plan_.weights.streamed.empty() && parked_.empty() && transfer_state_.behind_blocks <= 0 && !plan_changed_ &&
-           decision_.victims.empty() && decision_.leaving.empty() && decision_.claims.size() == running_.size() &&
-           work_.decodes == static_cast<std::int64_t>(running_.size());
+           plan_.weights.streamed.empty() && preempted_.empty() && transfer_state_.background_blocks <= 0 &&
+           !plan_changed_ && decision_.victims.empty() && decision_.leaving.empty() &&
+           decision_.claims.size() == running_.size() && work_.decodes == static_cast<std::int64_t>(running_.size());
   full_blocks_ = 0;
   for (std::size_t i = 0; quiet_ && i < running_.size(); ++i) {
     const RequestRow& who = row(running_[i]);
@@ -243,14 +243,14 @@ void BasicEngine<C>::account_decodes(Seconds now) {
 /// The decision to run now; what the iteration waited for it.
 template <class C>
 Seconds BasicEngine<C>::take_decision(bool& repeated) {
-  if constexpr (plans_beside) {
-    if (beside_) {
-      if (!backend_.beside_done() && repeat_last()) {
+  if constexpr (plans_async) {
+    if (async_) {
+      if (!backend_.async_done() && repeat_last()) {
         repeated = true;
         return Seconds{0};
       }
       const Seconds asked = now();
-      collect_beside(); // where nothing can run without it, everybody waits
+      collect_async(); // where nothing can run without it, everybody waits
       if (decision_.valid && still_fits(decision_)) return now() - asked;
     }
   } else if constexpr (lookahead_type::ahead) {
@@ -367,10 +367,10 @@ void BasicEngine<C>::prepare(Seconds planning, bool repeated) {
 
   // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
   // evictions go first.
-  double behind = transfer_state_.behind_blocks + static_cast<double>(leaving_.count());
-  double room = static_cast<double>((ledger_.device().free() + arriving_).count()) - behind;
+  double background = transfer_state_.background_blocks + static_cast<double>(leaving_.count());
+  double room = static_cast<double>((ledger_.device().free() + arriving_).count()) - background;
   double urgent_out = 0;
-  if (!streams_.empty() || behind > 0) {
+  if (!streams_.empty() || background > 0) {
     LayerArray loads;
     Pipeline pipeline;
     pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(layers)};
@@ -378,25 +378,35 @@ void BasicEngine<C>::prepare(Seconds planning, bool repeated) {
     detail::layer_loads(pipeline, loads);
     const double held =
         detail::in_flight_blocks<transfer_type>({loads.data(), static_cast<std::size_t>(layers)}, streams_);
-    urgent_out = std::clamp(held - room, 0.0, behind);
-    behind -= urgent_out;
+    urgent_out = std::clamp(held - room, 0.0, background);
+    background -= urgent_out;
     room = std::max(room + urgent_out, held);
   }
-  transfer_state_.behind_blocks = 0;
+  transfer_state_.background_blocks = 0;
   if constexpr (copies_ahead) {
     double in_blocks = urgent_blocks_;
     for (const LayerStream& stream : streams_) in_blocks += stream.blocks * stream.layers.count();
-    const double out_blocks = urgent_out + behind + written_blocks_ + detail::written_back_blocks(streams_);
-    behind += static_cast<double>(copy_ahead(view_at(now()), out_blocks, in_blocks).count());
+    const double out_blocks = urgent_out + background + written_blocks_ + detail::written_back_blocks(streams_);
+    background += static_cast<double>(copy_ahead(view_at(now()), out_blocks, in_blocks).count());
   }
-  launched_ = {config_.geometry.stream_of(plan_.weights), room, urgent_out, behind, planning, repeated};
+  launched_ = {config_.geometry.stream_of(plan_.weights), room, urgent_out, background, planning, repeated};
 }
 
 /// The iteration made ready, as a backend is told of it. `view`: of its start.
 template <class C>
 Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& around) const {
-  return {view,           work_,         decision_.claims,     streams_,         launched_.weights, launched_.room,
-          urgent_blocks_, first_blocks_, launched_.urgent_out, launched_.behind, written_blocks_,   returned_blocks_,
+  return {view,
+          work_,
+          decision_.claims,
+          streams_,
+          launched_.weights,
+          launched_.room,
+          urgent_blocks_,
+          first_blocks_,
+          launched_.urgent_out,
+          launched_.background,
+          written_blocks_,
+          returned_blocks_,
           around};
 }
 
@@ -409,7 +419,7 @@ void BasicEngine<C>::run(const Surroundings& around) {
   const Seconds planning = launched_.planning;
   TransferState before_run;
   if constexpr (Observers::replays) before_run = transfer_state_;
-  if constexpr (plans_beside) decide_beside(iteration);
+  if constexpr (plans_async) decide_async(iteration);
   const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_state_);
   if constexpr (watches_time) learn(iteration, cost, launched_.repeated);
 
@@ -430,7 +440,7 @@ void BasicEngine<C>::run(const Surroundings& around) {
     record.tokens = work_.tokens();
     record.running = static_cast<std::int64_t>(running_.size());
     record.waiting = waiting_;
-    record.parked = static_cast<std::int64_t>(parked_.size());
+    record.preempted = static_cast<std::int64_t>(preempted_.size());
     record.device_used = ledger_.device().used();
     record.device_capacity = ledger_.device().capacity();
     record.in_flight = LayerBlocks{static_cast<std::int64_t>(std::max(0.0, launched_.room))};
@@ -460,7 +470,7 @@ void BasicEngine<C>::run(const Surroundings& around) {
     if (quiet_) account_decodes(now());
   }
   if (!accounted) account(now());
-  if constexpr (lookahead_type::ahead && !plans_beside) decide_ahead(start, cost.duration);
+  if constexpr (lookahead_type::ahead && !plans_async) decide_ahead(start, cost.duration);
   end_finished(now());
 }
 
@@ -487,7 +497,7 @@ template <class C>
 LayerBlocks BasicEngine<C>::copy_ahead(const View& view, double out_blocks, double in_blocks) {
   LayerBlocks copied{0};
   if constexpr (copies_ahead) {
-    const auto& predictor = config_.cost.believe(cost_state_);
+    const auto& predictor = config_.cost.predictor(cost_state_);
     const int layers = config_.geometry.layers;
     const BlockLink link = block_link(predictor.link(), config_.geometry);
     const double step_s = compute_time(predictor, work_, layers).count();
@@ -519,7 +529,7 @@ LayerBlocks BasicEngine<C>::copy_ahead(const View& view, double out_blocks, doub
 /// What was predicted against what was measured, for those who learn from it. A repeated iteration was not predicted.
 template <class C>
 void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost, bool repeated) {
-  const auto& predictor = config_.cost.believe(cost_state_);
+  const auto& predictor = config_.cost.predictor(cost_state_);
   const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute_, predicted_state_);
   if (!repeated) config_.replan.observe(replan_state_, predicted.duration, cost.duration);
   config_.cost.observe(cost_state_, Observation{iteration.work, config_.geometry.layers, !repeated,
@@ -575,13 +585,13 @@ void BasicEngine<C>::decide_ahead(Seconds start, Seconds predicted) {
   pending_.planning = Seconds{0};
 }
 
-/// Deposits drain while their requests run, wait for their turn, or are parked: up to date before anybody plans by
+/// Deposits drain while their requests run, wait for their turn, or are preempted: up to date before anybody plans by
 /// them.
 template <class C>
 void BasicEngine<C>::advance_deliveries(Seconds now) {
   const auto sink = delivery_sink();
   for (const Slot slot : running_) config_.delivery.advance(row(slot), now, sink);
-  for (const Slot slot : parked_) config_.delivery.advance(row(slot), now, sink);
+  for (const Slot slot : preempted_) config_.delivery.advance(row(slot), now, sink);
 }
 
 } // namespace sluice

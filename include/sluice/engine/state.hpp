@@ -25,7 +25,7 @@ struct Launched {
   WeightStream weights;
   double room = 0; ///< blocks in flight
   double urgent_out = 0;
-  double behind = 0;
+  double background = 0;
   Seconds planning{0}; ///< that it waited for
   bool repeated = false;
 };
@@ -52,11 +52,11 @@ class EngineState {
     if (!holding.hidden.empty()) streams_.push_back({holding.hidden, hidden.blocks(blocks)});
   }
 
-  // Requests. Running, parked and waiting apart: a step never scans those who wait.
+  // Requests. Running, preempted and waiting apart: a step never scans those who wait.
   std::vector<RequestRow> rows_;
   std::vector<Slot> free_slots_;
   std::vector<Slot> running_;
-  std::vector<Slot> parked_; ///< by arrival
+  std::vector<Slot> preempted_; ///< by arrival
   std::vector<Slot> finished_rows_;
   std::int64_t waiting_ = 0;
   std::int64_t alive_ = 0;

@@ -200,7 +200,7 @@ class BasicNode {
   void look_ahead() {
     Flight& flight = bus_[I];
     auto& engine = std::get<I>(engines_);
-    flight.look_ahead([&](auto& sink) { return engine.foresee({flight.spells(), flight.slowdown()}, sink); });
+    flight.look_ahead([&](auto& sink) { return engine.predict({flight.spells(), flight.slowdown()}, sink); });
   }
   void divide() {
     bus_.divide(at_, [this](std::size_t engine) { with(engine, [&]<std::size_t I>() { look_ahead<I>(); }); });

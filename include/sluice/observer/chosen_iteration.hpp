@@ -143,7 +143,7 @@ struct ChosenIteration {
   void submitted(State& /*state*/, const RequestRow& /*row*/) const {}
   void refused(State& /*state*/, RequestId /*id*/, const RequestSpec& /*spec*/, Seconds /*now*/,
                std::string_view /*reason*/) const {}
-  void parked(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
+  void preempted(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void ended(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}

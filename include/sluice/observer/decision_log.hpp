@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionLog: the observer that writes down, for a person, who was parked, who came back, and every plan.
+// DecisionLog: the observer that writes down, for a person, who was preempted, who came back, and every plan.
 #pragma once
 
 #include "sluice/observer/observer.hpp"
@@ -16,7 +16,7 @@ namespace sluice {
 /// One line for each decision, oldest first, and at most `max_lines` of them: those after are counted.
 ///
 ///     12.345678 s  step 211  plan: 3 requests, 2 offload (r7: 1 layer, r9: 4 layers), 40 blocks in flight, ...
-///     12.345678 s  park r7: 31 tokens made, 12 not delivered; its KV stays until the room is needed
+///     12.345678 s  preempt r7: 31 tokens made, 12 not delivered; its KV stays until the room is needed
 struct DecisionLog {
   using role = roles::Observer;
   static constexpr bool wants_timeline = false;
@@ -43,15 +43,15 @@ struct DecisionLog {
              std::to_string(spec.output.count()) + " tokens): " + std::string{reason};
     });
   }
-  void parked(State& state, const RequestRow& row, Kept kept, Seconds now) const {
+  void preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
     add(state, now, [&] {
-      return "park " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens made, " +
+      return "preempt " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens made, " +
              std::to_string(row.deposit().count()) + " not delivered; " + std::string{what_remains(kept)};
     });
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const {
     add(state, now, [&] {
-      return "resume " + name(row.id) + ": parked for " + seconds(now - row.parked_since) + ", " +
+      return "resume " + name(row.id) + ": preempted for " + seconds(now - row.preempted_since) + ", " +
              std::to_string(row.pending().count()) + " tokens to compute";
     });
   }

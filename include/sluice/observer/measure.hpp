@@ -60,7 +60,7 @@ inline void count_request(const RequestRecord& request, Seconds end, Metrics& m,
   m.served += request.outcome == Outcome::served ? 1 : 0;
   m.refused += request.outcome == Outcome::refused ? 1 : 0;
   m.unfinished += request.outcome == Outcome::unfinished ? 1 : 0;
-  m.times_parked += request.times_parked;
+  m.times_preempted += request.times_preempted;
   m.tokens_delivered += request.delivered.count();
 
   // The first token of a request ends no gap: of n tokens, n - 1 are owed in time.

@@ -58,7 +58,7 @@ struct Metrics {
   std::int64_t served = 0;
   std::int64_t refused = 0;
   std::int64_t unfinished = 0;
-  std::int64_t times_parked = 0;
+  std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
   std::int64_t tokens_on_time = 0;   ///< that followed another within the SLO
   std::int64_t tokens_late = 0;      ///< that did not, and those that never came: what per-token attainment counts
@@ -120,7 +120,7 @@ constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
   visit("served", m.served);
   visit("refused", m.refused);
   visit("unfinished", m.unfinished);
-  visit("times_parked", m.times_parked);
+  visit("times_preempted", m.times_preempted);
   visit("tokens_delivered", m.tokens_delivered);
   visit("tokens_on_time", m.tokens_on_time);
   visit("tokens_late", m.tokens_late);

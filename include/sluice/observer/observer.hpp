@@ -31,7 +31,7 @@ struct IterationRecord {
   Tokens tokens{0};         ///< computed, all claims together
   std::int64_t running = 0; ///< requests that hold device memory as part of the batch
   std::int64_t waiting = 0;
-  std::int64_t parked = 0;
+  std::int64_t preempted = 0;
   LayerBlocks device_used{0}; ///< resident, without the blocks in flight
   LayerBlocks device_capacity{0};
   LayerBlocks in_flight{0}; ///< device room that transfers could use
@@ -55,13 +55,13 @@ concept StatesReplay = requires {
   { P::wants_timeline } -> std::convertible_to<bool>;
 };
 
-/// `P` hears of requests: they come, are refused, are parked and resumed, and end.
+/// `P` hears of requests: they come, are refused, are preempted and resumed, and end.
 template <class P>
 concept ObservesRequests = requires(const P& policy, typename P::State& state, const RequestRow& row, Seconds now,
                                     const RequestSpec& spec, RequestId id, std::string_view reason, Kept kept) {
   { policy.submitted(state, row) } -> std::same_as<void>;
   { policy.refused(state, id, spec, now, reason) } -> std::same_as<void>;
-  { policy.parked(state, row, kept, now) } -> std::same_as<void>;
+  { policy.preempted(state, row, kept, now) } -> std::same_as<void>;
   { policy.resumed(state, row, now) } -> std::same_as<void>;
   { policy.ended(state, row, now) } -> std::same_as<void>;
 };
@@ -84,7 +84,7 @@ concept ObservesSteps = requires(const P& policy, typename P::State& state, cons
 /// Who is told. An engine has any number of observers; what they collect is their `State`.
 ///
 ///  1. `P::role` is `roles::Observer`; `P::State` is default-constructible.
-///  2. `submitted`, `refused`, `parked`, `resumed`, `ended`: the life of a request.
+///  2. `submitted`, `refused`, `preempted`, `resumed`, `ended`: the life of a request.
 ///  3. `delivered(state, row, count, when)`: `count` tokens reached the user at `when`; `row.delivered` counts them
 ///     already. Deliveries of one request come in order of time; those of different requests may not.
 ///  4. `planned(state, view, plan, virtual_time, wall_time)`: a new plan, what it cost on the engine's clock and on the
@@ -106,8 +106,9 @@ struct Contract<roles::Observer> {
     static_assert(StatesReplay<P>,
                   "sluice: this Observer needs `static constexpr bool wants_timeline = false;` (or true)");
     if constexpr (HasState<P>) {
-      static_assert(ObservesRequests<P>, "sluice: this Observer needs `submitted`, `refused`, `parked`, `resumed` and "
-                                         "`ended` as observer/observer.hpp declares them (empty bodies are fine)");
+      static_assert(ObservesRequests<P>,
+                    "sluice: this Observer needs `submitted`, `refused`, `preempted`, `resumed` and "
+                    "`ended` as observer/observer.hpp declares them (empty bodies are fine)");
       static_assert(ObservesDeliveries<P>, "sluice: this Observer needs `void delivered(State&, const RequestRow&, "
                                            "Tokens count, Seconds when) const`");
       static_assert(ObservesSteps<P>, "sluice: this Observer needs `planned` and `iterated` as observer/observer.hpp "

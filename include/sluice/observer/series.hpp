@@ -37,7 +37,7 @@ struct SeriesBucket {
   double stall_s = 0;
   double moved_blocks = 0; ///< both ways
   std::int64_t samples = 0;
-  SeriesRange running, waiting, parked;
+  SeriesRange running, waiting, preempted;
   SeriesRange device_used, in_flight, host_used; ///< layer blocks
 
   [[nodiscard]] bool empty() const { return samples == 0; }
@@ -51,7 +51,7 @@ struct SeriesBucket {
     samples += other.samples;
     running.merge(other.running);
     waiting.merge(other.waiting);
-    parked.merge(other.parked);
+    preempted.merge(other.preempted);
     device_used.merge(other.device_used);
     in_flight.merge(other.in_flight);
     host_used.merge(other.host_used);
@@ -80,7 +80,7 @@ struct Series {
   void submitted(State& /*state*/, const RequestRow& /*row*/) const {}
   void refused(State& /*state*/, RequestId /*id*/, const RequestSpec& /*spec*/, Seconds /*now*/,
                std::string_view /*reason*/) const {}
-  void parked(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
+  void preempted(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void ended(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
@@ -135,7 +135,7 @@ struct Series {
     bucket.moved_blocks += share * number((record.to_device + record.to_host).count());
     bucket.running.add(number(record.running), seconds);
     bucket.waiting.add(number(record.waiting), seconds);
-    bucket.parked.add(number(record.parked), seconds);
+    bucket.preempted.add(number(record.preempted), seconds);
     bucket.device_used.add(number(record.device_used.count()), seconds);
     bucket.in_flight.add(number(record.in_flight.count()), seconds);
     bucket.host_used.add(number(record.host_used.count()), seconds);

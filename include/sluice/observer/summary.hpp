@@ -17,7 +17,7 @@
 namespace sluice {
 
 enum class Outcome : std::uint8_t {
-  unfinished, ///< waiting, running or parked when the run ended
+  unfinished, ///< waiting, running or preempted when the run ended
   served,     ///< its last token was generated
   refused,    ///< could not be placed at all, or was given up
 };
@@ -37,7 +37,7 @@ struct RequestRecord {
   Seconds slo_ttft{std::numeric_limits<double>::infinity()};
   Tokens prompt{0};
   Tokens output{0};
-  std::int32_t times_parked = 0;
+  std::int32_t times_preempted = 0;
   std::int32_t reason = -1; ///< index into `reasons`, of a refused one
   Outcome outcome = Outcome::unfinished;
   bool known = false; ///< false for an id of which nothing was heard
@@ -130,8 +130,8 @@ struct Summary {
     state.last_event = std::max(state.last_event, now);
   }
 
-  void parked(State& state, const RequestRow& row, Kept /*kept*/, Seconds /*now*/) const {
-    ++state.record(row.id, row.spec).times_parked;
+  void preempted(State& state, const RequestRow& row, Kept /*kept*/, Seconds /*now*/) const {
+    ++state.record(row.id, row.spec).times_preempted;
   }
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
 

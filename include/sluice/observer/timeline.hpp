@@ -39,7 +39,7 @@ struct Timeline {
   struct Iteration {
     std::int64_t step = 0;
     Seconds start{0}, duration{0}, stall{0}, planning{0};
-    std::int64_t tokens = 0, decodes = 0, running = 0, waiting = 0, parked = 0;
+    std::int64_t tokens = 0, decodes = 0, running = 0, waiting = 0, preempted = 0;
     LayerBlocks device_used{0}, in_flight{0}, host_used{0};
     bool repeated = false;
   };
@@ -88,9 +88,9 @@ struct Timeline {
     else
       ++state.dropped;
   }
-  void parked(State& state, const RequestRow& row, Kept /*kept*/, Seconds now) const {
+  void preempted(State& state, const RequestRow& row, Kept /*kept*/, Seconds now) const {
     started(state, row);
-    if (RequestSlice* open = of(state, row.id)) close(state, *open, now, Phase::parked);
+    if (RequestSlice* open = of(state, row.id)) close(state, *open, now, Phase::preempted);
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const {
     if (RequestSlice* open = of(state, row.id)) close(state, *open, now, Phase::running);
@@ -126,7 +126,7 @@ struct Timeline {
     }
     state.device_capacity = std::max(state.device_capacity, record.device_capacity);
     state.iterations.push_back({record.step, record.start, record.duration, record.stall, record.planning,
-                                record.tokens.count(), record.decodes, record.running, record.waiting, record.parked,
+                                record.tokens.count(), record.decodes, record.running, record.waiting, record.preempted,
                                 record.device_used, record.in_flight, record.host_used, record.repeated});
     const bool decoding = record.decodes > 0 || !state.detailed.empty();
     if (decoding && state.detailed.size() < max_detailed)

@@ -89,7 +89,7 @@ class TraceWriter {
     counter("room for transfers" + unit, from, Count{"in flight", blocks(it.in_flight)});
     counter("host KV" + unit, from, Count{"offloaded", blocks(it.host_used)});
     counter("requests", from, Count{"running", static_cast<double>(it.running)},
-            Count{"waiting", static_cast<double>(it.waiting)}, Count{"parked", static_cast<double>(it.parked)});
+            Count{"waiting", static_cast<double>(it.waiting)}, Count{"preempted", static_cast<double>(it.preempted)});
     const double stalled = it.duration.count() > 0 ? 100 * it.stall.count() / it.duration.count() : 0;
     counter("stall (% of iteration)", from, Count{"stall", stalled});
   }
@@ -174,7 +174,7 @@ class TraceWriter {
     for (const Timeline::RequestSlice& life : all) {
       const std::string_view phase = life.phase == Phase::waiting   ? "waiting"
                                      : life.phase == Phase::running ? "running"
-                                                                    : "parked";
+                                                                    : "preempted";
       const std::int64_t at = track(life.id);
       slice(phase, requests, at, ns(life.start.count()), ns(life.end.count()));
       json_.end_object();

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Nothing is offloaded; as many of the mays join as fit, in order. Its one plan is a rule for everybody, so it is made
-/// once and then only applied.
+/// Nothing is offloaded; as many of the optional claims join as fit, in order. Its one plan is a rule for everybody, so
+/// it is made once and then only applied.
 struct AllResident {
   using role = roles::Placement;
   static constexpr bool places_layers = false;
@@ -30,8 +30,8 @@ struct AllResident {
       ++placed;
     }
     plan.binding = placed < task.claims.size() ? Binding::device_memory : Binding::none;
-    if (placed < task.musts) return Verdict::infeasible(Binding::device_memory);
-    return {true, placed - task.musts, plan.binding};
+    if (placed < task.required) return Verdict::infeasible(Binding::device_memory);
+    return {true, placed - task.required, plan.binding};
   }
 };
 

@@ -42,11 +42,11 @@ struct BasicDistancePlacement {
     Binding binding = Binding::none;
     // `plan` keeps the last feasible answer: `longest_prefix` ends with that of the prefix it returns.
     const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
-    if (feasible(task.claims.size())) return {true, task.claims.size() - task.musts, plan.binding};
-    if (task.claims.size() == task.musts) return Verdict::infeasible(binding);
-    if (task.musts > 0 && !feasible(task.musts)) return Verdict::infeasible(binding);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size() - 1, feasible);
-    return {true, joined, task.musts + joined > 0 ? plan.binding : binding};
+    if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
+    if (task.claims.size() == task.required) return Verdict::infeasible(binding);
+    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size() - 1, feasible);
+    return {true, joined, task.required + joined > 0 ? plan.binding : binding};
   }
 
  private:

@@ -64,12 +64,12 @@ struct BasicFewestLayers {
         return false;
       }
     };
-    if (task.musts > 0 && !fits(task.musts)) return Verdict::infeasible(Binding::device_memory);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), fits);
-    fits(task.musts + joined);
+    if (task.required > 0 && !fits(task.required)) return Verdict::infeasible(Binding::device_memory);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), fits);
+    fits(task.required + joined);
     set_uniform(plan, set, in_flight);
     if constexpr (H != Horizon::ever_worst) plan.covers_unseen = false;
-    if (!plan.covers_unseen) name_all(task, task.musts + joined, plan);
+    if (!plan.covers_unseen) name_all(task, task.required + joined, plan);
     plan.effort = 1;
     plan.binding = set.empty() ? Binding::none : Binding::device_memory;
     return {true, joined, plan.binding};

@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-/// Every `Distance`-th layer of every request is offloaded; as many of the mays join as fit. A rule, made once.
+/// Every `Distance`-th layer of every request is offloaded; as many of the optional claims join as fit. A rule, made
+/// once.
 template <int Distance>
   requires(Distance >= 1)
 struct FixedDistance {
@@ -32,9 +33,9 @@ struct FixedDistance {
       if (held >= 0) in_flight = held;
       return held >= 0;
     };
-    if (task.musts > 0 && !fits(task.musts)) return Verdict::infeasible(Binding::device_memory);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), fits);
-    fits(task.musts + joined);
+    if (task.required > 0 && !fits(task.required)) return Verdict::infeasible(Binding::device_memory);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), fits);
+    fits(task.required + joined);
     set_uniform(plan, set, in_flight);
     plan.binding = Binding::layout;
     return {true, joined, plan.binding};

@@ -31,15 +31,15 @@ struct PlacementTask {
   using layout_type = L;
 
   const View& view;
-  std::span<const Claim> claims; ///< musts first
-  std::size_t musts = 0;
+  std::span<const Claim> claims; ///< required claims first
+  std::size_t required = 0;
   LayerBlocks device_budget{0}; ///< for the KV of these requests, blocks in flight included
   LayerBlocks host_budget{0};
   const Cost& cost;
   Window window;
-  bool enforce_slo = true;          ///< false: one request is left, and it runs as well as it can
-  std::int64_t depleted_parked = 0; ///< parked requests that miss their SLO now: nothing deposited
-  WeightStream weights{};           ///< streamed beside the KV whatever the plan
+  bool enforce_slo = true;             ///< false: one request is left, and it runs as well as it can
+  std::int64_t depleted_preempted = 0; ///< preempted requests that miss their SLO now: nothing deposited
+  WeightStream weights{};              ///< streamed beside the KV whatever the plan
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
 
@@ -70,7 +70,7 @@ struct PlacementTask {
 /// The answer beside the plan.
 struct Verdict {
   bool feasible = false;
-  std::size_t joined = 0;          ///< how many of the mays have a place: the first `joined` of them
+  std::size_t joined = 0;          ///< how many of the optional claims have a place: the first `joined` of them
   Binding binding = Binding::none; ///< what stood in the way, of feasibility or of a better plan
 
   static constexpr Verdict infeasible(Binding why) { return {false, 0, why}; }
@@ -104,7 +104,7 @@ concept StatesPlacesLayers = requires {
   { P::places_layers } -> std::convertible_to<bool>;
 };
 
-/// Where each layer's KV of each accepted request lives; how many *mays* join; or *infeasible*, with what binds.
+/// Where each layer's KV of each accepted request lives; how many *optional* join; or *infeasible*, with what binds.
 ///
 ///  1. `P::role` is `roles::Placement`; `P::template State<Transfer>` is default-constructible.
 ///  2. `solve(task, state, plan)` fills `plan.requests` (one per accepted claim, in the order of the claims) or
@@ -142,17 +142,17 @@ struct Contract<roles::Placement> {
   }
 };
 
-/// The most mays that can join: the longest prefix for which `feasible(claims)` holds, given that it holds for the
-/// musts alone and that a further claim never makes it hold again.
+/// The most optional claims that can join: the longest prefix for which `feasible(claims)` holds, given that it holds
+/// for the required claims alone and that a further claim never makes it hold again.
 template <class Feasible>
-[[nodiscard]] std::size_t longest_prefix(std::size_t musts, std::size_t claims, Feasible&& feasible) {
-  if (claims == musts || feasible(claims)) return claims - musts;
-  std::size_t fits = musts, fails = claims;
+[[nodiscard]] std::size_t longest_prefix(std::size_t required, std::size_t claims, Feasible&& feasible) {
+  if (claims == required || feasible(claims)) return claims - required;
+  std::size_t fits = required, fails = claims;
   while (fails - fits > 1) {
     const std::size_t middle = fits + (fails - fits) / 2;
     (feasible(middle) ? fits : fails) = middle;
   }
-  return fits - musts;
+  return fits - required;
 }
 
 } // namespace sluice

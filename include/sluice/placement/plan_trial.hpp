@@ -52,13 +52,13 @@ class PlanTrial {
 };
 
 /// The answer of a policy whose `plan_for(count)` makes the plan for the first `count` claims and says whether there is
-/// one: all the musts, and the longest prefix of the mays. It is called last with the count that the answer names, or
-/// with the musts alone if they are infeasible; `plan.binding` then says why.
+/// one: all the required claims, and the longest prefix of the optional claims. It is called last with the count that
+/// the answer names, or with the required claims alone if they are infeasible; `plan.binding` then says why.
 template <class Task, class PlanFor>
 [[nodiscard]] Verdict join_longest_prefix(const Task& task, Plan& plan, PlanFor&& plan_for) {
-  if (task.musts > 0 && !plan_for(task.musts)) return Verdict::infeasible(plan.binding);
-  const std::size_t joined = longest_prefix(task.musts, task.claims.size(), plan_for);
-  plan_for(task.musts + joined);
+  if (task.required > 0 && !plan_for(task.required)) return Verdict::infeasible(plan.binding);
+  const std::size_t joined = longest_prefix(task.required, task.claims.size(), plan_for);
+  plan_for(task.required + joined);
   return {true, joined, plan.binding};
 }
 

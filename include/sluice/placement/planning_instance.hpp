@@ -31,7 +31,7 @@ struct PlanningOptions {
 
 /// The first `count` claims of `task` as an instance; `instance` keeps its memory.
 ///
-/// Where more parked requests have run out of deposit than alpha allows, no plan could meet it, and setting more
+/// Where more preempted requests have run out of deposit than alpha allows, no plan could meet it, and setting more
 /// requests aside would only add to them. The allowance is then what they use up: those who run must all be on time.
 template <SloBound Bound = SloBound::enforced, class Task>
 void planning_instance(const Task& task, std::size_t count, const PlanningOptions& options, Instance& instance) {
@@ -47,8 +47,8 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
   instance.device_blocks = task.device_budget;
   instance.block_tokens = view.limits.block_tokens;
   instance.weights = task.weights;
-  instance.paused_without_deposit = static_cast<int>(task.depleted_parked);
-  instance.alpha = std::max(options.alpha, static_cast<double>(task.depleted_parked));
+  instance.paused_without_deposit = static_cast<int>(task.depleted_preempted);
+  instance.alpha = std::max(options.alpha, static_cast<double>(task.depleted_preempted));
   instance.window_min = task.window.min;
   instance.window_max = task.window.max;
   instance.iterations = options.iterations;

@@ -27,9 +27,9 @@ struct SloUniform {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     const auto feasible = [&](std::size_t count) { return choose(task, state, count, plan); };
-    if (task.musts > 0 && !feasible(task.musts)) return Verdict::infeasible(Binding::device_memory);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), feasible);
-    feasible(task.musts + joined);
+    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(Binding::device_memory);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), feasible);
+    feasible(task.required + joined);
     return {true, joined, plan.binding};
   }
 

@@ -35,8 +35,8 @@ enum class SwappedOut : std::uint8_t {
 /// ahead of its turn, in layer order as the transfer rule has room, and out behind it.
 ///
 /// The host's share grows only while that costs no time: where the steady decode, by the evaluator with both ways of
-/// the link, would wait for a transfer, the plan is infeasible. Then no may joins, and of musts somebody gives way. A
-/// request that is left alone waits for its transfers, however long.
+/// the link, would wait for a transfer, the plan is infeasible. Then no optional claim joins, and of the required ones
+/// somebody gives way. A request that is left alone waits for its transfers, however long.
 ///
 /// A plan is made to last `growth` tokens of everybody, and if that cannot be for as long as it does. Fewer claims need
 /// fewer layers out of less KV, and compute for nearly as long: what was hidden stays so.
@@ -60,12 +60,12 @@ struct BasicSwappedLayers {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     const auto plan_for = [&](std::size_t count) {
-      return make(task, state, count, growth, plan) || (count == task.musts && make(task, state, count, 0, plan));
+      return make(task, state, count, growth, plan) || (count == task.required && make(task, state, count, 0, plan));
     };
     plan.covers_unseen = false;
-    if (task.musts > 0 && !plan_for(task.musts)) return Verdict::infeasible(plan.binding);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), plan_for);
-    plan_for(task.musts + joined);
+    if (task.required > 0 && !plan_for(task.required)) return Verdict::infeasible(plan.binding);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), plan_for);
+    plan_for(task.required + joined);
     return {true, joined, plan.binding};
   }
 

@@ -20,8 +20,8 @@ enum class Uncached : std::uint8_t {
   none,     ///< all resident: only the batch is sized. eLLM gives its baselines the same optimiser so (section 6.1)
 };
 
-/// eLLM's request and layer level (sections 4.2, 4.3.1) as one placement: b is how many mays join, r the share of every
-/// request's oldest blocks that are kept in neither memory or on the host, by layers in turn.
+/// eLLM's request and layer level (sections 4.2, 4.3.1) as one placement: b is how many optional claims join, r the
+/// share of every request's oldest blocks that are kept in neither memory or on the host, by layers in turn.
 ///
 /// `Optimizer` finds (b, r): ExactBatchShare, or eLLM's own, SlsqpBatchShare (placement/nlopt). At first room is
 /// reserved for the most that any pair of layers takes; the pair with the least mismatch at that answer is chosen, and
@@ -61,16 +61,16 @@ struct BasicTokenWise {
     state.sums.gather(task);
     const BatchShare chosen = choose(task, state);
     // b is free: where fewer than those who run would generate more, with what the others hold, somebody gives way.
-    if (task.enforce_slo && task.musts > 1 && chosen.uncached > 0) {
+    if (task.enforce_slo && task.required > 1 && chosen.uncached > 0) {
       UncachedProblem<Task> fewer = problem_of(task, state, state.layers.pair);
       fewer.least = 1;
-      fewer.most = static_cast<std::int64_t>(task.musts) - 1;
+      fewer.most = static_cast<std::int64_t>(task.required) - 1;
       const BatchShare best = optimizer(fewer);
       if (best.rate() > chosen.rate()) return deny(plan, Binding::device_memory);
     }
     if (!chosen.feasible) {
-      const bool fits = task.musts > 0 && least_share(problem_of(task, state, state.layers.pair),
-                                                      static_cast<double>(task.musts)) <= most_share;
+      const bool fits = task.required > 0 && least_share(problem_of(task, state, state.layers.pair),
+                                                         static_cast<double>(task.required)) <= most_share;
       return deny(plan, fits ? Binding::slo : Binding::device_memory);
     }
     return fit(task, state, chosen, plan);
@@ -137,9 +137,9 @@ struct BasicTokenWise {
   template <class Task, class S>
   Verdict fit(const Task& task, S& state, BatchShare chosen, Plan& plan) const {
     const UncachedProblem<Task> problem = problem_of(task, state, state.layers.pair);
-    const auto musts = static_cast<std::int64_t>(task.musts);
+    const auto required = static_cast<std::int64_t>(task.required);
     const double last = std::min(state.uncached, most_share);
-    for (std::int64_t requests = chosen.requests; requests >= std::max<std::int64_t>(1, musts); --requests) {
+    for (std::int64_t requests = chosen.requests; requests >= std::max<std::int64_t>(1, required); --requests) {
       const auto b = static_cast<double>(requests);
       const double least = requests == chosen.requests ? chosen.uncached : least_share(problem, b);
       if (least > most_share) continue;
@@ -158,10 +158,10 @@ struct BasicTokenWise {
 
   template <class Task, class S>
   static Verdict accept(const Task& task, S& state, std::int64_t requests, double share, double seconds, Plan& plan) {
-    const auto joined = static_cast<std::size_t>(requests) - task.musts;
+    const auto joined = static_cast<std::size_t>(requests) - task.required;
     state.uncached = share;
     plan.predicted_step = Seconds{seconds};
-    plan.binding = joined + task.musts < task.claims.size() ? Binding::device_memory : Binding::none;
+    plan.binding = joined + task.required < task.claims.size() ? Binding::device_memory : Binding::none;
     return {true, joined, plan.binding};
   }
 

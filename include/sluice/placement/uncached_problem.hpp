@@ -79,8 +79,8 @@ class UncachedSums {
   [[nodiscard]] double blocks(double b) const { return between(blocks_, b); }
   [[nodiscard]] double old_blocks(double b) const { return between(old_blocks_, b); }
   [[nodiscard]] double old_squares(double b) const { return between(old_squares_, b); }
-  /// The shortest SLO of the batch, less the longest time that one who runs has waited for its token. (Who is parked
-  /// has missed it already: to reckon with that would keep it parked for good.)
+  /// The shortest SLO of the batch, less the longest time that one who runs has waited for its token. (Who is preempted
+  /// has missed it already: to reckon with that would keep it preempted for good.)
   [[nodiscard]] double slo_s(double b) const {
     return slo_s_[std::min(slo_s_.size() - 1, static_cast<std::size_t>(std::ceil(b)))];
   }
@@ -112,7 +112,7 @@ class UncachedProblem {
       : room_budget(static_cast<double>(task.device_budget.count())),
         host_budget(static_cast<double>(task.host_budget.count())),
         most_share(largest_share),
-        least(static_cast<std::int64_t>(task.musts)),
+        least(static_cast<std::int64_t>(task.required)),
         most(static_cast<std::int64_t>(task.claims.size())),
         task_(task),
         sums_(sums),

@@ -30,9 +30,9 @@ struct BasicUniformDistance {
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     Binding binding = Binding::device_memory;
     const auto feasible = [&](std::size_t count) { return best(task, state, count, plan, binding); };
-    if (task.musts > 0 && !feasible(task.musts)) return Verdict::infeasible(binding);
-    const std::size_t joined = longest_prefix(task.musts, task.claims.size(), feasible);
-    feasible(task.musts + joined);
+    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), feasible);
+    feasible(task.required + joined);
     return {true, joined, plan.binding};
   }
 

@@ -31,7 +31,7 @@ struct BasicPause {
   struct State {
     Random random{1};
   };
-  static constexpr Parting parting = Parting::park;
+  static constexpr Parting parting = Parting::preempt;
 
   Seconds max_wait{std::numeric_limits<double>::infinity()};
 
@@ -50,8 +50,8 @@ struct BasicPause {
   }
 
   bool may_return(const View& view, const RequestRow& row) const {
-    return view.last_finish_step >= row.parked_at_step || view.running.empty() ||
-           view.now - row.parked_since > max_wait;
+    return view.last_finish_step >= row.preempted_at_step || view.running.empty() ||
+           view.now - row.preempted_since > max_wait;
   }
 
  private:

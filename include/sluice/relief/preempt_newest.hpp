@@ -14,7 +14,7 @@ namespace sluice {
 struct PreemptNewest {
   using role = roles::Relief;
   struct State {};
-  static constexpr Parting parting = Parting::park;
+  static constexpr Parting parting = Parting::preempt;
 
   std::size_t choose(const View& /*view*/, State& /*state*/, std::span<const Claim> candidates) const {
     return candidates.size() - 1;

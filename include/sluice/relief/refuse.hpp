@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refuse: the newest request is ended, with the reason, instead of being parked.
+// Refuse: the newest request is ended, with the reason, instead of being preempted.
 #pragma once
 
 #include "sluice/relief/relief.hpp"

@@ -14,8 +14,8 @@ namespace sluice {
 
 /// How a request that gives way does so.
 enum class Parting : std::uint8_t {
-  park,   ///< it stops running and may come back; Retention says what remains
-  refuse, ///< it is ended, with the reason
+  preempt, ///< it stops running and may come back; Retention says what remains
+  refuse,  ///< it is ended, with the reason
 };
 
 /// `P` picks a victim.
@@ -41,10 +41,11 @@ concept StatesParting = requires {
 ///
 ///  1. `P::role` is `roles::Relief`; `P::State` is default-constructible.
 ///  2. `choose(view, state, candidates)` returns the index of the victim among the candidates (never empty).
-///  3. `may_return(view, row)`: a parked request may be proposed again.
-///  4. `P::parting` says whether the victim is parked or refused.
+///  3. `may_return(view, row)`: a preempted request may be proposed again.
+///  4. `P::parting` says whether the victim is preempted or refused.
 ///
-/// Not checked, and owed: `may_return` becomes true for every parked request once nothing else runs (else it starves).
+/// Not checked, and owed: `may_return` becomes true for every preempted request once nothing else runs (else it
+/// starves).
 template <class P>
 concept Relief = PlaysRole<P, roles::Relief> && HasState<P> && ChoosesVictim<P> && GatesReturn<P> && StatesParting<P>;
 
@@ -64,7 +65,7 @@ struct Contract<roles::Relief> {
     static_assert(GatesReturn<P>,
                   "sluice: this Relief policy needs `bool may_return(const View&, const RequestRow&) const`");
     static_assert(StatesParting<P>, "sluice: this Relief policy needs `static constexpr Parting parting = "
-                                    "Parting::park;` (or `Parting::refuse`)");
+                                    "Parting::preempt;` (or `Parting::refuse`)");
     return true;
   }
 };

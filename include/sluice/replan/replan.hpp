@@ -31,7 +31,8 @@ concept WatchesProfile = requires(const P& policy, typename P::State& state, Sec
   { policy.planned(state) } -> std::same_as<void>;
 };
 
-/// When to plan again. (A plan that no longer fits, or does not cover a must, is made anew whatever this role says.)
+/// When to plan again. (A plan that no longer fits, or does not cover a required claim, is made anew whatever this role
+/// says.)
 ///
 ///  1. `P::role` is `roles::Replan`; `P::State` is default-constructible.
 ///  2. `due(view, state, candidates)`: plan now? `candidates` is the key of everybody considered, the rejected too, so

@@ -53,7 +53,7 @@ inline void write_series(JsonWriter& json, const Series::State& series) {
   column("moved", [&](Bucket b) { return unit * b.moved_blocks; });
   column("running", [](Bucket b) { return b.mean(b.running); });
   column("waiting_max", [](Bucket b) { return b.waiting.max; });
-  column("parked_max", [](Bucket b) { return b.parked.max; });
+  column("preempted_max", [](Bucket b) { return b.preempted.max; });
   column("stall", [](Bucket b) { return b.seconds > 0 ? b.stall_s / b.seconds : 0.0; });
   json.end_object();
 }

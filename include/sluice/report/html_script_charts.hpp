@@ -89,7 +89,7 @@ const costs = [
   ['tokens/s', 'higher is better', m => m.throughput_tokens_per_s, plain],
   ['stalled', 'share of iterations', m => m.stall_share, v => percent(v) + ' %'], ['moved', 'both ways', m => m.bytes_moved, bytes],
   ['device KV', 'mean, of capacity', m => m.device_mean_share, v => percent(v) + ' %'],
-  ['times parked', '', m => m.times_parked, count], ['planning', 'engine clock', m => m.planning_s, time]];
+  ['times preempted', '', m => m.times_preempted, count], ['planning', 'engine clock', m => m.planning_s, time]];
 function costChart(host) {
   const rows = ranked(shown());
   const width = widthOf(host), label = labelWidth(rows.map(s => s.name)) + 16;

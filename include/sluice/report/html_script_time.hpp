@@ -20,10 +20,10 @@ function timeCards(host) {
   const end = Math.max(...rows.map(s => s.series.end)), from = Math.min(...rows.map(s => s.series.start));
   const most = list => Math.max(0, ...list.filter(v => v !== null));
   const memory = Math.max(...rows.map(s => Math.max(s.series.capacity, most(s.series.device_max), most(s.series.host)))) || 1;
-  const queue = Math.max(1, ...rows.map(s => Math.max(most(s.series.waiting_max), most(s.series.running), most(s.series.parked_max))));
+  const queue = Math.max(1, ...rows.map(s => Math.max(most(s.series.waiting_max), most(s.series.running), most(s.series.preempted_max))));
   for (const s of rows) {
     const t = s.series, height = 268, slot = slotOf(s.name);
-    const svg = picture(width, height, `Memory and queue of ${s.name} over time`, `KV on the device ${percent(s.m.device_mean_share)} % of its capacity on average, ${percent(s.m.device_peak_share)} % at most; at most ${count(most(t.waiting_max))} requests waiting, ${count(most(t.parked_max))} parked; ${percent(s.m.stall_share)} % of iteration time stalled.`);
+    const svg = picture(width, height, `Memory and queue of ${s.name} over time`, `KV on the device ${percent(s.m.device_mean_share)} % of its capacity on average, ${percent(s.m.device_peak_share)} % at most; at most ${count(most(t.waiting_max))} requests waiting, ${count(most(t.preempted_max))} preempted; ${percent(s.m.stall_share)} % of iteration time stalled.`);
     const at = linear(from, end, left, right), high = linear(0, memory, 112, 16), queued = linear(0, queue, 212, 142);
     const unit = t.in_bytes ? bytes : count;
     axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
@@ -36,7 +36,7 @@ function timeCards(host) {
     svg.append(el('path', {d: `M${left} ${high(t.capacity)}H${right}`, stroke: 'var(--mute)', 'stroke-dasharray': '7 3'}));
     svg.append(el('path', {d: area(t.t, t.waiting_max, at, queued, t.width), fill: 'var(--other)', 'fill-opacity': 0.45}),
                line(t.t, t.waiting_max, at, queued, 'var(--mute)', 0.8, '', t.width));
-    svg.append(line(t.t, t.running, at, queued, paint, 1.8, '', t.width), line(t.t, t.parked_max, at, queued, 'var(--fg)', 1.5, '2 2', t.width));
+    svg.append(line(t.t, t.running, at, queued, paint, 1.8, '', t.width), line(t.t, t.preempted_max, at, queued, 'var(--fg)', 1.5, '2 2', t.width));
     const stalled = t.t.map((x, i) => t.stall[i] > 0 ? `M${at(x).toFixed(1)} 240v${(-18 * Math.min(1, t.stall[i])).toFixed(1)}h${Math.max(0.7, at(x + t.width) - at(x)).toFixed(2)}V240z` : '').join('');
     svg.append(el('path', {d: stalled, fill: 'var(--c1)'}));
     svg.append(rule(left, 240, right, 240, 'a'), text(left - 7, 236, 'stall', 'm s', 'end'), rule(left, 222, right, 222));
@@ -46,7 +46,7 @@ function timeCards(host) {
       const wanted = from + (x - left) / (right - left) * (end - from);
       let i = 0;
       while (i + 1 < t.t.length && t.t[i + 1] <= wanted) ++i;
-      spot.dataset.tip = `${s.name} at ${time(t.t[i])}\ndevice ${unit(t.device[i])} (peak ${unit(t.device_max[i])} of ${unit(t.capacity)})\nhost ${unit(t.host[i])}\nrunning ${plain(t.running[i])}, waiting up to ${count(t.waiting_max[i])}, parked up to ${count(t.parked_max[i])}\nstalled ${percent(t.stall[i])} %, moved ${unit(t.moved[i])}`;
+      spot.dataset.tip = `${s.name} at ${time(t.t[i])}\ndevice ${unit(t.device[i])} (peak ${unit(t.device_max[i])} of ${unit(t.capacity)})\nhost ${unit(t.host[i])}\nrunning ${plain(t.running[i])}, waiting up to ${count(t.waiting_max[i])}, preempted up to ${count(t.preempted_max[i])}\nstalled ${percent(t.stall[i])} %, moved ${unit(t.moved[i])}`;
     });
     svg.append(spot);
     const head = document.createElement('span');
@@ -76,7 +76,7 @@ function timeLegend() {
   const stroke = (paint, dash, width) => swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: paint, 'stroke-dasharray': dash || null, 'stroke-width': width})));
   return legendOf([
     [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: colour(0), 'fill-opacity': 0.28}), el('path', {d: 'M0 2h22', stroke: colour(0), 'stroke-width': 1.4}))), 'KV on the device: mean, and peak as a line'],
-    [stroke('var(--mute)', '7 3', 1.4), 'capacity'], [stroke('var(--fg)', '2 2', 1.4), 'above: KV on the host; below: parked'],
+    [stroke('var(--mute)', '7 3', 1.4), 'capacity'], [stroke('var(--fg)', '2 2', 1.4), 'above: KV on the host; below: preempted'],
     [stroke(colour(0), '', 1.8), 'running'], [swatch(svg => svg.append(el('rect', {y: 1, width: 22, height: 10, fill: 'var(--other)', 'fill-opacity': 0.45}), el('path', {d: 'M0 1h22', stroke: 'var(--mute)'}))), 'waiting, at most'],
     [swatch(svg => svg.append(el('rect', {y: 2, width: 22, height: 9, fill: 'var(--c1)'}))), 'share of time stalled (0 to 100 %)']]);
 }

@@ -80,7 +80,7 @@ inline const std::vector<HtmlColumn>& cost_columns() {
       {"moved, GB", "in", [](M m) { return static_cast<double>(m.bytes_to_device); }, html_gigabytes},
       {"moved, GB", "out", [](M m) { return static_cast<double>(m.bytes_to_host); }, html_gigabytes},
       {"stall", "%", [](M m) { return m.stall_share; }, percent_text},
-      {"times", "parked", [](M m) { return static_cast<double>(m.times_parked); }, html_count},
+      {"times", "preempted", [](M m) { return static_cast<double>(m.times_preempted); }, html_count},
       {"planning", "plans", [](M m) { return static_cast<double>(m.plans); }, html_count},
       {"planning", "ms", [](M m) { return m.planning_s; }, milliseconds_text},
       {"planning", "P99 µs", [](M m) { return m.planning_p99_us; }, short_text},

@@ -145,7 +145,7 @@ inline TextTable cost_table(const ReportBlock& block) {
   const bool one_rule = shared_transfer(block).has_value();
   std::vector<TextTable::Column> columns{{"", "system"},           {"throughput", "tok/s"},  {"throughput", "req/min"},
                                          {"device KV, %", "peak"}, {"device KV, %", "mean"}, {"moved, GB", "in"},
-                                         {"moved, GB", "out"},     {"stall", "%"},           {"times", "parked"},
+                                         {"moved, GB", "out"},     {"stall", "%"},           {"times", "preempted"},
                                          {"planning", "plans"},    {"planning", "ms"},       {"planning", "P99 us"},
                                          {"requests", "served"},   {"requests", "refused"},  {"requests", "left"}};
   if (!one_rule) columns.push_back({"transfer", "rule"});
@@ -162,7 +162,7 @@ inline TextTable cost_table(const ReportBlock& block) {
                                    short_text(static_cast<double>(m.bytes_to_device) / 1e9),
                                    short_text(static_cast<double>(m.bytes_to_host) / 1e9),
                                    percent_text(m.stall_share),
-                                   std::to_string(m.times_parked),
+                                   std::to_string(m.times_preempted),
                                    std::to_string(m.plans),
                                    milliseconds_text(m.planning_s),
                                    short_text(m.planning_p99_us),

@@ -12,7 +12,7 @@ struct Drop {
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
 };
 

@@ -24,7 +24,7 @@ struct EagerCopy {
   /// prefetches are slower by the link's mix loss.
   double share = 1;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const {
     SLUICE_ASSERT(share >= 0 && share <= 1, "a share from 0 to 1");

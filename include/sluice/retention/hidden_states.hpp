@@ -36,7 +36,7 @@ struct HiddenStates {
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
 
   /// For the request alone, beside one decode.

@@ -13,7 +13,7 @@ struct KeepUntilNeeded {
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
 };
 

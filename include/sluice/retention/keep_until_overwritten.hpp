@@ -13,7 +13,7 @@ struct KeepUntilOverwritten {
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = true;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
 };
 

@@ -14,7 +14,7 @@ struct BasicMoveToHost {
   static constexpr bool returns_layerwise = Layerwise;
   static constexpr bool finds_released = false;
 
-  Kept on_park(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
 };
 

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// What remains of a parked request's KV.
+/// What remains of a preempted request's KV.
 enum class Kept : std::uint8_t {
   nothing, ///< dropped: everything is computed again
   host,    ///< moved to the host
@@ -18,10 +18,10 @@ enum class Kept : std::uint8_t {
   hidden,  ///< moved to the host, of some layers as the hidden states from which K and V are made again (`KeepsHidden`)
 };
 
-/// `P` says what remains when a request is parked.
+/// `P` says what remains when a request is preempted.
 template <class P>
-concept KeepsOnPark = requires(const P& policy, const View& view, const RequestRow& row) {
-  { policy.on_park(view, row) } -> std::same_as<Kept>;
+concept KeepsOnPreempt = requires(const P& policy, const View& view, const RequestRow& row) {
+  { policy.on_preempt(view, row) } -> std::same_as<Kept>;
 };
 
 /// `P` says what becomes of what was kept on the device, once the room is needed: layer by layer, from the last.
@@ -66,7 +66,7 @@ concept CopiesAheadOrNot = CopiesAhead<P> || !requires(const P& policy, const Vi
 /// What remains of a request that does not run.
 ///
 ///  1. `P::role` is `roles::Retention`.
-///  2. `on_park(view, row)`: what remains when it stops.
+///  2. `on_preempt(view, row)`: what remains when it stops.
 ///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when somebody needs its room: never
 ///  `device`.
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
@@ -78,7 +78,7 @@ concept CopiesAheadOrNot = CopiesAhead<P> || !requires(const P& policy, const Vi
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>
-concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPark<P> && YieldsOnDemand<P> && StatesReturn<P> &&
+concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPreempt<P> && YieldsOnDemand<P> && StatesReturn<P> &&
     StatesFinding<P> && CopiesAheadOrNot<P>;
 
 template <>
@@ -88,8 +88,8 @@ struct Contract<roles::Retention> {
 
   template <class P>
   static consteval auto explain() {
-    static_assert(KeepsOnPark<P>,
-                  "sluice: this Retention policy needs `Kept on_park(const View&, const RequestRow&) const`");
+    static_assert(KeepsOnPreempt<P>,
+                  "sluice: this Retention policy needs `Kept on_preempt(const View&, const RequestRow&) const`");
     static_assert(YieldsOnDemand<P>,
                   "sluice: this Retention policy needs `Kept on_reclaim(const View&, const RequestRow&) const` "
                   "(Kept::nothing or Kept::host)");

@@ -24,10 +24,10 @@ namespace sluice {
 ///   section 3.2    one token per SLO while the deposit lasts         TokenDeposit
 ///   section 4      on vLLM 0.6.6: FCFS, prefill first                BasicFcfs<prefill_first, must>
 ///
-/// Read differently: newcomers are musts, so that the victim can be an older request (3.4: "a new or previously paused
-/// request"); memory counts all the blocks that FairShare holds in flight, not eq. 1's worst layer; deposits and pauses
-/// reach the solver, which the released code leaves out.
-using OrbitFlow = Engine<BasicFcfs<Batching::prefill_first, Newcomers::must>, DistancePlacement, FairShare,
+/// Read differently: newcomers are required claims, so that the victim can be an older request (3.4: "a new or
+/// previously paused request"); memory counts all the blocks that FairShare holds in flight, not eq. 1's worst layer;
+/// deposits and pauses reach the solver, which the released code leaves out.
+using OrbitFlow = Engine<BasicFcfs<Batching::prefill_first, Newcomers::required>, DistancePlacement, FairShare,
                          DecodeWindow, OneStepAhead, PauseResume, TokenDeposit>;
 
 /// The same on Sluice's own transfer rule.

@@ -17,7 +17,7 @@ using SwappedFirst = VllmSwap;
 /// early as long as memory lasts, and who was swapped out pays for them: while requests keep arriving faster than they
 /// end, nobody returns. That is the policy and not an oversight; it ends with the load, and nobody is lost.
 ///
-///   newcomers before the parked               BasicFcfs<chunked, Newcomers::may_first>
-using WaitingFirst = With<VllmSwap, BasicFcfs<Batching::chunked, Newcomers::may_first>>;
+///   newcomers before the preempted               BasicFcfs<chunked, Newcomers::optional_first>
+using WaitingFirst = With<VllmSwap, BasicFcfs<Batching::chunked, Newcomers::optional_first>>;
 
 } // namespace sluice

@@ -28,9 +28,9 @@ struct DeadlinePool {
   static constexpr TransferOrder order{TransferOrder::Start::room, TransferOrder::Share::nearest};
 
   struct State {
-    double ahead_blocks = 0;   ///< of the next token, in layer order, already on the device; weights included
-    double latency_paid_s = 0; ///< of the layer in which `ahead_blocks` ends, if none of its blocks has arrived yet
-    double behind_blocks = 0;  ///< of a plan's delta, not moved yet
+    double ahead_blocks = 0;      ///< of the next token, in layer order, already on the device; weights included
+    double latency_paid_s = 0;    ///< of the layer in which `ahead_blocks` ends, if none of its blocks has arrived yet
+    double background_blocks = 0; ///< of a plan's delta, not moved yet
 
     void clear() { *this = State{}; }
   };
@@ -173,7 +173,7 @@ struct DeadlinePool {
 
     StepCost run(State& state) {
       SLUICE_ASSERT(layers == pipeline.compute_s.size(), "one load per layer");
-      const double behind = state.behind_blocks + pipeline.behind_blocks;
+      const double background = state.background_blocks + pipeline.background_blocks;
       double total = 0;
       double total_kv = 0;
       double ahead_link_s = 0; // link work that the last iteration did for this one
@@ -190,7 +190,7 @@ struct DeadlinePool {
         total += blocks;
         total_kv += loads[l];
       }
-      if (total <= 0) return idle(state, behind);
+      if (total <= 0) return idle(state, background);
 
       room_at = pipeline.room_blocks;
       const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
@@ -235,13 +235,14 @@ struct DeadlinePool {
       time = clock.after(time, pipeline.after_s);
       const double ahead_s = look_ahead(state, total_kv, position_s, time);
       const double busy_s = urgent_s + position_s - ahead_link_s + ahead_s;
-      detail::tell_link(sink, clock, 0, std::min(time, behind > 0 ? busy_s + behind * seconds_per_block : urgent_s));
-      state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+      detail::tell_link(sink, clock, 0,
+                        std::min(time, background > 0 ? busy_s + background * seconds_per_block : urgent_s));
+      state.background_blocks = detail::background_left(background, time - busy_s, pipeline.link);
       return {clock.seconds(time), stall_s, busy_s};
     }
 
    private:
-    StepCost idle(State& state, double behind) {
+    StepCost idle(State& state, double background) {
       double time = clock.after(0, pipeline.before_s);
       double waited_s = 0; // for what is swapped in whole
       if (const double first_s = detail::first_layer_s(pipeline); first_s > time) {
@@ -259,8 +260,8 @@ struct DeadlinePool {
       }
       time = clock.after(time, pipeline.after_s);
       const double urgent_s = detail::urgent(pipeline) * seconds_per_block;
-      detail::tell_link(sink, clock, 0, std::min(time, urgent_s + behind * seconds_per_block));
-      state = State{0, 0, detail::behind_left(behind, time - urgent_s, pipeline.link)};
+      detail::tell_link(sink, clock, 0, std::min(time, urgent_s + background * seconds_per_block));
+      state = State{0, 0, detail::background_left(background, time - urgent_s, pipeline.link)};
       return {clock.seconds(time), waited_s, urgent_s};
     }
 

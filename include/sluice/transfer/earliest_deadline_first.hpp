@@ -28,8 +28,8 @@ struct EarliestDeadlineFirst {
   static constexpr TransferOrder order{TransferOrder::Start::previous_own_layer_ends, TransferOrder::Share::nearest};
 
   struct State {
-    LayerArray ahead_link_s{}; ///< link work already done for each of the next token's layers
-    double behind_blocks = 0;  ///< of a plan's delta, not moved yet
+    LayerArray ahead_link_s{};    ///< link work already done for each of the next token's layers
+    double background_blocks = 0; ///< of a plan's delta, not moved yet
 
     void clear() { *this = State{}; }
   };
@@ -59,7 +59,7 @@ struct EarliestDeadlineFirst {
     release(0);
     for (std::size_t l = 0; l < layers; ++l) pending[l] = std::max(0.0, pending[l] - state.ahead_link_s[l]);
 
-    const double behind = state.behind_blocks + pipeline.behind_blocks;
+    const double background = state.background_blocks + pipeline.background_blocks;
     double link_s = detail::urgent(pipeline) / pipeline.link.blocks_per_s;
     double busy_s = link_s;
     bool idled = false;
@@ -144,8 +144,8 @@ struct EarliestDeadlineFirst {
       state.ahead_link_s[l] = std::max(0.0, state.ahead_link_s[l] - pending[layers + l]);
     const double urgent_s = detail::urgent(pipeline) / pipeline.link.blocks_per_s;
     detail::tell_link(sink, clock, 0,
-                      std::min(time, behind > 0 ? busy_s + behind / pipeline.link.blocks_per_s : urgent_s));
-    state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+                      std::min(time, background > 0 ? busy_s + background / pipeline.link.blocks_per_s : urgent_s));
+    state.background_blocks = detail::background_left(background, time - busy_s, pipeline.link);
     return {clock.seconds(time), stall_s, busy_s};
   }
 };

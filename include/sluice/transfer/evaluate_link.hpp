@@ -82,10 +82,10 @@ template <class Rule, class Sink>
 StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
   const BlockLink& link = pipeline.link;
   OutwardLane out{due_out_blocks(pipeline) / link.blocks_per_s, 0, (1 + link.mix_loss) / 2};
-  const double behind = state.behind_blocks + pipeline.behind_blocks;
+  const double background = state.background_blocks + pipeline.background_blocks;
   if (out.out_s <= 0) {
     StepCost cost = Rule::evaluate(pipeline, state, sink);
-    const double worked_s = cost.link_s + (behind - state.behind_blocks) / link.blocks_per_s;
+    const double worked_s = cost.link_s + (background - state.background_blocks) / link.blocks_per_s;
     cost.link_s = std::min(cost.step_s, pipeline.clock.seconds(worked_s));
     return cost;
   }
@@ -95,13 +95,13 @@ StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state
   inward.clock.slow_until_s = out.done_at(out.out_s);
   inward.clock.loss = out.loss;
   // While what is written has the lane alone, the clock gives the rest of its rate a second time: evictions do not.
-  inward.behind_blocks += (1 - out.loss) * (out.out_s - out.mixed_s) * link.blocks_per_s;
+  inward.background_blocks += (1 - out.loss) * (out.out_s - out.mixed_s) * link.blocks_per_s;
   StepCost cost = Rule::evaluate(inward, state, sink);
-  state.behind_blocks = std::min(state.behind_blocks, behind);
+  state.background_blocks = std::min(state.background_blocks, background);
   // What comes in, as one run from the start, what goes out beside it, and what is evicted behind both.
   const double out_active_s = OutwardLane{out.out_s, std::min(out.mixed_s, cost.link_s), out.loss}.done_at(out.out_s);
-  cost.link_s =
-      std::max(inward.clock.seconds(cost.link_s), out_active_s) + (behind - state.behind_blocks) / link.blocks_per_s;
+  cost.link_s = std::max(inward.clock.seconds(cost.link_s), out_active_s) +
+                (background - state.background_blocks) / link.blocks_per_s;
   if (const double late_s = out.out_s - out.done_by(cost.step_s); late_s > 0) {
     cost.step_s += late_s;
     cost.stall_s += late_s;
@@ -115,13 +115,13 @@ template <class Rule, class Sink>
 StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
   const BlockLink& link = pipeline.link;
   if (!link.each_way()) return evaluate_one_lane<Rule>(pipeline, state, sink);
-  const double behind = state.behind_blocks + pipeline.behind_blocks;
+  const double background = state.background_blocks + pipeline.background_blocks;
   const double due_s = (pipeline.urgent_out_blocks + due_out_blocks(pipeline)) / link.out_blocks_per_s;
-  OutwardLane out{due_s + behind / link.out_blocks_per_s, 0, link.mix_loss};
+  OutwardLane out{due_s + background / link.out_blocks_per_s, 0, link.mix_loss};
   Pipeline inward = pipeline;
-  inward.urgent_out_blocks = inward.behind_blocks = 0;
+  inward.urgent_out_blocks = inward.background_blocks = 0;
   inward.room_blocks -= leaving_blocks(pipeline.streams);
-  state.behind_blocks = 0;
+  state.background_blocks = 0;
   if (out.out_s > 0) {
     const double prefetched_s = most_prefetched_s<Rule>(inward);
     // What makes room goes out beside what comes in before the prefetches; these wait for both.
@@ -146,7 +146,7 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
     cost.stall_s += late_s;
   }
   const double left_s = out.out_s - out.done_by(cost.step_s);
-  state.behind_blocks = std::clamp(left_s * link.out_blocks_per_s, 0.0, behind);
+  state.background_blocks = std::clamp(left_s * link.out_blocks_per_s, 0.0, background);
   cost.link_s = std::min(cost.step_s, cost.link_s);
   return cost;
 }

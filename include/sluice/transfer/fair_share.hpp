@@ -35,13 +35,13 @@ struct FairShare {
     /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`, the
     /// weights last: for the first of theirs that has not arrived. Whoever adds, removes or reorders streams clears it.
     std::vector<double> ahead_link_s;
-    int ahead_weights = 0;    ///< streamed layers of the next token that have arrived
-    double behind_blocks = 0; ///< of a plan's delta, not moved yet
+    int ahead_weights = 0;        ///< streamed layers of the next token that have arrived
+    double background_blocks = 0; ///< of a plan's delta, not moved yet
 
     void clear() {
       std::fill(ahead_link_s.begin(), ahead_link_s.end(), 0.0);
       ahead_weights = 0;
-      behind_blocks = 0;
+      background_blocks = 0;
     }
 
     /// Scratch of `evaluate`, kept so that a steady state allocates nothing.
@@ -87,7 +87,7 @@ struct FairShare {
           layers_(pipeline.layers()) {}
 
     StepCost run() {
-      const double behind = state_.behind_blocks + pipeline_.behind_blocks;
+      const double background = state_.background_blocks + pipeline_.background_blocks;
       begin();
       double stall_s = 0;
       double time = clock_.after(0, pipeline_.before_s);
@@ -131,8 +131,8 @@ struct FairShare {
       leave_weights();
       const double urgent_s = detail::urgent(pipeline_) / pipeline_.link.blocks_per_s;
       detail::tell_link(sink_, clock_, 0,
-                        std::min(time, behind > 0 ? busy_s_ + behind / pipeline_.link.blocks_per_s : urgent_s));
-      state_.behind_blocks = detail::behind_left(behind, time - busy_s_, pipeline_.link);
+                        std::min(time, background > 0 ? busy_s_ + background / pipeline_.link.blocks_per_s : urgent_s));
+      state_.background_blocks = detail::background_left(background, time - busy_s_, pipeline_.link);
       return {clock_.seconds(time), stall_s, busy_s_};
     }
 

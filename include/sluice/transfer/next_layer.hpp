@@ -26,8 +26,8 @@ struct NextLayer {
   static constexpr TransferOrder order{TransferOrder::Start::previous_layer_starts, TransferOrder::Share::equal};
 
   struct State {
-    double ahead_link_s = 0;  ///< link work already done for the next token's first layer
-    double behind_blocks = 0; ///< of a plan's delta, not moved yet
+    double ahead_link_s = 0;      ///< link work already done for the next token's first layer
+    double background_blocks = 0; ///< of a plan's delta, not moved yet
 
     void clear() { *this = State{}; }
   };
@@ -67,7 +67,7 @@ struct NextLayer {
       return work_s > 0 ? work_s + pipeline.link.per_layer_s : 0;
     };
 
-    const double behind = state.behind_blocks + pipeline.behind_blocks;
+    const double background = state.background_blocks + pipeline.background_blocks;
     double link_s = detail::urgent(pipeline) * seconds_per_block; // when the link is free
     double busy_s = link_s;
     double may_start_s = 0;
@@ -126,9 +126,9 @@ struct NextLayer {
     }
     busy_s += state.ahead_link_s;
     detail::tell_link(sink, pipeline.clock, 0,
-                      std::min(time, behind > 0 ? busy_s + behind * seconds_per_block
-                                                : detail::urgent(pipeline) * seconds_per_block));
-    state.behind_blocks = detail::behind_left(behind, time - busy_s, pipeline.link);
+                      std::min(time, background > 0 ? busy_s + background * seconds_per_block
+                                                    : detail::urgent(pipeline) * seconds_per_block));
+    state.background_blocks = detail::background_left(background, time - busy_s, pipeline.link);
     return {pipeline.clock.seconds(time), stall_s, busy_s};
   }
 };

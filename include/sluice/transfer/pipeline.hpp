@@ -56,7 +56,7 @@ struct Pipeline {
   double urgent_out_blocks = 0;
   /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
   /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
-  double behind_blocks = 0;
+  double background_blocks = 0;
   double written_blocks = 0; ///< moved to the host by the end of the iteration, beside what streams write back
   /// For the rules: the shares of the bus that the lane to the device has meanwhile, as the caller says, and what the
   /// other lane costs it, as `evaluate_link` finds.
@@ -186,8 +186,8 @@ inline double urgent(const Pipeline& pipeline) { return pipeline.urgent_blocks +
 inline double first_layer_s(const Pipeline& pipeline) { return pipeline.first_blocks / pipeline.link.blocks_per_s; }
 
 /// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
-inline double behind_left(double behind_blocks, double idle_s, const BlockLink& link) {
-  return behind_blocks > 0 ? std::max(0.0, behind_blocks - std::max(0.0, idle_s) * link.blocks_per_s) : 0;
+inline double background_left(double background_blocks, double idle_s, const BlockLink& link) {
+  return background_blocks > 0 ? std::max(0.0, background_blocks - std::max(0.0, idle_s) * link.blocks_per_s) : 0;
 }
 
 } // namespace detail

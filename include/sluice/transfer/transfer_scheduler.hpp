@@ -20,8 +20,8 @@ concept HasTransferState = requires(typename T::State state) {
 
 /// `T` carries what is left of a plan's delta from one iteration to the next.
 template <class T>
-concept KeepsBehind = requires(typename T::State state) {
-  { state.behind_blocks } -> std::same_as<double&>;
+concept KeepsBackground = requires(typename T::State state) {
+  { state.background_blocks } -> std::same_as<double&>;
 };
 
 /// `T` evaluates one iteration.
@@ -44,9 +44,9 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// needs_room`:
 ///    whether `evaluate` reads `room_blocks`, which must then hold the worst layer.
 /// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it;
-///    whoever changes the plan or the batch does that (and puts back `behind_blocks`, which no change of plan undoes),
-///    or the prefetched blocks would count for other requests. Where a rule needs scratch memory it is kept here too,
-///    so that a steady state allocates nothing.
+///    whoever changes the plan or the batch does that (and puts back `background_blocks`, which no change of plan
+///    undoes), or the prefetched blocks would count for other requests. Where a rule needs scratch memory it is kept
+///    here too, so that a steady state allocates nothing.
 /// 3. `evaluate(pipeline, state, sink)`: the cost of one iteration that starts at the state; the state becomes the one
 ///    it leaves. Without a sink, or with `NoTimeline`, nothing is recorded.
 /// 4. `held_blocks(loads, streams)`: the most blocks in flight at once, beside the resident ones, that the rule needs.
@@ -55,7 +55,7 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times; compute
 /// time is added through `pipeline.clock`, which knows when the other lane slows this one (LinkClock).
 template <class T>
-concept TransferScheduler = PlaysRole<T, roles::Transfer> && HasTransferState<T> && KeepsBehind<T> &&
+concept TransferScheduler = PlaysRole<T, roles::Transfer> && HasTransferState<T> && KeepsBackground<T> &&
     EvaluatesPipeline<T> && CountsBuffer<T> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
   { T::needs_room } -> std::convertible_to<bool>;
@@ -74,8 +74,9 @@ struct Contract<roles::Transfer> {
       static_assert(EvaluatesPipeline<P>,
                     "sluice: this Transfer policy needs `template <class Sink = NoTimeline> static StepCost "
                     "evaluate(const Pipeline&, State&, Sink&& = Sink{})`");
-      static_assert(KeepsBehind<P>, "sluice: this Transfer policy's `State` needs `double behind_blocks`: what is left "
-                                    "of a plan's delta");
+      static_assert(KeepsBackground<P>,
+                    "sluice: this Transfer policy's `State` needs `double background_blocks`: what is left "
+                    "of a plan's delta");
     }
     static_assert(CountsBuffer<P>, "sluice: this Transfer policy needs `static double held_blocks(std::span<const "
                                    "double> loads, std::span<const LayerStream>)`");

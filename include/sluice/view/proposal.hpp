@@ -18,11 +18,11 @@ struct Claim {
   /// Tokens that must have room once it joins, if more than `tokens`: a prompt that will be computed in chunks is
   /// admitted only when all of it fits (vLLM: scheduler_reserve_full_isl).
   Tokens reserve{0};
-  /// A *must* is given up only by Relief's choice; a *may* joins if there is room.
-  bool must = false;
+  /// A *required* claim is given up only by Relief's choice; an *optional* one joins if there is room.
+  bool required = false;
 };
 
-/// The claims, musts first, in the order of precedence; and who leaves on purpose (rotation).
+/// The claims, required claims first, in the order of precedence; and who leaves on purpose (rotation).
 struct Proposal {
   std::vector<Claim> claims;
   std::vector<Slot> leaving;

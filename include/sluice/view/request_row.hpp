@@ -12,10 +12,10 @@
 namespace sluice {
 
 enum class Phase : std::uint8_t {
-  waiting, ///< has never run, or has nothing left to show for it: its whole context must be computed
-  running, ///< part of the batch: holds device memory
-  parked,  ///< has run and does not run now: paused, preempted or rotated out; Retention says what remains
-  ended,   ///< its last token exists; the row is about to be reused
+  waiting,   ///< has never run, or has nothing left to show for it: its whole context must be computed
+  running,   ///< part of the batch: holds device memory
+  preempted, ///< has run and does not run now: paused, swapped out, dropped or rotated; Retention says what remains
+  ended,     ///< its last token exists; the row is about to be reused
 };
 
 /// A live request.
@@ -26,9 +26,9 @@ enum class Phase : std::uint8_t {
 struct RequestRow {
   RequestId id{};
   Phase phase = Phase::waiting;
-  bool may_return = false;  ///< parked, and Relief lets it come back
+  bool may_return = false;  ///< preempted, and Relief lets it come back
   bool copied_host = false; ///< its away layers were set by a plan for it (not by the rule for unseen requests)
-  std::int32_t times_parked = 0;
+  std::int32_t times_preempted = 0;
 
   RequestSpec spec;
   Tokens computed{0};
@@ -41,8 +41,8 @@ struct RequestRow {
 
   Seconds last_token{0}; ///< when the newest token was generated (undefined before the first)
   Seconds running_since{0};
-  Seconds parked_since{0};
-  std::int64_t parked_at_step = -1;
+  Seconds preempted_since{0};
+  std::int64_t preempted_at_step = -1;
 
   // What Delivery leaves here for the others to see.
   Tokens delivered{0};

@@ -56,7 +56,7 @@ struct View {
 
   std::span<const RequestRow> rows; ///< by slot; only those named by the lists below mean anything
   std::span<const Slot> running;    ///< in the order in which they joined
-  std::span<const Slot> parked;     ///< in the order in which they were parked
+  std::span<const Slot> preempted;  ///< in the order in which they were preempted
   std::int64_t waiting = 0;         ///< how many wait; their order is Admission's own
 
   const Ledger* ledger = nullptr;

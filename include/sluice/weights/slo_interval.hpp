@@ -31,9 +31,9 @@ namespace sluice {
 /// *Levels*: all intervals from there up that free memory, the smallest first, for a bus coordinator to choose among;
 /// of those that stream as many layers the longest, which spaces them most evenly.
 ///
-/// *Batch*: of those who would run, as many as fit the memory that their own interval leaves them, musts first. A
-/// larger batch computes longer and takes a longer interval, which has room for fewer: sized for all who wait, it would
-/// keep out those whom a shorter one has room for.
+/// *Batch*: of those who would run, as many as fit the memory that their own interval leaves them, required claims
+/// first. A larger batch computes longer and takes a longer interval, which has room for fewer: sized for all who wait,
+/// it would keep out those whom a shorter one has room for.
 ///
 /// *Changes*: nearly all streamed layers of one interval are others than those of the next, and come back over the link
 /// in the iteration that changes it, which can take longer than the SLO for that once. So a longer interval that is in
@@ -74,7 +74,7 @@ struct BasicSloInterval {
         return demand <= task.own + interval_level(geometry, good).plan.freed;
       };
       std::size_t fitting = 0;
-      while (fitting < task.claims.size() && task.claims[fitting].must) ++fitting;
+      while (fitting < task.claims.size() && task.claims[fitting].required) ++fitting;
       fitting = std::max<std::size_t>(1, fitting); // whether or not they fit: somebody else says who gives way
       std::size_t last = task.claims.size();
       if (!fits(last)) {

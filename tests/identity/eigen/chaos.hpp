@@ -35,14 +35,14 @@ struct ChaosPlacement {
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.covers_unseen = false;
     const std::size_t most = task.claims.size();
-    if (task.musts > 1 && task.enforce_slo && state.random.below(8) == 0) { // for no reason
+    if (task.required > 1 && task.enforce_slo && state.random.below(8) == 0) { // for no reason
       plan.binding = Binding::slo;
       return Verdict::infeasible(plan.binding);
     }
     for (int tries = 0; tries < 12; ++tries) {
-      const std::size_t joined = state.random.below(most - task.musts + 1);
-      if (task.musts + joined == 0) continue;
-      if (set(task, state, plan, task.musts + joined, tries >= 10)) return {true, joined, plan.binding};
+      const std::size_t joined = state.random.below(most - task.required + 1);
+      if (task.required + joined == 0) continue;
+      if (set(task, state, plan, task.required + joined, tries >= 10)) return {true, joined, plan.binding};
     }
     return Verdict::infeasible(plan.binding);
   }
@@ -82,7 +82,7 @@ struct ChaosPlacement {
 /// Anybody gives way, and what is kept of it is anybody's guess too.
 struct ChaosRelief {
   using role = roles::Relief;
-  static constexpr Parting parting = Parting::park;
+  static constexpr Parting parting = Parting::preempt;
   struct State {
     Random random{2};
   };
@@ -96,7 +96,7 @@ struct ChaosRetention {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
-  [[nodiscard]] Kept on_park(const View& view, const RequestRow& row) const {
+  [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const {
     const std::int64_t turn = (view.step + index(row.id)) % 3;
     return turn == 0 ? Kept::nothing : turn == 1 ? Kept::host : Kept::device;
   }

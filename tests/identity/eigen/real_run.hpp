@@ -113,7 +113,7 @@ struct RealOutput {
 struct RealResult {
   std::vector<RealOutput> outputs; ///< by request
   CopyTotals moved;
-  std::int64_t parked = 0;
+  std::int64_t preempted = 0;
   std::int64_t steps = 0;
   std::int64_t refused = 0;
   std::int64_t blocks = 0;      ///< that came in during iterations
@@ -206,7 +206,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   result.moved = (*machine)->moved();
   result.steps = engine->steps();
   const auto& records = engine->template observed<Summary>().requests;
-  for (const auto& record : records) result.parked += record.times_parked;
+  for (const auto& record : records) result.preempted += record.times_preempted;
   for (const auto& one : request_of)
     if (records[one.first].outcome == Outcome::refused) {
       result.outputs[one.second].refused = true;
@@ -235,10 +235,10 @@ inline std::vector<RealOutput> alone(RealTrial trial) {
 
 /// What trials exercised: a property of what never happened is none.
 struct RealExercise {
-  std::int64_t bytes = 0, parked = 0, trials = 0;
+  std::int64_t bytes = 0, preempted = 0, trials = 0;
   void add(const RealResult& result) {
     bytes += (result.moved.to_device.bytes + result.moved.to_host.bytes).count();
-    parked += result.parked;
+    preempted += result.preempted;
     ++trials;
   }
 };

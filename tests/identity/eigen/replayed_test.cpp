@@ -98,13 +98,11 @@ Decided decide_really(const RealTrial& trial, std::int64_t kv_blocks, ClockRecor
 template <class System>
 void check_replays(std::uint64_t seed, int rounds, double share) {
   Random random(seed);
-  std::int64_t moved = 0, planned_beside = 0;
+  std::int64_t moved = 0, planned_async = 0;
   int otherwise = 0;
   // How long things take is this machine's: on a slow or busy one a few rounds may move nothing, or decide the same of
   // other times. So as many more are run as it takes to see something.
-  const auto seen = [&] {
-    return moved > 0 && otherwise > 0 && (planned_beside > 0 || !System::lookahead_type::ahead);
-  };
+  const auto seen = [&] { return moved > 0 && otherwise > 0 && (planned_async > 0 || !System::lookahead_type::ahead); };
   for (int round = 0; round < rounds || (!seen() && round < 100); ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -121,7 +119,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     REQUIRE(real.steps > 0);
     moved += real.moved;
     for (const ClockEvent& event : record.events)
-      planned_beside += event.kind == ClockEvent::Kind::ready || event.kind == ClockEvent::Kind::late;
+      planned_async += event.kind == ClockEvent::Kind::ready || event.kind == ClockEvent::Kind::late;
 
     const Expected<ClockRecord> read =
         read_clock_record(LineReader{std::make_unique<std::istringstream>(record.text()), "clock.csv"});
@@ -148,7 +146,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
   }
   CHECK(moved > 0);
   CHECK(otherwise > 0);
-  CHECK((planned_beside > 0) == System::lookahead_type::ahead);
+  CHECK((planned_async > 0) == System::lookahead_type::ahead);
 }
 
 using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;

@@ -51,9 +51,9 @@ class CpuWorld {
   [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
   /// Of the last iteration, in order.
   [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
-  virtual void beside(void (*work)(void*), void* what) = 0;
-  [[nodiscard]] virtual bool beside_done() = 0;
-  virtual void join_beside() = 0;
+  virtual void async(void (*work)(void*), void* what) = 0;
+  [[nodiscard]] virtual bool async_done() = 0;
+  virtual void join_async() = 0;
 };
 
 /// Runs iterations for real: the decoder computes, KV and weights cross a link between a device's memory and a host's,
@@ -80,7 +80,7 @@ class Cpu {
         "transfers may start, and which is first");
     const IterationCost cost = world_->run(iteration, Transfer::order);
     state.clear();
-    state.behind_blocks = world_->leaving_blocks();
+    state.background_blocks = world_->leaving_blocks();
     return cost;
   }
 
@@ -97,15 +97,15 @@ class Cpu {
   }
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
-  void beside(void (*work)(void*), void* what) { world_->beside(work, what); }
-  [[nodiscard]] bool beside_done() { return world_->beside_done(); }
-  void join_beside() { world_->join_beside(); }
+  void async(void (*work)(void*), void* what) { world_->async(work, what); }
+  [[nodiscard]] bool async_done() { return world_->async_done(); }
+  void join_async() { world_->join_async(); }
 
  private:
   static constexpr int of_weights = std::numeric_limits<int>::max(); // above all slots
   std::shared_ptr<CpuWorld> world_;
 };
 
-static_assert(Backend<Cpu> && EndsRequests<Cpu> && PlansBeside<Cpu>);
+static_assert(Backend<Cpu> && EndsRequests<Cpu> && PlansAsync<Cpu>);
 
 } // namespace sluice

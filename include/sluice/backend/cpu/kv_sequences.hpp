@@ -16,7 +16,7 @@ namespace sluice {
 struct KvSequence {
   RequestId id{};
   bool present = false;
-  bool parked = false;          ///< at the last iteration
+  bool preempted = false;       ///< at the last iteration
   std::uint64_t generation = 0; ///< another after every drop: what was begun for the one before is nobody's
   std::int64_t computed = 0;    ///< tokens that have KV, wherever it is (or would be, of layers that are rebuilt)
   std::vector<std::vector<KvCell>> cells;

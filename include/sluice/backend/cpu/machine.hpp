@@ -2,7 +2,7 @@
 // CpuMachine: a decoder, two memories and a link, and what an iteration does with them.
 #pragma once
 
-#include "sluice/backend/cpu/beside_thread.hpp"
+#include "sluice/backend/cpu/async_thread.hpp"
 #include "sluice/backend/cpu/copy_engine.hpp"
 #include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/backend/cpu/device_memory.hpp"
@@ -140,9 +140,9 @@ class CpuMachine final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
-  void beside(void (*work)(void*), void* what) override { beside_.start(work, what); }
-  [[nodiscard]] bool beside_done() override { return beside_.done(); }
-  void join_beside() override { beside_.join(); }
+  void async(void (*work)(void*), void* what) override { async_.start(work, what); }
+  [[nodiscard]] bool async_done() override { return async_.done(); }
+  void join_async() override { async_.join(); }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -162,7 +162,7 @@ class CpuMachine final : public CpuWorld {
     int last_rebuilt = -1;    ///< the last layer for which they are
     int first_row = 0, rebuilt_row = 0;
     bool samples = false;
-    bool whole = false; ///< was parked, and comes back as a whole before the first layer
+    bool whole = false; ///< was preempted, and comes back as a whole before the first layer
     [[nodiscard]] std::int64_t total() const { return held + fresh; }
     /// The layer reads all of its KV.
     [[nodiscard]] bool uses(int layer) const { return fresh > 0 || layer <= last_rebuilt; }
@@ -270,7 +270,7 @@ class CpuMachine final : public CpuWorld {
   Seconds start_{0};
 
   std::unique_ptr<CopyEngine<LinkSchedule>> copies_;
-  BesideThread beside_;
+  AsyncThread async_;
   std::chrono::steady_clock::time_point began_;
   Seconds skipped_{0};
 };

@@ -19,10 +19,10 @@ inline void CpuMachine::settle(const Iteration& iteration) {
     return std::find(list.begin(), list.end(), slot) != list.end();
   };
   sequences_.for_each([&](Slot slot, KvSequence& sequence) {
-    const bool alive = holds(view.running, slot) || holds(view.parked, slot);
+    const bool alive = holds(view.running, slot) || holds(view.preempted, slot);
     if (!alive || view.row(slot).id != sequence.id) sequences_.leave(sequence);
   });
-  for (const std::span<const Slot> list : {view.running, view.parked})
+  for (const std::span<const Slot> list : {view.running, view.preempted})
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       KvSequence& sequence = sequences_.of(slot, row.id);
@@ -98,14 +98,14 @@ inline void CpuMachine::gather(const Iteration& iteration) {
     part.blocks = row.blocks.count();
     part.head = row.holding.head_blocks(row.blocks, setup_.limits.block_tokens).count();
     part.samples = part.fresh > 0 && claim.tokens == row.pending();
-    part.whole = sequence.parked && iteration.first_blocks > 0;
+    part.whole = sequence.preempted && iteration.first_blocks > 0;
     for (auto& layer : sequence.cells) layer.resize(std::max(layer.size(), static_cast<std::size_t>(part.blocks)));
     find_rebuilt(part, sequence);
     parts_.push_back(part);
   }
-  sequences_.for_each([](Slot, KvSequence& sequence) { sequence.parked = false; });
-  for (const Slot slot : iteration.view.parked)
-    if (KvSequence* sequence = sequences_.find(slot)) sequence->parked = true;
+  sequences_.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
+  for (const Slot slot : iteration.view.preempted)
+    if (KvSequence* sequence = sequences_.find(slot)) sequence->preempted = true;
   lay_out_rows();
 }
 

@@ -40,10 +40,10 @@ class RecordedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return base_->outcomes(); }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return base_->layer_times(); }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return base_->link_times(); }
-  void beside(void (*work)(void*), void* what) override { base_->beside(work, what); }
-  [[nodiscard]] bool beside_done() override { return writer_.asked_beside(base_->beside_done()); }
-  void join_beside() override {
-    base_->join_beside();
+  void async(void (*work)(void*), void* what) override { base_->async(work, what); }
+  [[nodiscard]] bool async_done() override { return writer_.asked_async(base_->async_done()); }
+  void join_async() override {
+    base_->join_async();
     writer_.joined(base_->now());
   }
 
@@ -73,7 +73,7 @@ class ReplayedWorld final : public CpuWorld {
       leaving_ = 0;
       return cost;
     }
-    leaving_ = event->behind_blocks;
+    leaving_ = event->background_blocks;
     for (const ClockEvent::Outcome& outcome : event->outcomes)
       outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
     return event->cost;
@@ -82,12 +82,12 @@ class ReplayedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
-  void beside(void (*work)(void*), void* what) override { work(what); }
-  [[nodiscard]] bool beside_done() override {
+  void async(void (*work)(void*), void* what) override { work(what); }
+  [[nodiscard]] bool async_done() override {
     const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
     return event == nullptr || event->kind == ClockEvent::Kind::ready;
   }
-  void join_beside() override { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+  void join_async() override { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
 
  private:
   Replay* replay_;

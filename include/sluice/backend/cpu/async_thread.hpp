@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BesideThread: one thread that does one piece of work at a time, beside who asks for it.
+// AsyncThread: one thread that does one piece of work at a time, beside who asks for it.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -12,12 +12,12 @@ namespace sluice {
 
 /// Where plans are made while an iteration runs. Started by the first piece of work; ended, after the piece that it is
 /// at, by the destructor.
-class BesideThread {
+class AsyncThread {
  public:
-  BesideThread() = default;
-  BesideThread(const BesideThread&) = delete;
-  BesideThread& operator=(const BesideThread&) = delete;
-  ~BesideThread() {
+  AsyncThread() = default;
+  AsyncThread(const AsyncThread&) = delete;
+  AsyncThread& operator=(const AsyncThread&) = delete;
+  ~AsyncThread() {
     {
       const std::lock_guard lock{mutex_};
       stop_ = true;
