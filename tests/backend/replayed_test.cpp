@@ -146,7 +146,9 @@ Outcome serve_with(const Trial& trial, Backend backend, Bytes weights) {
   for (int guard = 0; guard < 200'000; ++guard) {
     while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
       (void)engine.submit(trial.requests[next++]);
-    if (engine.step() == Stepped::idle) {
+    const Stepped stepped = engine.step();
+    if (stepped == Stepped::failed) FAIL(engine.status().error().line());
+    if (stepped == Stepped::idle) {
       if (next == trial.requests.size()) break;
       engine.idle_until(trial.requests[next].arrival);
     }

@@ -170,7 +170,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   const WeightsPlan& weights = engine.plan().weights;
   const double given = weights.share * (weights.streamed.count() - weights.slots) *
                        static_cast<double>(view.geometry.layer_weight_bytes.count());
-  const LayerBlocks more = engine.ledger().device().capacity() - engine.own_blocks() - engine.borrowed();
+  const LayerBlocks more = engine.ledger().device().capacity() - engine.port().own_blocks() - engine.port().borrowed();
   if (engine.ledger().device().capacity().count() > 0)
     CHECK(static_cast<double>(more.count()) * static_cast<double>(view.geometry.layer_block_bytes.count()) <=
           given + 1);

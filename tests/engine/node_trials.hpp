@@ -55,13 +55,13 @@ template <class N>
 void check_device_memory(const N& node) {
   double used = 0, there = 0;
   node.for_each_engine([&](std::size_t i, const auto& engine) {
-    const Geometry& geometry = engine.geometry();
+    const Geometry& geometry = engine.port().geometry();
     const double block = static_cast<double>(geometry.layer_block_bytes.count());
-    int without = engine.lent_to_itself();
+    int without = engine.port().lent_to_itself();
     for (std::size_t borrower = 0; borrower < N::count; ++borrower) without += node.lent(i, borrower);
     const double share = engine.plan().weights.share;
     used += block * static_cast<double>(engine.ledger().device().capacity().count());
-    const double room = block * static_cast<double>(engine.own_blocks().count()) +
+    const double room = block * static_cast<double>(engine.port().own_blocks().count()) +
                         share * without * static_cast<double>(geometry.layer_weight_bytes.count());
     there += std::max(0.0, room); // below 0 until its first plan, where the weights are larger than the device
   });

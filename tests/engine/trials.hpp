@@ -179,7 +179,9 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
       while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
         (void)engine.submit(trial.requests[next++]);
       most_alive = std::max(most_alive, engine.alive());
-      if (engine.step() == Stepped::idle) {
+      const Stepped stepped = engine.step();
+      if (stepped == Stepped::failed) FAIL(engine.status().error().line());
+      if (stepped == Stepped::idle) {
         if (next == trial.requests.size()) break;
         engine.idle_until(trial.requests[next].arrival);
       }

@@ -231,8 +231,8 @@ TEST_CASE("in turns one runs at a time, memory is only lent where it lies idle, 
           lent += node.lent(i, borrower);
         }
         // What a level gives up is there for this engine's KV and the others' together, and slots are left.
-        CHECK(of_this + engine.lent_to_itself() <= trials[i].layers - 2);
-        bytes -= (of_this + engine.lent_to_itself()) * (std::int64_t{1} << 16);
+        CHECK(of_this + engine.port().lent_to_itself() <= trials[i].layers - 2);
+        bytes -= (of_this + engine.port().lent_to_itself()) * (std::int64_t{1} << 16);
       });
       CHECK(bytes <= 0);
       return true;
@@ -241,7 +241,7 @@ TEST_CASE("in turns one runs at a time, memory is only lent where it lies idle, 
     std::vector<Watch::Span> all;
     node.for_each_engine([&](std::size_t i, const E& engine) {
       check_all_served(engine, trials[i].requests.size());
-      CHECK(engine.borrowed() == LayerBlocks{0});
+      CHECK(engine.port().borrowed() == LayerBlocks{0});
       for (const Watch::Span& span : engine.observed<Watch>().spans) all.push_back(span);
     });
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
@@ -291,7 +291,7 @@ TEST_CASE("what others had of a model's memory comes back over the link with its
         returns += given > 0 ? 1 : 0;
         beside += given > 0 && !streamed.empty() ? 1 : 0;
         streamed = plan.streamed;
-        without = plan.streamed.empty() ? 0 : plan.level - lender.lent_to_itself();
+        without = plan.streamed.empty() ? 0 : plan.level - lender.port().lent_to_itself();
         seen = spans.size();
         most = without;
       }

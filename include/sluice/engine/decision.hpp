@@ -13,8 +13,9 @@ namespace sluice {
 
 /// What a call of `step` did.
 enum class Stepped : std::uint8_t {
-  ran,  ///< an iteration ran, and the clock advanced
-  idle, ///< nobody could run: nothing is submitted, or nothing is left
+  ran,    ///< an iteration ran, and the clock advanced
+  idle,   ///< nobody could run: nothing is submitted, or nothing is left
+  failed, ///< a policy answered what cannot be: `BasicEngine::status()` says which, and no step follows
 };
 
 /// What a call of `begin` did.
@@ -22,13 +23,14 @@ enum class Begun : std::uint8_t {
   under_way, ///< an iteration is ready to run
   again,     ///< somebody was refused: there may be others
   idle,      ///< nobody can run
+  failed,    ///< as of `Stepped`
 };
 
 /// Who runs the next iteration and who gives way for it. Decided on a snapshot, committed later: by then requests may
 /// have ended, so it names slots and nothing that lies behind them.
 struct Decision {
   bool valid = false;
-  bool new_plan = false;          ///< the engine's `next_plan_` becomes the plan in force
+  bool new_plan = false;          ///< the drafted plan becomes the plan in force
   std::uint64_t candidates = 0;   ///< key of everybody considered
   std::vector<Claim> claims;      ///< accepted; those not running yet join
   std::vector<Slot> leaving;      ///< stop on purpose

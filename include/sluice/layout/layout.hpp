@@ -27,8 +27,8 @@ concept CountsRoom = requires(TokenBlocks blocks, int resident, int layers) {
 ///  2. `P::layerwise` is true where layers can be placed one by one: per-layer placements need it.
 ///  3. `P::room(blocks, resident, layers)` is the room in layer blocks, fragmentation included.
 ///
-/// Not checked, and owed: `room` grows with `blocks` and `resident`, is at least `blocks * resident`, and is zero
-/// when either is zero.
+/// Not checked, and owed: `room` is proportional to `blocks`, grows with `resident`, is at least `blocks * resident`,
+/// and is zero when either is zero.
 template <class P>
 concept Layout = PlaysRole<P, roles::Layout> && StatesLayerwise<P> && CountsRoom<P>;
 

@@ -77,18 +77,27 @@ struct Footprint {
   friend constexpr bool operator==(const Footprint&, const Footprint&) = default;
 };
 
-/// The room that `blocks` token blocks of a request take when held as `holding` says, of which `head` blocks are old.
-/// The one place where it is counted: plans, the ledger and the staleness check all call it.
+/// The room that `blocks` token blocks of a request take when held as `holding` says. `room(blocks, held)` is what
+/// token blocks take of which `held` layers are held. The one place where it is counted: plans, the ledger and the
+/// staleness check all call it.
+template <class Room>
+[[nodiscard]] constexpr Footprint footprint_by(const Room& room, const Holding& holding, TokenBlocks blocks,
+                                               Tokens block_tokens, int layers, HiddenSize hidden) {
+  const TokenBlocks copied = holding.copied_blocks(blocks, block_tokens);
+  if (holding.all_resident()) return {room(blocks, layers), room(copied, layers)};
+  const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
+  const int resident = layers - holding.away().count();
+  return {room(head, resident) + room(blocks - head, layers), room(head, holding.host.count()) +
+                                                                  room(copied, resident) +
+                                                                  hidden.room(head.count() * holding.hidden.count())};
+}
+
+/// The same in a layout.
 template <Layout L>
 [[nodiscard]] constexpr Footprint footprint(const Holding& holding, TokenBlocks blocks, Tokens block_tokens, int layers,
                                             HiddenSize hidden = {}) {
-  const TokenBlocks copied = holding.copied_blocks(blocks, block_tokens);
-  if (holding.all_resident()) return {L::room(blocks, layers, layers), L::room(copied, layers, layers)};
-  const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
-  const int resident = layers - holding.away().count();
-  return {L::room(head, resident, layers) + L::room(blocks - head, layers, layers),
-          L::room(head, holding.host.count(), layers) + L::room(copied, resident, layers) +
-              hidden.room(head.count() * holding.hidden.count())};
+  return footprint_by([layers](TokenBlocks some, int held) { return L::room(some, held, layers); }, holding, blocks,
+                      block_tokens, layers, hidden);
 }
 
 /// What crosses the link when a request goes from one holding to another.

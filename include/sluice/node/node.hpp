@@ -116,6 +116,9 @@ class BasicNode {
     });
   }
 
+  /// Ok, or the mistake of an engine's policy, which ends the run (`BasicEngine::status`).
+  [[nodiscard]] const Status& status() const { return status_; }
+
   /// Begins what can begin now. After arrivals, and after `advance`.
   void launch() {
     for (bool began = true; began;) {
@@ -179,20 +182,24 @@ class BasicNode {
     if (!config_.sharing.may_run(sharing_, now_, I, at_)) return false;
     engine.idle_until(at_);
     if constexpr (!std::is_same_v<CoordinatorP, Uncoordinated>)
-      engine.join_node({this, I, CoordinatorP::lends ? &BasicNode::lend_to : nullptr,
-                        CoordinatorP::grants ? &BasicNode::grant_to : nullptr});
+      engine.port().join({this, I, CoordinatorP::lends ? &BasicNode::lend_to : nullptr,
+                          CoordinatorP::grants ? &BasicNode::grant_to : nullptr});
     const std::int64_t alive = engine.alive();
     Begun begun = Begun::again;
     while (begun == Begun::again) {
       wanted_ = lent_[I];
-      wanted_blocks_ = engine.borrowed();
+      wanted_blocks_ = engine.port().borrowed();
       begun = engine.begin();
       moved_out<I>();
+    }
+    if (begun == Begun::failed) {
+      status_ = engine.status();
+      return false;
     }
     if (begun != Begun::under_way) return engine.alive() != alive; // somebody else may have the turn now
     refresh();
     now_.runs[I] = true;
-    bus_[I].begin(engine.now(), engine.link().rate.count(), config_.sharing.slowdown(now_));
+    bus_[I].begin(engine.now(), engine.port().link().rate.count(), config_.sharing.slowdown(now_));
     look_ahead<I>();
     return true;
   }
@@ -219,18 +226,18 @@ class BasicNode {
     each([&]<std::size_t I>() {
       const auto& engine = std::get<I>(engines_);
       Member& member = all[I];
-      member.levels = engine.levels();
-      member.batch = engine.needs();
-      member.own = engine.own_blocks();
-      member.layer_weight_bytes = engine.geometry().layer_weight_bytes;
-      member.block_bytes = engine.geometry().layer_block_bytes;
-      member.link = engine.link().rate;
+      member.levels = engine.port().levels();
+      member.batch = engine.port().needs();
+      member.own = engine.port().own_blocks();
+      member.layer_weight_bytes = engine.port().geometry().layer_weight_bytes;
+      member.block_bytes = engine.port().geometry().layer_block_bytes;
+      member.link = engine.port().link().rate;
       member.alive = now_.has_work[I];
       member.inactive = config_.sharing.inactive(sharing_, I) && !now_.runs[I];
       member.active_until = active_until_[I];
       member.priority = config_.priorities[I];
-      member.lendable = member.inactive ? engine.most_lent() : 0;
-      member.lent = engine.lent_to_itself();
+      member.lendable = member.inactive ? engine.port().most_lent() : 0;
+      member.lent = engine.port().lent_to_itself();
       for (const auto& borrower : lent_) member.lent += borrower[I];
     });
     return all;
@@ -249,7 +256,7 @@ class BasicNode {
   /// If its decision is in force: what it has now is its own, and what it no longer uses is the lenders' again.
   template <std::size_t I>
   void moved_out() {
-    if (std::get<I>(engines_).borrowed() != wanted_blocks_ || lent_[I] == wanted_) return;
+    if (std::get<I>(engines_).port().borrowed() != wanted_blocks_ || lent_[I] == wanted_) return;
     lent_[I] = wanted_;
     tell_lenders();
   }
@@ -257,7 +264,7 @@ class BasicNode {
     each([&]<std::size_t I>() {
       int lent = 0;
       for (const auto& borrower : lent_) lent += borrower[I];
-      std::get<I>(engines_).lend(lent);
+      std::get<I>(engines_).port().lend(lent);
     });
   }
   /// It has nothing to do: of the others' memory it keeps what the coordinator leaves it, of its own all can be lent.
@@ -266,15 +273,15 @@ class BasicNode {
     if constexpr (CoordinatorP::lends) {
       auto& engine = std::get<I>(engines_);
       const bool borrows = std::any_of(lent_[I].begin(), lent_[I].end(), [](int layers) { return layers > 0; });
-      if (!borrows && engine.lent_to_itself() == 0) return;
-      engine.rest(settle(I, Bytes{std::numeric_limits<std::int64_t>::min() / 2}));
+      if (!borrows && engine.port().lent_to_itself() == 0) return;
+      engine.port().rest(settle(I, Bytes{std::numeric_limits<std::int64_t>::min() / 2}));
       moved_out<I>();
     }
   }
   static LayerBlocks lend_to(void* self, std::size_t engine, LayerBlocks demand, LayerBlocks own) {
     BasicNode& node = *static_cast<BasicNode*>(self);
     Bytes block{0};
-    with(engine, [&]<std::size_t I>() { block = std::get<I>(node.engines_).geometry().layer_block_bytes; });
+    with(engine, [&]<std::size_t I>() { block = std::get<I>(node.engines_).port().geometry().layer_block_bytes; });
     return node.settle(engine, block * (demand - own).count());
   }
   static int grant_to(void* self, std::size_t engine) {
@@ -293,6 +300,7 @@ class BasicNode {
   std::array<std::array<int, count>, count> lent_{}; ///< [borrower][lender], layers
   std::array<int, count> wanted_{};                  ///< of `lent_`, by the decision under way
   LayerBlocks wanted_blocks_{0};
+  Status status_;
 };
 
 namespace detail {

@@ -45,6 +45,7 @@ template <class N, class Reader, class Tell>
         if (next[i]) arrival = std::min(arrival, next[i]->arrival);
       }
       node.launch();
+      if (!node.status().ok()) return node.status();
       const Seconds event = std::min(arrival, node.next_event());
       if (event == Seconds{std::numeric_limits<double>::infinity()}) break;
       node.advance(event);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finder: an engine's PrefixCache beside its ledger, and what each live request holds of it. Empty for engines without.
+// PrefixReuse: an engine's PrefixCache beside its ledger, and which blocks of it each live request holds.
 #pragma once
 
 #include "sluice/memory/prefix_cache.hpp"
@@ -11,15 +11,16 @@
 #include <span>
 #include <vector>
 
-namespace sluice::detail {
+namespace sluice {
 
 /// The ledger counts what each request took; the cache holds a shared block once. Their free blocks are the same at all
 /// times: a joining request takes what it does not find *held*, and after a release the ledger's capacity follows.
-template <bool Finds>
-class Finder {
+///
+/// Engines whose Retention finds nothing again (`finds_released = false`) have an empty one and never call it.
+class PrefixReuse {
  public:
-  Finder() = default;
-  explicit Finder(TokenBlocks blocks) : cache_(blocks) {}
+  PrefixReuse() = default;
+  explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
 
   /// A request came. `prompt` names the full blocks of its prompt; empty if it is like no other.
   void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
@@ -28,8 +29,8 @@ class Finder {
     entry.keys.assign(prompt.begin(), prompt.end());
     entry.id = id;
   }
-  /// What of its context can be found now, as the row of a request that holds nothing: it begins behind that. Whether
-  /// the row changed.
+  /// What of its context can be found now, written into the row of a request that holds nothing: its computation begins
+  /// behind that. Returns whether the row changed.
   bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
     // The last token is always computed, since its output is wanted.
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
@@ -44,24 +45,25 @@ class Finder {
     row.slack = slack;
     return changed;
   }
-  /// It joins: what was found is its own, before anybody takes a free block.
+  /// The request joins: what was found is its own, before anybody takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto found = static_cast<std::size_t>(row.computed.count() / block_tokens.count());
     cache_.attach(entry.table, keys_of(slot, found));
   }
-  /// Blocks for `tokens` tokens of context.
+  /// The request takes blocks for `tokens` tokens of context.
   void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
     cache_.extend(entry.table, blocks - entry.table.blocks.size());
   }
-  /// Its first `computed` tokens have KV.
+  /// The request's first `computed` tokens have KV, which others can find from now on.
   void seal(Slot slot, Tokens computed, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
     if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
   }
+  /// The request gives its blocks up; they can be found until somebody overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
 
@@ -71,7 +73,7 @@ class Finder {
     PrefixCache::Table table;
     RequestId id{};
   };
-  /// Its first `count` blocks' keys. What it generates is like nothing else.
+  /// The keys of the request's first `count` blocks. What a request generates is like nothing else.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
     Entry& entry = holdings_[index(slot)];
     while (entry.keys.size() < count) {
@@ -85,7 +87,4 @@ class Finder {
   std::vector<Entry> holdings_;
 };
 
-template <>
-class Finder<false> {};
-
-} // namespace sluice::detail
+} // namespace sluice

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks: what an engine is made from and what is submitted to it, whatever its policies.
+// Checks: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
-#include "sluice/memory/holding.hpp"
-#include "sluice/memory/ledger.hpp"
-#include "sluice/view/view.hpp"
-#include "sluice/workload/request.hpp"
+#include "sluice/engine/core/checks.hpp"
 
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-// Functions and not members of the engine, built from few parts and marked as cold: inlined strings for texts that are
-// hardly ever made were a third of the code of a plain engine, and of the time to compile it.
+// Built from few parts and marked as cold: inlined strings for texts that are hardly ever made were a third of the code
+// of a plain engine, and of the time to compile it.
 namespace sluice::detail {
 
-[[gnu::cold, gnu::noinline]] inline std::string phrase(const char* before, std::int64_t number, const char* after) {
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE std::string phrase(const char* before, std::int64_t number,
+                                                              const char* after) {
   std::string text = before;
   text += std::to_string(number);
   text += after;
   return text;
 }
 
-[[nodiscard, gnu::cold]] inline Status check_setup(const Limits& limits, const Geometry& geometry,
-                                                   LayerBlocks device_blocks, LayerBlocks host_blocks) {
+[[gnu::cold]] SLUICE_INLINE Status check_setup(const Limits& limits, const Geometry& geometry,
+                                               LayerBlocks device_blocks, LayerBlocks host_blocks) {
   Error bad{ErrorCode::bad_input, "engine configuration", {}, "at least 1"};
   if (geometry.layers < 1 || geometry.layers > max_layers) {
     bad.what = phrase("the model has ", geometry.layers, " layers");
@@ -51,24 +50,23 @@ namespace sluice::detail {
   return bad;
 }
 
-[[nodiscard, gnu::cold, gnu::noinline]] inline Error refusal(ErrorCode code, RequestId id, std::string what,
-                                                             std::string expected) {
+[[nodiscard, gnu::cold, gnu::noinline]] SLUICE_INLINE Error refusal(ErrorCode code, RequestId id, std::string what,
+                                                                    std::string expected) {
   return {code, phrase("request ", index(id), ""), std::move(what), std::move(expected)};
 }
 
-[[nodiscard, gnu::cold, gnu::noinline]] inline Error no_room(RequestId id, LayerBlocks takes, LayerBlocks there_are,
-                                                             const char* after) {
+[[nodiscard, gnu::cold, gnu::noinline]] SLUICE_INLINE Error no_room(RequestId id, LayerBlocks takes,
+                                                                    LayerBlocks there_are, const char* after) {
   return refusal(ErrorCode::out_of_memory, id, phrase("its KV takes ", takes.count(), after),
                  phrase("at most ", there_are.count(), ""));
 }
 
-/// A policy's refusal, with whose it is.
-[[nodiscard, gnu::cold, gnu::noinline]] inline Error refusal_of(RequestId id, Error error) {
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE Error refusal_of(RequestId id, Error error) {
   error.where = phrase("request ", index(id), "");
   return error;
 }
 
-[[nodiscard]] inline Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits) {
+SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits) {
   if (spec.prompt.count() < 1 || spec.output.count() < 1)
     return refusal(ErrorCode::bad_input, id, "it has no prompt or no output", "at least one token of each");
   const Tokens context = spec.prompt + spec.output;
@@ -78,9 +76,17 @@ namespace sluice::detail {
   return {};
 }
 
-/// `room`: the least that it takes at its longest, blocks in flight included. `lendable`: what the weights could still
-/// give up.
-[[nodiscard]] inline Status check_room(RequestId id, Footprint room, const Ledger& ledger, LayerBlocks lendable) {
+SLUICE_INLINE Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec) {
+  const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, core.limits.block_tokens);
+  const auto away = static_cast<double>(blocks.count());
+  const std::array<LayerStream, 2> streams{LayerStream{least.host, away, least.written_back ? least.host : LayerSet{}},
+                                           LayerStream{least.hidden, core.geometry.hidden_size().blocks(away)}};
+  Footprint room = core.footprint(least, blocks);
+  room.device += core.in_flight(streams);
+  return room;
+}
+
+SLUICE_INLINE Status check_room(RequestId id, Footprint room, const Ledger& ledger, LayerBlocks lendable) {
   if (room.device > ledger.device().capacity() + lendable)
     return no_room(id, room.device, ledger.device().capacity() + lendable, " layer blocks of device memory");
   if (room.host > ledger.host().capacity())

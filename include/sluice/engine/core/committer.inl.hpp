@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Committer: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/committer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sluice {
+
+/// Order matters: what the claims need is known before any request is preempted; requests that leave free memory before
+/// others take it; what preempted requests keep is given up only for what is then still missing; and the ledger is
+/// asked before a block is counted, so that it never exceeds its capacity.
+SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draft, const PolicyCalls& policies,
+                                     Seconds now) {
+  const PolicyTable& table = policies.table;
+  const Plan& planned = decision.new_plan ? draft.plan : core.plan;
+  Change change = change_of(core, decision, planned);
+  if (decision.new_plan && !possible(core, decision, draft, change, policies, now)) return false;
+
+  const bool fetched = draft.fetches;
+  const bool came_back = moves_.returned_blocks > 0;
+  const WeightsPlan weights = core.plan.weights;
+  moves_.clear();
+
+  LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
+  if (decision.new_plan) adopt(core, draft, policies, taken_back);
+  // Of the host's memory what the claims need is theirs before any request is preempted to it: they were placed by it.
+  // What they give back is free only then.
+  host_reserved_ = std::max(LayerBlocks{0}, change.after.host - change.before.host);
+
+  for (const Slot slot : decision.leaving) preempt(core, slot, policies, now);
+  for (const Slot slot : decision.victims) {
+    if (table.refuses_victims)
+      refuse(core, slot, "no plan fits it beside those that already run", policies, now);
+    else if (core.row(slot).phase == Phase::running)
+      preempt(core, slot, policies, now);
+  }
+  if (decision.empties_preempted)
+    for (const Slot slot : core.requests.preempted)
+      if (std::none_of(decision.claims.begin(), decision.claims.end(),
+                       [slot](const Claim& claim) { return claim.slot == slot; }))
+        drop(core, core.row(slot));
+  for (const Slot slot : decision.unplaceable) refuse(core, slot, "it cannot be placed even alone", policies, now);
+
+  if (table.finds_released) // before anybody takes a free block, which might be one of those found
+    for (const Claim& claim : decision.claims)
+      if (core.row(claim.slot).phase != Phase::running)
+        core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
+
+  // What is then missing on the device, preempted requests give up.
+  const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;
+  if (needed > core.ledger.device().free())
+    reclaim(core, needed - core.ledger.device().free(), decision, policies, now);
+  if (table.copies_ahead)
+    for (;;) { // copies given up, here or while others were preempted, may be those of the claims
+      change = change_of(core, decision, core.plan);
+      const LayerBlocks missing = change.after.host - change.before.host - core.ledger.host().free();
+      const LayerBlocks used = core.ledger.host().used();
+      give_up_copies(core, missing);
+      if (missing <= LayerBlocks{0} || core.ledger.host().used() == used) break;
+    }
+
+  // All claims at once, those that give before those that take: the sum fits, the order in between might not.
+  core.ledger.replace(change.before, change.after);
+  const bool keeps_slots = table.wants_timeline && !table.real_time;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    RequestRow& request = core.row(claim.slot);
+    if (!decision.new_plan && request.phase == Phase::running && request.holding.all_resident()) {
+      grow(core, claim.slot, claim.tokens);
+      continue;
+    }
+    const Holding target = decision.new_plan ? target_of(core.plan, i, claim) : core.holding_by_plan(request);
+    move_claim(core, claim, target, policies, now);
+    if (keeps_slots) moves_.stream_slots.resize(moves_.streams.size(), claim.slot);
+  }
+  if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
+  if (table.streams_weights && !decision.claims.empty()) {
+    Lending& lending = core.lending;
+    return_weights(core.geometry, weights, core.plan.weights, lending.most_lent_layers - lending.lent_in_force, moves_);
+    lending.lent_in_force = lending.most_lent_layers = lending.lent_layers;
+  }
+  draft.fetches = !moves_.streams.empty();
+  const bool other_batch = decision.new_plan || !decision.victims.empty() || !decision.leaving.empty();
+  if (came_back || (other_batch && (fetched || draft.fetches || !(weights == core.plan.weights))))
+    core.stale_prefetches = true;
+  return true;
+}
+
+/// The drafted plan is in force, and the memory that its weights give up is KV memory.
+SLUICE_INLINE void Committer::adopt(Core& core, Draft& draft, const PolicyCalls& policies, LayerBlocks& taken_back) {
+  const LayerBlocks freed = core.capacity_with(draft.plan.weights) - core.kv_capacity;
+  if (freed.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() + freed);
+  if (freed.count() < 0) taken_back = -freed;
+  core.kv_capacity += freed;
+  if (policies.table.streams_weights) {
+    core.lending.borrowed = draft.offer.borrowed;
+    core.lending.own_level =
+        draft.plan.weights.streamed.empty() ? 0 : draft.plan.weights.level - core.lending.lent_layers;
+  }
+  std::swap(core.plan, draft.plan);
+  ++core.plan_serial;
+  policies.table.planned(policies.policies);
+  for (const RequestPlan& planned : core.plan.requests) core.row(planned.slot).plan_serial = core.plan_serial;
+}
+
+SLUICE_INLINE Committer::Change Committer::change_of(const Core& core, const Decision& decision, const Plan& planned) {
+  Change change;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    const RequestRow& request = core.row(claim.slot);
+    const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
+    if (!decision.new_plan && request.phase == Phase::running) {
+      if (blocks == request.blocks) continue;
+      change.after = change.after + (core.footprint(request.holding, blocks) - core.footprint(request));
+      continue;
+    }
+    change.before = change.before + core.footprint(request);
+    const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
+    change.after =
+        change.after + (core.policies->copies_ahead ? core.footprint(with_copies(core, request, target), blocks)
+                                                    : core.footprint(target, blocks));
+  }
+  return change;
+}
+
+/// The holding that a plan gives to the claim at position `i`.
+SLUICE_INLINE const Holding& Committer::target_of(const Plan& plan, std::size_t i, const Claim& claim) {
+  if (i < plan.requests.size() && plan.requests[i].slot == claim.slot) return plan.requests[i].holding;
+  for (const RequestPlan& planned : plan.requests)
+    if (planned.slot == claim.slot) return planned.holding;
+  return plan.unseen;
+}
+
+SLUICE_INLINE void Committer::grow(Core& core, Slot slot, Tokens tokens) {
+  RequestRow& request = core.row(slot);
+  const Tokens block_tokens = core.limits.block_tokens;
+  const TokenBlocks blocks = request.blocks_after(tokens, block_tokens);
+  request.slack += Tokens{(blocks - request.blocks).count() * block_tokens.count()} - tokens;
+  request.blocks = blocks;
+  if (core.policies->finds_released) core.prefix.extend(slot, request.computed + tokens, block_tokens);
+}
+
+SLUICE_INLINE void Committer::join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
+  RequestRow& request = core.row(slot);
+  if (request.phase == Phase::waiting) {
+    policies.table.left_queue(policies.policies, slot, request);
+    --core.requests.waiting;
+  } else {
+    std::erase(core.requests.preempted, slot);
+    policies.table.resumed(policies.policies, request, now);
+  }
+  request.phase = Phase::running;
+  request.running_since = now;
+  core.requests.running.push_back(slot);
+}
+
+SLUICE_INLINE Slot Committer::enter(Core& core, RequestId id, const RequestSpec& spec,
+                                    std::span<const BlockKey> prompt_keys) {
+  RequestTable& requests = core.requests;
+  Slot slot;
+  if (requests.free_slots.empty()) {
+    slot = Slot{static_cast<std::uint32_t>(requests.rows.size())};
+    requests.rows.emplace_back();
+  } else {
+    slot = requests.free_slots.back();
+    requests.free_slots.pop_back();
+    core.row(slot) = RequestRow{};
+  }
+  RequestRow& request = core.row(slot);
+  request.id = id;
+  request.spec = spec;
+  request.resident_layers = core.geometry.layers;
+  if (core.policies->finds_released) core.prefix.enter(slot, id, prompt_keys);
+  core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
+  ++core.lending.accepted;
+  ++requests.waiting;
+  ++requests.alive;
+  core.steady = false;
+  return slot;
+}
+
+SLUICE_INLINE void Committer::refuse(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
+                                     Seconds now) {
+  RequestRow& request = core.row(slot);
+  if (request.phase == Phase::waiting) {
+    policies.table.left_queue(policies.policies, slot, request);
+    --core.requests.waiting;
+  } else {
+    std::erase(request.phase == Phase::running ? core.requests.running : core.requests.preempted, slot);
+  }
+  policies.table.refused(policies.policies, request.id, request.spec, now, why);
+  release(core, slot);
+}
+
+SLUICE_INLINE void Committer::end(Core& core, Slot slot) {
+  std::erase(core.requests.running, slot);
+  release(core, slot);
+  ++core.finished;
+}
+
+/// The row's memory and its slot are free again.
+SLUICE_INLINE void Committer::release(Core& core, Slot slot) {
+  RequestRow& request = core.row(slot);
+  drop(core, request);
+  request.phase = Phase::ended;
+  core.requests.free_slots.push_back(slot);
+  --core.requests.alive;
+}
+
+SLUICE_INLINE bool Committer::grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening) {
+  if (opening > 0) {
+    const Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
+    if (growth.device > core.ledger.device().free()) return false;
+    core.ledger.grow(growth);
+  }
+  const Tokens last_of_block = core.limits.block_tokens - Tokens{1};
+  for (const Claim& claim : claims) {
+    RequestRow& request = core.row(claim.slot);
+    if (request.slack.count() > 0) {
+      request.slack -= Tokens{1};
+      continue;
+    }
+    request.blocks += TokenBlocks{1};
+    request.slack = last_of_block;
+    if (core.policies->finds_released)
+      core.prefix.extend(claim.slot, request.computed + Tokens{1}, core.limits.block_tokens);
+  }
+  moves_.nothing(); // the step before may have swapped somebody in
+  return true;
+}
+
+SLUICE_INLINE bool Committer::look_up(Core& core, std::span<const Claim> claims) {
+  bool changed = false;
+  for (const Claim& claim : claims) {
+    RequestRow& request = core.row(claim.slot);
+    if (request.phase != Phase::running)
+      changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
+  }
+  return changed;
+}
+
+} // namespace sluice

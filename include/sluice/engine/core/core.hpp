@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core: what an engine knows that does not depend on its policies: requests, both memories, the plan in force.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/core/ids.hpp"
+#include "sluice/engine/core/layout_table.hpp"
+#include "sluice/engine/core/lending.hpp"
+#include "sluice/engine/core/policy_table.hpp"
+#include "sluice/engine/core/prefix_reuse.hpp"
+#include "sluice/memory/ledger.hpp"
+#include "sluice/plan/plan.hpp"
+#include "sluice/view/request_row.hpp"
+#include "sluice/view/view.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// The live requests. Those who run, are preempted and wait are listed apart: a step never scans those who wait.
+struct RequestTable {
+  std::vector<RequestRow> rows; ///< by slot
+  std::vector<Slot> free_slots; ///< of rows whose request has ended
+  std::vector<Slot> running;    ///< in the order in which they joined
+  std::vector<Slot> preempted;  ///< by arrival
+  std::int64_t waiting = 0;     ///< how many; their order is Admission's own
+  std::int64_t alive = 0;
+  std::uint32_t next_id = 0;
+
+  RequestRow& row(Slot slot) { return rows[index(slot)]; }
+  [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }
+};
+
+/// A value: it can be copied, and a decision made on the copy (engine/decision_source.hpp).
+///
+/// Two write it: the `Committer`, and `TokenAccounts`, which counts tokens. They take a `Core&`, and everybody else a
+/// `const Core&`.
+struct Core {
+  Core(const PolicyTable& policies, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
+       LayerBlocks host);
+
+  [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
+  RequestRow& row(Slot slot) { return requests.row(slot); }
+  /// The snapshot that policies decide by, at `now`.
+  [[nodiscard]] View view(Seconds now) const;
+
+  /// What `blocks` token blocks of a request take of each memory, held as `holding` says.
+  [[nodiscard]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
+    if (holding.all_resident() && holding.copied.count() == 0) return {layout.room(blocks), LayerBlocks{0}};
+    return footprint_away(holding, blocks);
+  }
+  [[nodiscard]] Footprint footprint(const RequestRow& request) const {
+    return footprint(request.holding, request.blocks);
+  }
+  [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
+
+  /// Whether the plan in force says how this request is held, and how.
+  [[nodiscard]] bool covers(const RequestRow& request) const {
+    return plan.covers_unseen || request.plan_serial == plan_serial;
+  }
+  [[nodiscard]] const Holding& holding_by_plan(const RequestRow& request) const {
+    return request.plan_serial == plan_serial ? request.holding : plan.unseen;
+  }
+  /// Device memory for KV beside a plan of the weights.
+  [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const {
+    return std::max(LayerBlocks{0}, device_blocks + weights.freed);
+  }
+  /// Device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.
+  [[nodiscard]] LayerBlocks in_flight(std::span<const LayerStream> streams) const;
+  /// The same in the evaluator's unit.
+  [[nodiscard]] double in_flight_blocks(std::span<const LayerStream> streams) const;
+
+  const PolicyTable* policies; ///< a constant of the engine's type
+  Limits limits;
+  Geometry geometry;
+  LayoutTable layout;
+  LayerBlocks device_blocks{0}; ///< memory for KV while all weights are resident
+
+  RequestTable requests;
+  Ledger ledger;
+  LayerBlocks kv_capacity{0}; ///< device memory for KV, by the plan of the weights in force
+  Plan plan;                  ///< in force
+  std::uint32_t plan_serial = 1;
+  Lending lending;
+  PrefixReuse prefix; ///< where Retention finds released blocks
+
+  // Facts, as levels: "somebody finished" survives a discarded decision.
+  std::int64_t step = 0;
+  std::int64_t finished = 0;
+  std::int64_t last_finish_step = -1;
+  bool steady = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
+  bool stale_prefetches =
+      false; ///< what arrived early is of another batch or another plan: the next iteration forgets it
+};
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/engine/core/core.inl.hpp" // IWYU pragma: keep
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/core.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace sluice {
+
+SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes,
+                         LayerBlocks device, LayerBlocks host)
+    : policies(&table),
+      limits(batch_limits),
+      geometry(sizes),
+      layout(table.room, table.layerwise, sizes.layers),
+      device_blocks(device) {
+  kv_capacity = capacity_with({});
+  ledger = Ledger{kv_capacity, host};
+  // The room that one layer of a block takes is what lies together in memory.
+  geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
+  plan.made_at_step = -1;
+  if (table.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
+}
+
+SLUICE_INLINE View Core::view(Seconds now) const {
+  View view;
+  view.now = now;
+  view.step = step;
+  view.limits = limits;
+  view.geometry = geometry;
+  view.rows = requests.rows;
+  view.running = requests.running;
+  view.preempted = requests.preempted;
+  view.waiting = requests.waiting;
+  view.ledger = &ledger;
+  view.plan = &plan;
+  view.finished = finished;
+  view.last_finish_step = last_finish_step;
+  return view;
+}
+
+SLUICE_INLINE Footprint Core::footprint_away(const Holding& holding, TokenBlocks blocks) const {
+  return footprint_by([this](TokenBlocks some, int held) { return layout.room(some, held); }, holding, blocks,
+                      limits.block_tokens, geometry.layers, geometry.hidden_size());
+}
+
+SLUICE_INLINE double Core::in_flight_blocks(std::span<const LayerStream> streams) const {
+  LayerArray loads; // of the model's layers alone, which `layer_loads` sets
+  Pipeline pipeline;
+  pipeline.compute_s = {loads.data(), static_cast<std::size_t>(geometry.layers)}; // for its size
+  pipeline.streams = streams;
+  detail::layer_loads(pipeline, loads);
+  return policies->held_blocks({loads.data(), static_cast<std::size_t>(geometry.layers)}, streams) +
+         detail::leaving_blocks(streams);
+}
+
+SLUICE_INLINE LayerBlocks Core::in_flight(std::span<const LayerStream> streams) const {
+  return LayerBlocks{static_cast<std::int64_t>(std::ceil(in_flight_blocks(streams)))};
+}
+
+} // namespace sluice

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// LayoutTable: an engine's Layout as numbers, so that what counts memory need not be compiled once per layout.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/memory/holding.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// The room of one token block, by how many of its layers are held: a Layout's `room` is proportional to the blocks.
+///
+/// Rejected: a pointer to the Layout's function. It is asked for every request of every plan, and tripled the time of
+/// an engine that plans in every step.
+class LayoutTable {
+ public:
+  LayoutTable() = default;
+  /// `count` is a Layout's `room`; `layers` the model's.
+  LayoutTable(LayerBlocks (*count)(TokenBlocks, int, int), bool layerwise, int layers)
+      : layers_(layers), layerwise_(layerwise) {
+    for (int held = 0; held <= layers; ++held) {
+      room_[static_cast<std::size_t>(held)] = static_cast<std::int32_t>(count(TokenBlocks{1}, held, layers).count());
+      SLUICE_ASSERT(count(TokenBlocks{7}, held, layers).count() == 7 * room_[static_cast<std::size_t>(held)],
+                    "a Layout's room is proportional to the blocks");
+    }
+  }
+
+  /// Room in layer blocks of `blocks` token blocks of which `held` layers are held.
+  [[nodiscard]] LayerBlocks room(TokenBlocks blocks, int held) const {
+    return LayerBlocks{blocks.count() * room_[static_cast<std::size_t>(held)]};
+  }
+  /// The same with every layer held.
+  [[nodiscard]] LayerBlocks room(TokenBlocks blocks) const { return room(blocks, layers_); }
+  /// Whether one layer can be held without another.
+  [[nodiscard]] bool layerwise() const { return layerwise_; }
+  [[nodiscard]] int layers() const { return layers_; }
+
+ private:
+  std::array<std::int32_t, max_layers + 1> room_{};
+  int layers_ = 0;
+  bool layerwise_ = true;
+};
+
+} // namespace sluice

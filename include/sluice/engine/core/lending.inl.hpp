@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lending: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/committer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice {
+
+SLUICE_INLINE WeightsPlan WeightsOffer::granted(const Lending& lending) const {
+  WeightsPlan plan;
+  const auto found = std::find_if(levels.begin(), levels.end(),
+                                  [this](const WeightsLevel& level) { return level.plan.level <= granted_level; });
+  if (found != levels.end())
+    plan = found->plan;
+  else if (lending.lent_layers > 0 && !levels.empty())
+    plan = levels.back().plan; // what other engines have of its memory cannot be taken back here
+  plan.freed += borrowed;
+  return plan;
+}
+
+SLUICE_INLINE BatchNeeds needs_of(const Core& core, std::span<const Claim> claims) {
+  BatchNeeds needs;
+  const int layers = core.geometry.layers;
+  const Tokens block_tokens = core.limits.block_tokens;
+  Seconds slo{std::numeric_limits<double>::infinity()};
+  for (const Claim& claim : claims) {
+    const RequestRow& request = core.row(claim.slot);
+    const LayerBlocks now = across_layers(request.blocks_after(claim.tokens, block_tokens), layers);
+    needs.demand += across_layers(request.blocks_after(std::max(claim.tokens, claim.reserve), block_tokens), layers);
+    if (claim.required) needs.running += now;
+    if (needs.first.count() == 0) needs.first = now;
+    slo = std::min(slo, request.spec.slo.tbt);
+  }
+  if (slo < Seconds{std::numeric_limits<double>::infinity()}) needs.slo = slo;
+  return needs;
+}
+
+SLUICE_INLINE Work steady_within(const Core& core, std::span<const Claim> claims, LayerBlocks room) {
+  Work steady;
+  LayerBlocks taken{0};
+  for (const Claim& claim : claims) {
+    const RequestRow& request = core.row(claim.slot);
+    taken += across_layers(request.blocks_after(std::max(claim.tokens, claim.reserve), core.limits.block_tokens),
+                           core.geometry.layers);
+    if (taken > room && steady.decodes > 0 && !claim.required) break;
+    ++steady.decodes;
+    steady.decode_context += request.context() + Tokens{1};
+  }
+  steady.samples = steady.decodes;
+  return steady;
+}
+
+SLUICE_INLINE void return_weights(const Geometry& geometry, const WeightsPlan& before, const WeightsPlan& after,
+                                  int overwritten, Moves& moves) {
+  const auto fetch = [&](LayerSet layers, double share) {
+    if (layers.empty() || share <= 0) return;
+    const WeightStream whole = geometry.stream_of({.streamed = layers, .share = share});
+    moves.streams.push_back({layers, whole.blocks});
+    const double blocks = whole.blocks * layers.count();
+    moves.returned_blocks += blocks;
+    moves.arriving += LayerBlocks{static_cast<std::int64_t>(std::ceil(blocks))}; // into memory that is theirs again
+  };
+  fetch(before.streamed - after.streamed, before.share);
+  fetch(before.streamed & after.streamed, before.share - after.share);
+  int missing = overwritten - (after.streamed - before.streamed).count();
+  if (missing <= 0) return;
+  const LayerSet resident = LayerSet::all(geometry.layers) - (before.streamed | after.streamed);
+  missing = std::min(missing, resident.count());
+  LayerSet chosen;
+  int place = 0;
+  resident.for_each([&](int layer) { // the i-th of them, where i * missing / count passes a whole number
+    if ((place + 1) * missing / resident.count() > place * missing / resident.count()) chosen.insert(layer);
+    ++place;
+  });
+  fetch(chosen, 1);
+}
+
+SLUICE_INLINE const Geometry& NodeFacts::geometry() const { return core_->geometry; }
+SLUICE_INLINE LayerBlocks NodeFacts::own_blocks() const { return core_->device_blocks; }
+SLUICE_INLINE LayerBlocks NodeFacts::borrowed() const { return core_->lending.borrowed; }
+SLUICE_INLINE int NodeFacts::lent_to_itself() const { return core_->lending.own_level; }
+SLUICE_INLINE LinkCost NodeFacts::link() const { return core_->policies->link(policies_); }
+
+SLUICE_INLINE int NodeFacts::most_lent() const {
+  if (!core_->policies->lends_weights) return 0;
+  constexpr double nominal = 512; // tokens of a prompt, before anybody has come
+  const Lending& lending = core_->lending;
+  const double mean = lending.accepted > 0 ? lending.prompt_tokens / static_cast<double>(lending.accepted) : nominal;
+  const double budget = static_cast<double>(core_->limits.batch_tokens.count());
+  const ChunkWork prompt{Tokens{static_cast<std::int64_t>(std::clamp(mean, 1.0, budget))}, Tokens{0}};
+  Work prefill;
+  prefill.chunks = {&prompt, 1};
+  prefill.samples = 1;
+  const double transfer_s = static_cast<double>(core_->geometry.layer_weight_bytes.count()) / link().rate.count();
+  const int layers = core_->geometry.layers;
+  return core_->policies->most_lent(policies_, layers, transfer_s,
+                                    core_->policies->compute_s(policies_, prefill, layers));
+}
+
+SLUICE_INLINE void NodePort::lend(int layers) { Committer::lend(*writes_, layers); }
+SLUICE_INLINE void NodePort::rest(LayerBlocks borrowed) { Committer::rest(*writes_, *offers_, borrowed); }
+
+SLUICE_INLINE void Committer::lend(Core& core, int layers) {
+  Lending& lending = core.lending;
+  core.steady = core.steady && layers == lending.lent_layers;
+  lending.lent_layers = layers;
+  lending.most_lent_layers = std::max(lending.most_lent_layers, layers);
+}
+
+SLUICE_INLINE void Committer::rest(Core& core, WeightsOffer& offer, LayerBlocks borrowed) {
+  SLUICE_ASSERT(core.requests.alive == 0, "a live request uses the memory");
+  Lending& lending = core.lending;
+  LayerBlocks freed = core.plan.weights.freed - lending.borrowed;
+  if (core.policies->lends_weights && lending.own_level > 0 && core.device_blocks >= LayerBlocks{0}) {
+    // No request's KV lies there. The layers are as far away as they were: they come back with the next plan.
+    freed = LayerBlocks{0};
+    lending.lent_in_force += lending.own_level;
+    lending.most_lent_layers = std::max(lending.most_lent_layers, lending.lent_in_force);
+    lending.own_level = 0;
+  }
+  core.plan.weights.freed = freed + borrowed;
+  offer.borrowed = lending.borrowed = borrowed;
+  const LayerBlocks capacity = core.capacity_with(core.plan.weights);
+  core.ledger.resize_device(core.ledger.device().capacity() + (capacity - core.kv_capacity));
+  core.kv_capacity = capacity;
+  core.stale_prefetches = true;
+  core.steady = false;
+}
+
+} // namespace sluice

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Committer: one claim goes to its place, and what that moves and rebuilds.
+#pragma once
+
+#include "sluice/engine/core/committer.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+/// One claim goes to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
+/// plan wants on the host and is not there is evicted; the request joins if it did not run.
+SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target,
+                                         const PolicyCalls& policies, Seconds now) {
+  RequestRow& request = core.row(claim.slot);
+  const bool returns = request.phase == Phase::preempted;
+  const Holding from = request.holding;
+  const TokenBlocks held = request.blocks; // before this iteration's tokens
+  const Tokens block_tokens = core.limits.block_tokens;
+  const HiddenSize hidden = core.geometry.hidden_size();
+  if (request.phase != Phase::running) join(core, claim.slot, policies, now);
+  grow(core, claim.slot, claim.tokens);
+  request.holding = with_copies(core, request, target);
+  request.resident_layers = core.geometry.layers - target.away().count();
+  if (held.count() == 0) {
+    // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
+    const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
+    const LayerBlocks written = LayerBlocks{head * target.host.count()} + hidden.room(head * target.hidden.count());
+    moves_.written_blocks += static_cast<double>(written.count());
+    moves_.to_host += written;
+    return;
+  }
+  const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);
+  moves_.arriving += delta.to_device;
+  moves_.leaving += delta.to_host;
+  moves_.to_host += delta.to_host;
+  const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
+  const LayerBlocks fresh =
+      LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
+  moves_.to_host += fresh;
+  // One token a step is nothing, unless all goes back.
+  if (claim.tokens.count() > 1 || target.written_back) moves_.written_blocks += static_cast<double>(fresh.count());
+  // A request that sits this iteration out rebuilds nothing for itself, but what the plan wants kept it has to make.
+  if (claim.tokens.count() > 0 || !(from == target)) rebuild(core, from, target, held);
+  if (claim.tokens.count() == 0 || from.host.empty()) {
+    moves_.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
+    moves_.to_device += delta.to_device;
+    return;
+  }
+  LayerSet just_in_time = from.host;
+  if (returns && !policies.table.returns_layerwise) {
+    // The whole of it comes before the first layer starts.
+    moves_.urgent_blocks += static_cast<double>(delta.to_device.count());
+    moves_.first_blocks += static_cast<double>(delta.to_device.count());
+    moves_.to_device += delta.to_device;
+    just_in_time = from.host & target.host;
+  }
+  if (just_in_time.empty()) return;
+  const TokenBlocks streamed = from.head_blocks(held, block_tokens);
+  moves_.to_device += LayerBlocks{streamed.count() * just_in_time.count()};
+  const LayerSet back = target.written_back ? just_in_time & target.host : LayerSet{};
+  moves_.to_host += LayerBlocks{streamed.count() * back.count()};
+  moves_.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
+}
+
+/// The iteration makes whatever K and V are nowhere, or were until now: those that stay so for itself, those that the
+/// plan wants kept for good. Where both the layers and the share of the tokens change, the larger of each is reckoned.
+SLUICE_INLINE void Committer::rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held) {
+  const Tokens block_tokens = core.limits.block_tokens;
+  RebuiltWork work;
+  std::int64_t most = 0;
+  for (const Holding* holding : {&from, &target}) {
+    const std::int64_t head = holding->head_blocks(held, block_tokens).count();
+    if (holding->nowhere.empty() || head == 0) continue;
+    most = std::max(most, head);
+    work.layers = work.layers | holding->nowhere;
+    work.hidden = work.hidden | holding->hidden;
+  }
+  if (most == 0) return;
+  work.tokens = Tokens{most * block_tokens.count()};
+  moves_.rebuilds.push_back(work);
+  if (work.hidden.empty()) return;
+  const HiddenSize hidden = core.geometry.hidden_size();
+  Moves::stream(moves_.streams, {all_tokens, {}, work.layers, work.hidden}, static_cast<double>(most), hidden);
+  const LayerBlocks states = hidden.room(most * work.hidden.count());
+  moves_.to_device += states;
+  // Where K and V are to stay, the states stand until then.
+  moves_.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
+}
+
+} // namespace sluice

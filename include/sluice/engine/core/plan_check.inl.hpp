@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of every plan that is adopted: a placement's mistake ends a run with a sentence, and never with a score.
+#pragma once
+
+#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/plan_fit.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE Error impossible_plan(const PolicyTable& table, std::string what,
+                                                                 std::string expected) {
+  return {ErrorCode::infeasible, "a plan of " + table.placement_name(), std::move(what), std::move(expected)};
+}
+
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE std::string request_text(const Core& core, Slot slot) {
+  const bool live = index(slot) < core.requests.rows.size() && core.row(slot).phase != Phase::ended;
+  return live ? "request " + std::to_string(index(core.row(slot).id)) : "slot " + std::to_string(index(slot));
+}
+
+} // namespace detail
+
+/// Whether a drafted plan can be: it names each claim once and nobody else, speaks of layers that the model has, and
+/// takes no more memory than the placement was told of. In every build: the sums are the commit's own.
+SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decision, const Draft& draft,
+                                       const Change& change, const PolicyCalls& policies, Seconds now) {
+  const Plan& plan = draft.plan;
+  const auto wrong = [&](std::string what, std::string expected) {
+    error_ = detail::impossible_plan(policies.table, std::move(what), std::move(expected));
+    return false;
+  };
+  const auto layers_exist = [&](const Holding& holding) {
+    return (holding.away() | holding.hidden).highest() < core.geometry.layers;
+  };
+  const auto& claims = decision.claims;
+  for (std::size_t i = 0; i < plan.requests.size(); ++i) {
+    const RequestPlan& planned = plan.requests[i];
+    if (!layers_exist(planned.holding))
+      return wrong(detail::request_text(core, planned.slot) + " has a layer away that the model does not have",
+                   "layers 0 to " + std::to_string(core.geometry.layers - 1));
+    if (i < claims.size() && claims[i].slot == planned.slot) continue; // in the order of the claims, as the role asks
+    // Another order, or a request that ended while the plan was made ahead: its row is gone or another's.
+    if (std::count_if(plan.requests.begin(), plan.requests.end(),
+                      [&](const RequestPlan& other) { return other.slot == planned.slot; }) > 1)
+      return wrong("it names " + detail::request_text(core, planned.slot) + " twice", "each claim once");
+    if (std::none_of(claims.begin(), claims.end(), [&](const Claim& claim) { return claim.slot == planned.slot; }) &&
+        (index(planned.slot) >= core.requests.rows.size() || !draft.made_ahead))
+      return wrong("it names " + detail::request_text(core, planned.slot) + ", which has no claim",
+                   "the requests of the claims");
+  }
+  if (!plan.covers_unseen)
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (i < plan.requests.size() && plan.requests[i].slot == claims[i].slot) continue;
+      if (std::none_of(plan.requests.begin(), plan.requests.end(),
+                       [&](const RequestPlan& planned) { return planned.slot == claims[i].slot; }))
+        return wrong("it leaves out " + detail::request_text(core, claims[i].slot),
+                     "a holding for each claim it accepts");
+    }
+  else if (!layers_exist(plan.unseen))
+    return wrong("its rule has a layer away that the model does not have",
+                 "layers 0 to " + std::to_string(core.geometry.layers - 1));
+  if (plan.in_flight < LayerBlocks{0})
+    return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
+
+  std::size_t required = 0;
+  while (required < claims.size() && claims[required].required) ++required;
+  const Budget budget = budget_of(core, policies, decision, required, plan.weights, core.view(now));
+  if (change.after.device + plan.in_flight > budget.device)
+    return wrong("its " + std::to_string(claims.size()) + " requests take " +
+                     std::to_string(change.after.device.count()) + " layer blocks of device memory and " +
+                     std::to_string(plan.in_flight.count()) + " in flight",
+                 "at most " + std::to_string(budget.device.count()) + " together");
+  LayerBlocks host = change.after.host;
+  if (policies.table.copies_ahead) { // copies are given up for it
+    host = LayerBlocks{0};
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      Holding holding = target_of(plan, i, claims[i]);
+      holding.copied = Tokens{0};
+      host += core.footprint(holding, core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens))
+                  .host;
+    }
+  }
+  if (host > budget.host)
+    return wrong("its " + std::to_string(claims.size()) + " requests take " + std::to_string(host.count()) +
+                     " layer blocks of host memory",
+                 "at most " + std::to_string(budget.host.count()));
+  return true;
+}
+
+} // namespace sluice

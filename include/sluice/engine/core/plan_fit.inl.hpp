@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan_fit: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/plan_fit.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,
+                               std::size_t required, const WeightsPlan& weights, const View& view) {
+  LayerBlocks preempted_host{0};
+  Budget budget;
+  for (const Slot slot : core.requests.preempted) {
+    const RequestRow& request = core.row(slot);
+    if (!decision.empties_preempted) preempted_host += core.footprint(request).host;
+    if (request.deposit().count() == 0) ++budget.depleted;
+  }
+  // A request that returns for certain brings its own along: it is in its footprint. An optional claim may not return.
+  if (!decision.empties_preempted && !core.requests.preempted.empty())
+    for (std::size_t i = 0; i < required; ++i) {
+      const RequestRow& request = core.row(decision.claims[i].slot);
+      if (request.phase == Phase::preempted) preempted_host -= core.footprint(request).host;
+    }
+  // So does that of requests which this very decision preempts, unless it is dropped with the rest.
+  for (const auto& aside : {std::span<const Slot>(decision.leaving), std::span<const Slot>(decision.victims)})
+    for (const Slot slot : aside) {
+      const RequestRow& request = core.row(slot);
+      if (request.phase == Phase::running && !decision.empties_preempted &&
+          policies.table.on_preempt(policies.policies, view, request) != Kept::nothing)
+        preempted_host += core.footprint(request).host;
+    }
+  budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
+  budget.host = core.ledger.host().capacity() - preempted_host;
+  return budget;
+}
+
+SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decision, std::size_t required,
+                                 const Budget& budget) {
+  const Tokens block_tokens = core.limits.block_tokens;
+  Footprint used;
+  bool away = false;
+  std::size_t placed = 0;
+  LayerBlocks in_flight{0};
+  draft.streams.clear();
+  draft.fetches = false;
+  for (const Claim& claim : decision.claims) {
+    const RequestRow& request = core.row(claim.slot);
+    const bool is_required = placed < required;
+    if (!core.covers(request)) {
+      if (is_required) return {};
+      break; // an optional claim that the plan has not seen waits for the next plan
+    }
+    Holding holding = core.holding_by_plan(request);
+    holding.copied = Tokens{0}; // given up where it is in the way
+    const TokenBlocks blocks =
+        request.blocks_after(is_required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
+    used = used + core.footprint(holding, blocks);
+    if (!holding.all_resident()) {
+      away = true;
+      Moves::stream(draft.streams, holding, static_cast<double>(holding.head_blocks(blocks, block_tokens).count()),
+                    core.geometry.hidden_size());
+      draft.fetches = !draft.streams.empty();
+    }
+    LayerBlocks needed = used.device;
+    if (away && placed + 1 >= required) { // the required claims stand or fall together
+      in_flight = core.in_flight(draft.streams);
+      needed += in_flight;
+    }
+    if (needed > budget.device || used.host > budget.host) {
+      if (is_required)
+        return Verdict::infeasible(needed > budget.device ? Binding::device_memory : Binding::host_memory);
+      break;
+    }
+    decision.in_flight = in_flight;
+    ++placed;
+  }
+  return {true, placed - required, Binding::none};
+}
+
+namespace detail {
+
+/// Adds what a request of so many blocks streams in an iteration, held so.
+SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding,
+                               TokenBlocks blocks) {
+  Moves::stream(streams, holding, static_cast<double>(holding.head_blocks(blocks, core.limits.block_tokens).count()),
+                core.geometry.hidden_size());
+}
+
+} // namespace detail
+
+SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
+  decision.clear();
+  LayerBlocks growth{0};
+  std::vector<LayerStream> streams; // of a backend that moves real bytes, which cannot do with less room than they need
+  for (const Slot slot : core.requests.running) {
+    const RequestRow& request = core.row(slot);
+    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // not part of an iteration yet
+    decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
+    const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
+    growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
+    if (core.policies->real_time) detail::add_streams(core, streams, request.holding, blocks);
+  }
+  if (core.policies->real_time) growth += core.in_flight(streams); // of more tokens than the plan was made for
+  if (decision.claims.empty() || growth > core.ledger.device().free()) return false;
+  decision.valid = true;
+  return true;
+}
+
+SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decision& decision) {
+  if (decision.claims.empty()) return false;
+  Footprint all;
+  LayerBlocks in_flight = decision.in_flight;
+  std::vector<LayerStream> streams;
+  for (const Claim& claim : decision.claims) {
+    const RequestRow& request = core.row(claim.slot);
+    if (claim.tokens > request.pending()) return false;
+    Holding holding = request.holding;
+    holding.copied = Tokens{0}; // copies are given up for it
+    if (decision.new_plan) {
+      holding = draft.plan.unseen;
+      for (const RequestPlan& planned : draft.plan.requests)
+        if (planned.slot == claim.slot) holding = planned.holding;
+    } else if (request.phase != Phase::running) {
+      if (!core.covers(request)) return false;
+      holding = core.holding_by_plan(request);
+    }
+    const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
+    all = all + core.footprint(holding, blocks);
+    if (core.policies->real_time) detail::add_streams(core, streams, holding, blocks);
+  }
+  if (core.policies->real_time) in_flight = std::max(in_flight, core.in_flight(streams));
+  // Running requests that it does not name hold memory too: somebody joined or was given up meanwhile.
+  if (decision.claims.size() < core.requests.running.size())
+    for (const Slot slot : core.requests.running) {
+      const auto among = [slot](std::span<const Slot> list) {
+        return std::find(list.begin(), list.end(), slot) != list.end();
+      };
+      const bool claims = std::any_of(decision.claims.begin(), decision.claims.end(),
+                                      [slot](const Claim& claim) { return claim.slot == slot; });
+      if (!claims && !among(decision.leaving) && !among(decision.victims) && !among(decision.unplaceable)) return false;
+    }
+  LayerBlocks device = core.ledger.device().capacity();
+  if (decision.new_plan) device += core.capacity_with(draft.plan.weights) - core.kv_capacity;
+  return all.device + in_flight <= device && all.host <= core.ledger.host().capacity();
+}
+
+SLUICE_INLINE void detail::keep_after_all(const Core& core, Slot slot, std::vector<Claim>& claims) {
+  const auto last_joiner = [&] {
+    return std::find_if(claims.rbegin(), claims.rend(),
+                        [&core](const Claim& claim) { return core.row(claim.slot).phase != Phase::running; });
+  };
+  while (static_cast<int>(claims.size()) >= core.limits.batch && last_joiner() != claims.rend())
+    claims.erase(std::next(last_joiner()).base());
+  Tokens left = core.limits.batch_tokens;
+  for (const Claim& claim : claims) left -= claim.tokens;
+  const Tokens wanted = std::min(core.row(slot).pending(), Tokens{1});
+  for (auto last = last_joiner(); left < wanted && last != claims.rend(); last = last_joiner()) {
+    const Tokens taken = std::min(last->tokens, wanted - left);
+    left += taken;
+    last->tokens -= taken;
+    if (last->tokens == Tokens{0}) claims.erase(std::next(last).base());
+  }
+  claims.insert(claims.begin(), Claim{slot, std::clamp(left, Tokens{0}, wanted), Tokens{0}, true});
+}
+
+} // namespace sluice

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Committer: what becomes of the KV of requests that are preempted, now and when somebody needs its room.
+#pragma once
+
+#include "sluice/engine/core/committer.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
+  const PolicyTable& table = policies.table;
+  RequestRow& request = core.row(slot);
+  std::erase(core.requests.running, slot);
+  request.phase = Phase::preempted;
+  request.preempted_since = now;
+  request.preempted_at_step = core.step;
+  ++request.times_preempted;
+  const View view = core.view(now);
+  Kept kept = request.computed.count() == 0 ? Kept::nothing : table.on_preempt(policies.policies, view, request);
+  // Layers held nowhere would have lost their newer tokens too: there is nothing whole to move.
+  const bool moves = kept == Kept::host || kept == Kept::hidden;
+  if (moves && !request.holding.nowhere.empty()) kept = Kept::nothing;
+  if (moves && kept != Kept::nothing) {
+    Holding moved = request.holding;
+    moved.head = all_tokens;
+    moved.host = LayerSet::all(core.geometry.layers);
+    moved.copied = Tokens{0};
+    if (kept == Kept::hidden) {
+      moved.nowhere = moved.hidden = table.hidden_layers(policies.policies, view, request);
+      moved.host = moved.host - moved.hidden;
+    }
+    const Footprint before = core.footprint(request);
+    const Footprint after = core.footprint(moved, request.blocks);
+    give_up_copies(core, after.host - before.host - host_free(core));
+    if (after.host - before.host > host_free(core)) {
+      kept = Kept::nothing;
+    } else {
+      core.ledger.replace(before, after);
+      evict(core, request, moved, core.geometry.hidden_size());
+    }
+  }
+  if (kept == Kept::nothing) drop(core, request);
+  auto& preempted = core.requests.preempted;
+  const auto place = std::lower_bound(preempted.begin(), preempted.end(), request.id,
+                                      [&core](Slot other, RequestId id) { return core.row(other).id < id; });
+  preempted.insert(place, slot);
+  table.preempted(policies.policies, request, kept, now);
+}
+
+/// What `target` has on the host and the request has not leaves the device, as the link has time.
+SLUICE_INLINE void Committer::evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden) {
+  const LayerBlocks evicted =
+      movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden).to_host;
+  moves_.leaving += evicted;
+  moves_.to_host += evicted;
+  request.holding = target;
+  request.resident_layers = core.geometry.layers - target.away().count();
+}
+
+/// The request's KV is gone, from both memories: everything is computed again.
+SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
+  core.ledger.replace(core.footprint(request), {});
+  if (core.policies->finds_released) {
+    core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
+    core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+  }
+  request.computed = request.slack = Tokens{0};
+  request.blocks = TokenBlocks{0};
+  request.holding = Holding{};
+  request.resident_layers = core.geometry.layers;
+}
+
+/// Preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by
+/// layer from the last. What finds no room on the host is dropped, the whole request with it.
+SLUICE_INLINE void Committer::reclaim(Core& core, LayerBlocks needed, const Decision& decision,
+                                      const PolicyCalls& policies, Seconds now) {
+  const View view = core.view(now);
+  const LayerSet every = LayerSet::all(core.geometry.layers);
+  const auto& preempted = core.requests.preempted;
+  for (auto at = preempted.rbegin(); at != preempted.rend() && needed.count() > 0; ++at) {
+    if (std::any_of(decision.claims.begin(), decision.claims.end(), [at](const Claim& c) { return c.slot == *at; }))
+      continue; // the request returns by this very decision
+    RequestRow& request = core.row(*at);
+    while (needed.count() > 0 && request.blocks.count() > 0) {
+      const Footprint before = core.footprint(request);
+      if (before.device.count() == 0) break;
+      Holding less = request.holding;
+      less.head = all_tokens;
+      const int last = (every - request.holding.away()).highest(); // none: of a head that was all away, the tail goes
+      if (core.layout.layerwise() && last >= 0)
+        less.host.insert(last);
+      else
+        less.host = every;
+      const Footprint after = core.footprint(less, request.blocks);
+      const bool fits = after.host - before.host <= host_free(core);
+      if (policies.table.on_reclaim(policies.policies, view, request) == Kept::nothing ||
+          !request.holding.nowhere.empty() || !fits) {
+        drop(core, request);
+        needed -= before.device;
+        continue;
+      }
+      core.ledger.replace(before, after);
+      evict(core, request, less, {});
+      needed -= before.device - after.device;
+    }
+  }
+}
+
+} // namespace sluice

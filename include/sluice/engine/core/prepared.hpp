@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prepared: the iteration that a committed decision comes to, before a backend runs it.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/cost/work.hpp"
+#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/plan/weight_stream.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// What the iteration computes and what room its transfers have; `Moves` says what it moves.
+struct Prepared {
+  Work work; ///< refers to `chunks`, and to the moves' rebuilds
+  std::vector<ChunkWork> chunks;
+  WeightStream weights;  ///< streamed, by the plan in force
+  double room = 0;       ///< device blocks for blocks in flight
+  double urgent_out = 0; ///< layer blocks to the host before any prefetch
+  double background = 0; ///< layer blocks to the host as the link has time
+  Seconds planning{0};   ///< that the iteration waited for
+  bool repeated = false; ///< the last decision runs once more
+};
+
+/// Sums up what the claims compute.
+void gather_work(const Core& core, const Decision& decision, const Moves& moves, Prepared& prepared);
+
+/// The room for blocks in flight, what must leave for it, and the copies made ahead in what time the link has left.
+/// `background_before`: layer blocks that the last iteration left to be evicted.
+void prepare(Core& core, Committer& committer, const PolicyCalls& policies, double background_before, Seconds now,
+             Prepared& prepared);
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/engine/core/prepared.inl.hpp" // IWYU pragma: keep
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prepared: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/prepared.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const Moves& moves, Prepared& prepared) {
+  Work& work = prepared.work;
+  work = Work{};
+  prepared.chunks.clear();
+  for (const Claim& claim : decision.claims) {
+    const RequestRow& request = core.row(claim.slot);
+    if (claim.tokens.count() == 0) continue;
+    if (claim.tokens == request.pending()) ++work.samples;
+    if (claim.tokens.count() == 1 && request.pending().count() == 1) {
+      ++work.decodes;
+      work.decode_context += request.computed + Tokens{1};
+    } else {
+      prepared.chunks.push_back({claim.tokens, request.computed});
+    }
+  }
+  work.chunks = prepared.chunks;
+  work.rebuilds = moves.rebuilds;
+}
+
+SLUICE_INLINE void prepare(Core& core, Committer& committer, const PolicyCalls& policies, double background_before,
+                           Seconds now, Prepared& prepared) {
+  const Moves& moves = committer.moves();
+  // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
+  // evictions go first.
+  double background = background_before + static_cast<double>(moves.leaving.count());
+  double room = static_cast<double>((core.ledger.device().free() + moves.arriving).count()) - background;
+  double urgent_out = 0;
+  if (!moves.streams.empty() || background > 0) {
+    const double held = core.in_flight_blocks(moves.streams);
+    urgent_out = std::clamp(held - room, 0.0, background);
+    background -= urgent_out;
+    room = std::max(room + urgent_out, held);
+  }
+  if (policies.table.copies_ahead) {
+    double in_blocks = moves.urgent_blocks;
+    for (const LayerStream& stream : moves.streams) in_blocks += stream.blocks * stream.layers.count();
+    const double out_blocks =
+        urgent_out + background + moves.written_blocks + detail::written_back_blocks(moves.streams);
+    const double compute_s = policies.table.compute_s(policies.policies, prepared.work, core.geometry.layers);
+    background += static_cast<double>(
+        committer.copy_ahead(core, policies, core.view(now), compute_s, out_blocks, in_blocks).count());
+  }
+  prepared.weights = core.geometry.stream_of(core.plan.weights);
+  prepared.room = room;
+  prepared.urgent_out = urgent_out;
+  prepared.background = background;
+}
+
+} // namespace sluice

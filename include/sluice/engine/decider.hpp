@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decider: from a view to a decision. The only place where deciding policies run.
+#pragma once
+
+#include "sluice/core/stopwatch.hpp"
+#include "sluice/engine/core/candidate_key.hpp"
+#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/draft.hpp"
+#include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/engine/policies.hpp"
+#include "sluice/engine/token_accounts.hpp"
+#include "sluice/placement/placement.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace sluice {
+
+/// Decides who runs the next iteration, under which plan. It writes the draft, the decision and what policies remember;
+/// the few facts that policies must see before they answer (who may return, what can be found) the committer writes.
+template <class C>
+class Decider {
+ public:
+  Decider(Core& core, Draft& draft, Policies<C>& policies) : core_(core), draft_(draft), policies_(policies) {}
+
+  /// The decision for a snapshot at `now`; with no claims and not valid where nobody can run. `ahead`: it is committed
+  /// after an iteration that has not ended yet.
+  void decide(Seconds now, bool ahead, Decision& decision) {
+    decision.clear();
+    draft_.made_ahead = ahead;
+    const View view = core_.view(now);
+    propose(view);
+    decision.claims.swap(draft_.proposal.claims);
+    let_leave(view, decision);
+    if (decision.claims.empty()) return;
+    decision.valid = true;
+    for (const Claim& claim : decision.claims) decision.candidates += candidate_key(core_.row(claim.slot).id);
+    offer_weights(view, decision);
+    [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
+    place(view, decision);
+    if constexpr (streams_weights)
+      if (draft_.offer.coordination.node != nullptr) { // what the others are to know of: who runs, and what was wanted
+        BatchNeeds& needs = draft_.offer.needs;
+        needs = needs_of(core_, decision.claims);
+        needs.running = std::max(needs.running, needs.demand);
+        needs.demand = wanted;
+      }
+  }
+
+ private:
+  using All = Policies<C>;
+  using Predictor = typename All::predictor_type;
+  using Task = PlacementTask<Predictor, typename C::transfer_type, typename C::layout_type>;
+  static constexpr bool streams_weights = All::streams_weights;
+  static constexpr bool real_time = is_real_time<typename C::backend_type>;
+
+  [[nodiscard]] PolicyCalls calls() { return {policy_table<C>, &policies_}; }
+
+  void propose(const View& view) {
+    for (const Slot slot : core_.requests.preempted)
+      Committer::gate(core_, slot, policies_.relief.may_return(view, core_.row(slot)));
+    Proposal& proposal = draft_.proposal;
+    const auto ask = [&] {
+      proposal.clear();
+      policies_.admission.propose(view, policies_.admission_state, proposal);
+    };
+    ask();
+    if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
+      // Nobody runs and nobody would: the preempted are all there is. They return whatever the gate says, or they would
+      // wait for an end that never comes.
+      for (const Slot slot : core_.requests.preempted) Committer::gate(core_, slot, true);
+      policies_.admission.propose(view, policies_.admission_state, proposal);
+    }
+    if constexpr (C::retention_type::finds_released)
+      // What can be found shortens what is pending, which may leave the budget room for somebody behind.
+      while (Committer::look_up(core_, proposal.claims)) ask();
+  }
+
+  /// Who is to leave on purpose leaves, unless its progress would be lost for want of host memory.
+  void let_leave(const View& view, Decision& decision) {
+    LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_);
+    for (const Slot slot : draft_.proposal.leaving) {
+      const RequestRow& request = core_.row(slot);
+      const LayerBlocks room = core_.footprint(request).device;
+      const Kept kept = policies_.retention.on_preempt(view, request);
+      if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
+        keep_after_all(slot, decision); // its progress would be lost for somebody else's convenience
+        continue;
+      }
+      host_left -= room;
+      decision.leaving.push_back(slot);
+    }
+    if (decision.claims.empty()) { // nobody to make room for: a batch is not emptied by choice
+      for (const Slot slot : decision.leaving) keep_after_all(slot, decision);
+      decision.leaving.clear();
+    }
+  }
+
+  /// A request that was to leave stays. The last of those that were to take its place does not join, and what is
+  /// computed for it comes out of what the last that join would compute: neither the batch nor its tokens exceed their
+  /// limits, and the request that stays makes progress.
+  void keep_after_all(Slot slot, Decision& decision) { detail::keep_after_all(core_, slot, decision.claims); }
+
+  /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.
+  void offer_weights(const View& view, const Decision& decision) {
+    if constexpr (streams_weights) {
+      WeightsOffer& offer = draft_.offer;
+      const Coordination& node = offer.coordination;
+      const Predictor& predictor = policies_.predictor();
+      WeightsTask<Predictor> task{view, predictor, decision.claims, LayerBlocks{0}, core_.device_blocks, {}};
+      offer.needs = needs_of(core_, decision.claims);
+      task.demand = offer.needs.demand;
+      task.steady = steady_within(core_, decision.claims, task.demand);
+      if (node.lend != nullptr) {
+        offer.borrowed = node.lend(node.node, node.engine, task.demand, task.own);
+        task.own += offer.borrowed;
+      }
+      task.lent = core_.lending.lent_layers;
+      task.taken = core_.lending.own_level;
+      offer.levels.clear();
+      policies_.weights.offer(task, policies_.weights_state, offer.levels);
+      for (WeightsLevel& level : offer.levels) level.plan.freed -= core_.geometry.blocks_in(core_.lending.lent_layers);
+      if (node.grant != nullptr) {
+        for (WeightsLevel& level : offer.levels)
+          level.step =
+              policies_.level_times.of(predictor, core_.geometry,
+                                       steady_within(core_, decision.claims, task.own + level.plan.freed), level.plan);
+        offer.granted_level = node.grant(node.node, node.engine);
+      }
+    }
+  }
+  [[nodiscard]] WeightsPlan granted() const {
+    if constexpr (streams_weights)
+      return draft_.offer.granted(core_.lending);
+    else
+      return {};
+  }
+  /// Whether the weights, asked for the claims that are left alone, take another level: no request gives way for one
+  /// that would only join.
+  [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision) {
+    if constexpr (streams_weights) {
+      const WeightsPlan before = granted();
+      offer_weights(view, decision);
+      return !(granted() == before);
+    } else {
+      return false;
+    }
+  }
+
+  /// The plan in force where it still fits and none is due, else the next one; requests give way until there is one.
+  void place(const View& view, Decision& decision) {
+    auto& claims = decision.claims;
+    std::size_t required = 0;
+    while (required < claims.size() && claims[required].required) ++required;
+    bool stale = policies_.replan.due(view, policies_.replan_state, decision.candidates);
+    if constexpr (streams_weights) stale = stale || !(granted() == core_.plan.weights);
+    bool enforce_slo = true;
+    for (;;) {
+      const Budget budget = budget_of(core_, calls(), decision, required, granted(), view);
+      Verdict verdict = stale ? Verdict{} : apply_plan(core_, draft_, decision, required, budget);
+      if (!verdict.feasible) {
+        verdict = solve(view, decision, required, enforce_slo, budget);
+        decision.new_plan = verdict.feasible;
+        decision.in_flight = draft_.plan.in_flight;
+      }
+      if (verdict.feasible && required + verdict.joined > 0) {
+        claims.resize(required + verdict.joined); // optional claims that found no place are dropped
+        break;
+      }
+      stale = true;
+      if (verdict.feasible || required == 0) {
+        // Only optional claims were proposed and none found a place: the first of them runs alone, as well as it can.
+        claims.resize(1);
+        claims.front().required = true;
+        required = 1;
+        enforce_slo = false;
+        offer_weights(view, decision);
+      } else if (required == 1 && enforce_slo) {
+        // One request is left. Its SLO cannot be met by preempting another.
+        claims.resize(1);
+        enforce_slo = false;
+        offer_weights(view, decision); // what the others asked of the weights was not for it
+      } else if (required == 1 && !core_.requests.preempted.empty() && !decision.empties_preempted) {
+        decision.empties_preempted =
+            true; // it runs, and what others keep on the host is computed again: nobody is lost
+      } else if (required == 1) {
+        decision.unplaceable.push_back(claims.front().slot);
+        claims.clear();
+        break;
+      } else {
+        const bool with_optional = claims.size() > required;
+        claims.resize(required); // or a request would join in a step in which another gives way
+        if (with_optional && offers_otherwise(view, decision)) continue;
+        drop_victim(view, decision, required);
+      }
+    }
+    policies_.admission.settle(view, claims);
+  }
+
+  void drop_victim(const View& view, Decision& decision, std::size_t& required) {
+    auto& claims = decision.claims;
+    const std::size_t chosen = policies_.relief.choose(view, policies_.relief_state, claims);
+    SLUICE_ASSERT(chosen < claims.size(), "Relief chooses one of the candidates");
+    decision.victims.push_back(claims[chosen].slot);
+    claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(chosen));
+    --required;
+  }
+
+  /// Asks the placement for a plan.
+  Verdict solve(const View& view, Decision& decision, std::size_t required, bool enforce_slo, const Budget& budget) {
+    if constexpr (C::delivery_type::deposits) TokenAccounts<C>::advance(core_, policies_, view.now);
+    Plan& plan = draft_.plan;
+    [[maybe_unused]] const Stopwatch stopwatch;
+    plan.expires_at_step = std::numeric_limits<std::int64_t>::max();
+    plan.effort = 0;
+    const Predictor& predictor = policies_.predictor();
+    const Task task{
+        view,      decision.claims,           required,    budget.device,   budget.host,
+        predictor, policies_.replan.window(), enforce_slo, budget.depleted, core_.geometry.stream_of(granted())};
+    const Verdict verdict = policies_.placement.solve(task, policies_.placement_state, plan);
+    plan.candidates = decision.candidates;
+    plan.made_at_step = core_.step;
+    plan.weights = granted();
+    Seconds virtual_time{0}; // in real time it has passed already
+    if constexpr (!real_time) virtual_time = policies_.lookahead.planning_time(plan.effort);
+    decision.planning += virtual_time;
+    if constexpr (!All::observers_type::none) {
+      const Seconds wall = stopwatch.elapsed();
+      if (policies_.silent) {
+        draft_.unseen_plans.push_back({plan, wall});
+      } else {
+        const Seconds on_clock = real_time ? wall : virtual_time;
+        policies_.observe(
+            [&](const auto& observer, auto& state) { observer.planned(state, view, plan, on_clock, wall); });
+      }
+    }
+    return verdict;
+  }
+
+  Core& core_;
+  Draft& draft_;
+  Policies<C>& policies_;
+};
+
+} // namespace sluice

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// DecisionSource: where an engine's decisions come from: between two iterations, or ahead of the next one.
+#pragma once
+
+#include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/decider.hpp"
+
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What an engine is, as its decision source sees it.
+template <class C>
+struct EngineParts {
+  Core& core;
+  Committer& committer;
+  Draft& draft;
+  Policies<C>& policies;
+  typename C::backend_type& backend;
+  Decision& decision; ///< to run next
+  const TokenAccounts<C>& accounts;
+};
+
+namespace detail {
+
+/// A decision made now; the iteration waits for it. Returns for how long.
+template <class C>
+Seconds decide_now(const EngineParts<C>& engine) {
+  Decider<C>(engine.core, engine.draft, engine.policies).decide(engine.backend.now(), false, engine.decision);
+  const Seconds planning = engine.decision.planning;
+  if (planning.count() > 0) engine.backend.idle_until(engine.backend.now() + planning);
+  return planning;
+}
+
+} // namespace detail
+
+/// `InStep`: the engine decides between two iterations.
+template <class C>
+class DecidesInStep {
+ public:
+  /// The decision to run now is in `engine.decision`. Returns what the iteration waited for it; `repeated` becomes
+  /// true where the last decision runs once more.
+  Seconds take(const EngineParts<C>& engine, bool& /*repeated*/) { return detail::decide_now(engine); }
+  /// An iteration has been handed to the backend.
+  template <class Transfer>
+  void launched(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
+  /// It has run, and its tokens are counted, but the requests that end with it have not ended yet.
+  void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
+  /// A request ends.
+  void forget(Slot /*slot*/) {}
+};
+
+/// `OneStepAhead` on a virtual clock: the engine decides the next iteration from the predicted end of the running one,
+/// and takes the decision when its search would have ended.
+template <class C>
+class DecidesAhead {
+ public:
+  Seconds take(const EngineParts<C>& engine, bool& repeated) {
+    if (pending_.valid) {
+      Seconds waited{0};
+      if (pending_.ready > engine.backend.now()) {
+        if (repeat_last(engine.core, engine.decision)) {
+          repeated = true;
+          return waited;
+        }
+        // Nothing can run without it: the engine waits.
+        waited = pending_.ready - engine.backend.now();
+        engine.backend.idle_until(pending_.ready);
+      }
+      std::swap(engine.decision, pending_);
+      pending_.valid = false;
+      if (still_fits(engine.core, engine.draft, engine.decision)) return waited;
+    }
+    return detail::decide_now(engine);
+  }
+  template <class Transfer>
+  void launched(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
+  /// Decides the next iteration without the arrivals that came meanwhile (the caller submits them afterwards) and
+  /// without knowing which requests end with this one (they are still in the lists).
+  void accounted(const EngineParts<C>& engine, Seconds start, Seconds duration) {
+    Decider<C>(engine.core, engine.draft, engine.policies).decide(start + duration, true, pending_);
+    pending_.ready = start + pending_.planning;
+    pending_.planning = Seconds{0};
+  }
+  void forget(Slot slot) {
+    std::erase_if(pending_.claims, [slot](const Claim& claim) { return claim.slot == slot; });
+    std::erase(pending_.leaving, slot);
+    std::erase(pending_.victims, slot);
+  }
+
+ private:
+  Decision pending_;
+};
+
+/// `OneStepAhead` in real time: a thread of the backend decides the next iteration while this one runs.
+///
+/// It decides on a copy of the core, as if the iteration had ended when the planner's model expects it to, every
+/// request with its tokens. Only the copy is written there, so that neither the iteration nor its accounts wait; and
+/// the copy's placement keeps its own state, so that no search is shared. Rejected: planning on the core itself under a
+/// lock, which every step would wait for.
+template <class C>
+class DecidesAsync {
+ public:
+  using Backend = typename C::backend_type;
+  using Transfer = typename C::transfer_type;
+  static_assert(PlansAsync<Backend>,
+                "sluice: OneStepAhead needs a Backend in real time to have `async(work, what)`, `async_done()` and "
+                "`join_async()`: a thread on which to plan");
+
+  DecidesAsync() = default;
+  DecidesAsync(DecidesAsync&& other) noexcept
+      : copy_(std::exchange(other.copy_, nullptr)),
+        planning_(std::exchange(other.planning_, false)),
+        since_(other.since_) {}
+  DecidesAsync& operator=(DecidesAsync&& other) noexcept {
+    std::swap(copy_, other.copy_);
+    std::swap(planning_, other.planning_);
+    std::swap(since_, other.since_);
+    return *this;
+  }
+  ~DecidesAsync() {
+    if (copy_ == nullptr) return;
+    copy_->backend.join_async(); // it may be planning when the engine ends: nobody else knows
+    delete copy_;
+  }
+
+  Seconds take(const EngineParts<C>& engine, bool& repeated) {
+    if (planning_) {
+      if (!engine.backend.async_done() && repeat_last(engine.core, engine.decision)) {
+        repeated = true;
+        return Seconds{0};
+      }
+      const Seconds asked = engine.backend.now();
+      collect(engine); // where nothing can run without it, the engine waits
+      if (engine.decision.valid && still_fits(engine.core, engine.draft, engine.decision))
+        return engine.backend.now() - asked;
+    }
+    return detail::decide_now(engine);
+  }
+
+  /// Starts to decide what follows `iteration`, unless a decision is still being made.
+  void launched(const EngineParts<C>& engine, const Iteration& iteration, const typename Transfer::State& state) {
+    if (planning_) return;
+    typename Transfer::State left = state;
+    LayerArray compute;
+    const Seconds expected =
+        engine.backend.now() + evaluate<Transfer>(iteration, engine.policies.predictor(), compute, left).duration;
+    if (copy_ == nullptr) {
+      copy_ = new Copy{engine.core, engine.draft, engine.policies, engine.backend, {}, {}, engine.accounts, {}};
+      copy_->policies.silent = true;
+    }
+    Copy& copy = *copy_;
+    copy.core = engine.core;
+    copy.draft.plan = engine.draft.plan;
+    copy.draft.offer = engine.draft.offer;
+    copy.draft.unseen_plans.clear();
+    copy.policies.admission_state = engine.policies.admission_state;
+    copy.policies.weights_state = engine.policies.weights_state;
+    copy.policies.cost_state = engine.policies.cost_state;
+    copy.policies.replan_state = engine.policies.replan_state;
+    copy.policies.relief_state = engine.policies.relief_state;
+    copy.running = engine.decision;
+    copy.accounts = engine.accounts;
+    copy.ends = expected;
+    since_ = engine.backend.now();
+    planning_ = true;
+    engine.backend.async([](void* what) { static_cast<Copy*>(what)->decide(); }, copy_);
+  }
+  void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
+  void forget(Slot /*slot*/) {}
+
+ private:
+  struct Copy {
+    Core core;
+    Draft draft;
+    Policies<C> policies;
+    Backend backend; ///< a handle
+    Decision running, decision;
+    TokenAccounts<C> accounts;
+    Seconds ends{0}; ///< when the running iteration is expected to end
+
+    void decide() {
+      ++core.step;
+      accounts.account(core, running.claims, ends, policies);
+      accounts.forget_finished();
+      Decider<C>(core, draft, policies).decide(ends, true, decision);
+    }
+  };
+
+  /// The decision that was made meanwhile is the engine's own: waits for it where it must. Requests that ended since,
+  /// or were refused, are taken out; what policies learned while they decided is theirs.
+  void collect(const EngineParts<C>& engine) {
+    engine.backend.join_async();
+    planning_ = false;
+    Copy& copy = *copy_;
+    Core& core = engine.core;
+    std::swap(engine.decision, copy.decision);
+    std::swap(engine.draft.plan, copy.draft.plan);
+    engine.draft.made_ahead = true;
+    engine.draft.offer = copy.draft.offer;
+    engine.policies.weights_state = copy.policies.weights_state;
+    engine.policies.relief_state = copy.policies.relief_state;
+    const auto gone = [&core, &copy](Slot slot) {
+      const RequestRow& request = core.row(slot);
+      return request.phase == Phase::ended || request.id != copy.core.row(slot).id;
+    };
+    Decision& decision = engine.decision;
+    std::erase_if(decision.claims, [&gone](const Claim& claim) { return gone(claim.slot); });
+    for (std::vector<Slot>* list : {&decision.leaving, &decision.victims, &decision.unplaceable})
+      std::erase_if(*list, gone);
+    std::erase_if(engine.draft.plan.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
+    // What an admission learns from its proposals (FutureMemory) it learns here: its queue has changed meanwhile, so
+    // that the copy's state cannot be taken over.
+    View view = core.view(engine.backend.now());
+    Proposal& proposal = engine.draft.proposal;
+    proposal.clear();
+    engine.policies.admission.propose(view, engine.policies.admission_state, proposal);
+    view.now = since_; // when these plans were begun
+    for (const UnseenPlan& made : copy.draft.unseen_plans)
+      engine.policies.observe(
+          [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, made.wall, made.wall); });
+  }
+
+  Copy* copy_ = nullptr;  ///< made by the first decision, and owned: it stays where it is while the engine moves
+  bool planning_ = false; ///< the thread decides, or has decided and was not asked yet
+  Seconds since_{0};      ///< when it began
+};
+
+namespace detail {
+template <class C>
+constexpr auto* source_of() {
+  if constexpr (!C::lookahead_type::ahead)
+    return static_cast<DecidesInStep<C>*>(nullptr);
+  else if constexpr (is_real_time<typename C::backend_type>)
+    return static_cast<DecidesAsync<C>*>(nullptr);
+  else
+    return static_cast<DecidesAhead<C>*>(nullptr);
+}
+} // namespace detail
+
+/// The decision source of composition `C`, by its lookahead and backend.
+template <class C>
+using DecisionSource = std::remove_pointer_t<decltype(detail::source_of<C>())>;
+
+} // namespace sluice

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// step: one iteration of an engine, from its decision to its tokens.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+#include "sluice/engine/report_iteration.hpp"
+
+namespace sluice {
+
+template <class C>
+Stepped BasicEngine<C>::step() {
+  const Begun begun = begin();
+  if (begun == Begun::under_way) finish();
+  if (begun == Begun::failed) return Stepped::failed;
+  return begun == Begun::idle ? Stepped::idle : Stepped::ran;
+}
+
+template <class C>
+Begun BasicEngine<C>::begin() {
+  if constexpr (Steady::possible)
+    if (core_.steady && steady_.begin(core_, committer_, decision_, view(), policies_, prepared_))
+      return Begun::under_way;
+  core_.steady = false;
+  bool repeated = false;
+  const Seconds planning = source_.take(parts(), repeated);
+  if (!decision_.valid) return Begun::idle;
+  if (!committer_.commit(core_, decision_, draft_, calls(), now())) {
+    status_ = committer_.error();
+    return Begun::failed;
+  }
+  if (decision_.claims.empty()) return alive() > 0 ? Begun::again : Begun::idle; // a refusal: decide again
+  if (core_.stale_prefetches) { // streamed weights alone are for any batch; what a plan still has to move, it still has
+    const double background = transfer_.background_blocks;
+    transfer_.clear();
+    transfer_.background_blocks = background;
+    core_.stale_prefetches = false;
+  }
+  gather_work(core_, decision_, committer_.moves(), prepared_);
+  prepare(core_, committer_, calls(), transfer_.background_blocks, now(), prepared_);
+  transfer_.background_blocks = 0;
+  prepared_.planning = planning;
+  prepared_.repeated = repeated;
+  return Begun::under_way;
+}
+
+template <class C>
+void BasicEngine<C>::finish(const Surroundings& around) {
+  const Seconds start = now();
+  const View view = core_.view(start);
+  const Iteration iteration = iteration_in(view, around);
+  [[maybe_unused]] TransferState before;
+  if constexpr (All::observers_type::replays) before = transfer_;
+  source_.launched(parts(), iteration, transfer_);
+  const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_);
+  learn(iteration, cost);
+  if constexpr (!All::observers_type::none)
+    report_iteration<C>(policies_, backend_, core_, committer_, decision_, prepared_, iteration, start, cost, before);
+
+  ++core_.step;
+  if constexpr (EndsRequests<backend_type>)
+    accounts_.take(backend_.outcomes(), core_, committer_, decision_, draft_, calls(), now());
+  const bool was_steady = core_.steady;
+  if (Steady::possible && was_steady)
+    steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), policies_));
+  else
+    accounts_.account(core_, decision_.claims, now(), policies_);
+  source_.accounted(parts(), start, cost.duration);
+  accounts_.end_finished(core_, committer_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
+  if constexpr (Steady::possible)
+    if (!was_steady) steady_.remember(core_, committer_, decision_, draft_, prepared_, transfer_.background_blocks);
+}
+
+template <class C>
+template <class Sink>
+Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) {
+  TransferState state = transfer_;
+  const View view = core_.view(now());
+  return backend_.template predict<transfer_type>(iteration_in(view, around), state, sink).duration;
+}
+
+/// The iteration made ready, as a backend is told of it. `view`: of its start.
+template <class C>
+Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& around) const {
+  const Moves& moves = committer_.moves();
+  return {view,
+          prepared_.work,
+          decision_.claims,
+          moves.streams,
+          prepared_.weights,
+          prepared_.room,
+          moves.urgent_blocks,
+          moves.first_blocks,
+          prepared_.urgent_out,
+          prepared_.background,
+          moves.written_blocks,
+          moves.returned_blocks,
+          around};
+}
+
+/// What was predicted against what was measured, for policies that learn from it. A repeated iteration was not
+/// predicted.
+template <class C>
+void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost) {
+  if constexpr (std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>) return;
+  LayerArray compute{};
+  const auto& predictor = policies_.predictor();
+  const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);
+  if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
+  policies_.cost.observe(policies_.cost_state, Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
+                                                           cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}});
+  transfer_predicted_ = transfer_; // the next prediction starts from what is known of the link
+}
+
+} // namespace sluice

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// submit: an engine from its configuration, and a request's way into it.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+template <class C>
+BasicEngine<C>::BasicEngine(Checked, Config&& config)
+    : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks),
+      policies_{.admission = std::move(config.admission),
+                .placement = std::move(config.placement),
+                .weights = std::move(config.weights),
+                .cost = std::move(config.cost),
+                .replan = std::move(config.replan),
+                .relief = std::move(config.relief),
+                .retention = std::move(config.retention),
+                .delivery = std::move(config.delivery),
+                .lookahead = std::move(config.lookahead),
+                .observers = std::move(config.observers)},
+      backend_(std::move(config.backend)) {}
+
+template <class C>
+Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
+  LayerBlocks most = config.device_blocks;
+  if constexpr (All::streams_weights) // of weights that can all stream
+    if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
+  Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
+  if (!status.ok()) return status.error();
+  return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
+}
+
+template <class C>
+Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) {
+  const auto id = RequestId{core_.requests.next_id++};
+  const auto refused = [&](const Status& status) {
+    policies_.observe(
+        [&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), status.error().what); });
+    return status.error();
+  };
+  if (const Status status = detail::check_length(id, spec, core_.limits); !status.ok()) return refused(status);
+  // Alone, at its longest, with the least device memory that the placement could choose: does it fit?
+  const Footprint room = detail::least_room(core_, policies_.placement.least(core_.geometry.layers), spec);
+  WeightsPlan lending;
+  lending.freed = policies_.weights.most_freed(core_.geometry);
+  if constexpr (PromisesRoom<weights_type>) {
+    const auto& predictor = policies_.predictor();
+    const Expected<LayerBlocks> promised = policies_.weights.promise(Submission<typename All::predictor_type>{
+        spec, now(), core_.limits, core_.geometry, predictor, room.device, core_.device_blocks});
+    if (!promised) return refused(detail::refusal_of(id, promised.error()));
+    lending.freed = *promised;
+  }
+  const LayerBlocks growth = core_.capacity_with(lending) - core_.kv_capacity;
+  if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
+
+  const Slot slot = committer_.enter(core_, id, spec, prompt_keys);
+  policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
+  policies_.observe([&](const auto& observer, auto& state) { observer.submitted(state, core_.row(slot)); });
+  return id;
+}
+
+} // namespace sluice

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// TokenAccounts: the tokens of an iteration that has run, their delivery, and which requests have ended.
+#pragma once
+
+#include "sluice/backend/backend.hpp"
+#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/decision.hpp"
+#include "sluice/engine/policies.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Beside the committer the only writer of an engine's core: it counts tokens in the requests' rows.
+template <class C>
+class TokenAccounts {
+ public:
+  /// Every claim's tokens now have KV; a request that has nothing pending has generated one token more.
+  void account(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
+    const auto sink = policies.delivery_sink();
+    for (const Claim& claim : claims) {
+      if (claim.tokens.count() == 0) continue;
+      RequestRow& request = core.row(claim.slot);
+      request.computed += claim.tokens;
+      if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
+      if (request.pending().count() > 0) continue;
+      generate(request, now, policies, sink);
+      if (request.generated >= request.spec.output || ends_early(claim.slot)) finished_.push_back(claim.slot);
+    }
+  }
+  /// The same where every claim decodes. Returns how many requests open a block with their next token.
+  std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
+    const auto sink = policies.delivery_sink();
+    RequestRow* const rows = core.requests.rows.data();
+    std::int64_t opening = 0;
+    for (const Claim& claim : claims) {
+      RequestRow& request = rows[index(claim.slot)];
+      request.computed += Tokens{1};
+      if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
+      opening += request.slack.count() == 0 ? 1 : 0;
+      generate(request, now, policies, sink);
+      if (request.generated >= request.spec.output) finished_.push_back(claim.slot);
+    }
+    return opening;
+  }
+  /// Deposits drain while their requests run, wait for their turn, or are preempted: this brings them up to date before
+  /// a policy plans by them.
+  static void advance(Core& core, Policies<C>& policies, Seconds now) {
+    const auto sink = policies.delivery_sink();
+    for (const auto* list : {&core.requests.running, &core.requests.preempted})
+      for (const Slot slot : *list) policies.delivery.advance(core.row(slot), now, sink);
+  }
+
+  /// What became of requests in the iteration beyond what its batch says. A request that ended before its length ran
+  /// out has been given its last token; one that failed is refused with the reason, and gets no token of this
+  /// iteration.
+  void take(std::span<const RequestOutcome> outcomes, Core& core, Committer& committer, Decision& decision,
+            const Draft& draft, const PolicyCalls& calls, Seconds now) {
+    for (const RequestOutcome& outcome : outcomes) {
+      if (!outcome.failed) {
+        ending_early_.push_back(outcome.slot);
+        continue;
+      }
+      std::erase_if(decision.claims, [&outcome](const Claim& claim) { return claim.slot == outcome.slot; });
+      std::erase(ending_early_, outcome.slot);
+      committer.refuse(core, outcome.slot, outcome.reason, calls, now);
+      if (draft.fetches) core.stale_prefetches = true;
+    }
+  }
+
+  /// Requests that have all their tokens end; `forget(slot)` is called for each, before its row can be another's.
+  template <class Forget>
+  void end_finished(Core& core, Committer& committer, const Draft& draft, Seconds now, Policies<C>& policies,
+                    Forget&& forget) {
+    if (finished_.empty()) return;
+    core.steady = false;
+    const auto sink = policies.delivery_sink();
+    for (const Slot slot : finished_) {
+      RequestRow& request = core.row(slot);
+      policies.delivery.finish(request, now, sink);
+      policies.observe([&](const auto& observer, auto& state) { observer.ended(state, request, now); });
+      forget(slot);
+      committer.end(core, slot);
+    }
+    core.last_finish_step = core.step;
+    finished_.clear();
+    if (draft.fetches) core.stale_prefetches = true;
+  }
+  /// For a copy that only imagines the iteration: nobody knows yet who ends with it.
+  void forget_finished() { finished_.clear(); }
+
+ private:
+  static constexpr bool finds_released = C::retention_type::finds_released;
+
+  template <class Sink>
+  static void generate(RequestRow& request, Seconds now, Policies<C>& policies, const Sink& sink) {
+    request.generated += Tokens{1};
+    request.last_token = now;
+    policies.delivery.generated(request, now, sink);
+  }
+  /// Whether the backend has said that this token is the request's last.
+  [[nodiscard]] bool ends_early(Slot slot) {
+    if constexpr (EndsRequests<typename C::backend_type>)
+      return std::erase(ending_early_, slot) > 0;
+    else
+      return false;
+  }
+
+  std::vector<Slot> finished_;
+  std::vector<Slot> ending_early_;
+};
+
+} // namespace sluice

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine, With: the names of engine types.
+#pragma once
+
+#include "sluice/engine/compose.hpp"
+#include "sluice/engine/rejected.hpp"
+
+#include <type_traits>
+
+namespace sluice {
+
+template <class C>
+class BasicEngine;
+
+namespace detail {
+
+template <class List>
+struct ComposeEngine {
+  using type = RejectedEngine<decltype(explain_all(List{}))>;
+};
+template <class List>
+  requires WorksTogether<List>
+struct ComposeEngine<List> {
+  using type = BasicEngine<typename Compose<List>::type>;
+};
+
+/// The policies of a composition, as a list, with the observers last.
+template <class C>
+struct PoliciesOf;
+template <class... Ps>
+struct PoliciesOf<Composition<Ps...>> {
+  using type = Parts<Ps...>;
+};
+
+/// A list without the policies whose role another list plays.
+template <class Keep, class Others>
+struct Without;
+template <class... Ks, class Others>
+struct Without<Parts<Ks...>, Others>
+    : Concat<std::conditional_t<std::is_same_v<typename OfRole<typename Ks::role, Others>::type, Parts<>>, Parts<Ks>,
+                                Parts<>>...> {};
+
+/// The composition of an engine type, which need not be complete for that.
+template <class E>
+struct CompositionOf;
+template <class C>
+struct CompositionOf<BasicEngine<C>> {
+  using type = C;
+};
+
+template <class E, class Overrides>
+struct Override {
+  using kept = typename Without<typename PoliciesOf<typename CompositionOf<E>::type>::type, Overrides>::type;
+  using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
+};
+
+/// What was rejected once has been explained.
+template <class Explained, class Overrides>
+struct Override<RejectedEngine<Explained>, Overrides> {
+  using type = RejectedEngine<Explained>;
+};
+
+} // namespace detail
+
+/// The engine composed of these policies, by role and in any order; roles not named take their defaults. A wrong
+/// composition is one sentence per mistake.
+///
+///     using MyEngine = sluice::Engine<DistancePlacement, TokenDeposit, PauseResume>;
+template <class... Policies>
+using Engine = typename detail::ComposeEngine<typename detail::Unpack<Parts<Policies...>>::type>::type;
+
+/// The engine `E` with some roles played by others: `With<OrbitFlow, DeadlinePool>`.
+template <class E, class... Policies>
+using With = typename detail::Override<E, typename detail::Unpack<Parts<Policies...>>::type>::type;
+
+} // namespace sluice
