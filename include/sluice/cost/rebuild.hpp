@@ -17,7 +17,7 @@ namespace sluice {
 /// The layers through which a prefix must pass whole, so that the hidden states are there from which the K and V of
 /// `rebuilt` layers are projected. Below a layer whose hidden states are kept (`hidden`) nothing is passed for its
 /// sake; what enters layer 0 are embeddings. Between rebuilt layers the prefix passes through swapped and resident ones
-/// too: their K and V are there, their output is not (eLLM's text has it for nothing: docs/architecture.md).
+/// too: their K and V are there, their output is not (eLLM's text has it for nothing: docs/systems.md).
 [[nodiscard]] constexpr LayerSet passed_layers(LayerSet rebuilt, LayerSet hidden) {
   LayerSet passed;
   bool wanted = false; // somebody above needs this layer's output
