@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// One layer's computation; `stall_s` right before `start_s` the compute stream waited. Seconds from the iteration's
-/// start, here and below.
+/// One layer's computation; for `stall_s` right before `start_s` the compute stream waited. Seconds from the
+/// iteration's start, here and below.
 struct LayerSlice {
   int layer = 0;
   double start_s = 0;
@@ -23,8 +23,8 @@ struct LayerSlice {
   StallCause cause = StallCause::none;
 };
 
-/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's. Whose the
-/// stream is, `RecordedIteration::owner_of` says.
+/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's.
+/// `RecordedIteration::owner_of` says which request the stream belongs to.
 struct TransferSlice {
   int stream = -1;
   int layer = 0;
@@ -55,16 +55,16 @@ struct RecordedIteration {
   std::vector<LayerSlice> layer_slices;
   std::vector<TransferSlice> transfers;
   std::vector<PlacedRequest> placed;
-  std::vector<RequestId> stream_owners; ///< of each stream; those beyond are the weights'
+  std::vector<RequestId> stream_owners; ///< of each stream; streams beyond the list are the weights'
   Binding binding = Binding::none;
 
   [[nodiscard]] bool empty() const { return step < 0; }
-  /// Whose transfer it is; null where it is that of the weights, or of all requests together.
+  /// The request that the transfer is for; null for a transfer of weights, or of all requests together.
   [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const {
     const auto stream = static_cast<std::size_t>(transfer.stream);
     return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
   }
-  /// Whether it is that of the weights alone.
+  /// Whether the transfer is of weights alone.
   [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
     return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
   }
@@ -127,9 +127,9 @@ void record_iteration(const IterationRecord& record, const Replay& replay, Recor
 
 /// Keeps one iteration's layers, transfers and stalls.
 ///
-/// With `step` < 0, the one that stalled longest, within 2 %: stalls often grow a little each step as the KV does, and
-/// each new longest one costs a replay. Where none stalls, the first that decodes. With `step` >= 0, the last iteration
-/// up to that step.
+/// With `step` < 0, the iteration that stalled longest, within 2 %: stalls often grow a little each step as the KV
+/// does, and each new longest stall costs a replay. Where no iteration stalls, the first that decodes. With `step`
+/// >= 0, the last iteration up to that step.
 struct ChosenIteration {
   using role = roles::Observer;
   static constexpr bool wants_timeline = true;

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// What rounding may add to a gap that is exactly the SLO: 1e-9 of the SLO, and two roundings of the clock at `when`
-/// (doubles near 1e6 seconds lie 1e-10 apart, which alone is more than 1e-9 of a short SLO).
+/// Seconds that rounding may add to a gap that is exactly the SLO: 1e-9 of the SLO, and two roundings of the clock at
+/// `when` (doubles near 1e6 seconds lie 1e-10 apart, which alone is more than 1e-9 of a short SLO).
 [[nodiscard]] constexpr double deadline_slack_s(double slo_s, double when_s) {
   return 1e-9 * slo_s + 4 * std::numeric_limits<double>::epsilon() * when_s;
 }

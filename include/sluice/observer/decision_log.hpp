@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionLog: the observer that writes down, for a person, who was preempted, who came back, and every plan.
+// DecisionLog: the observer that writes down, for a person, which requests were preempted and came back, and every
+// plan.
 #pragma once
 
 #include "sluice/observer/observer.hpp"
@@ -13,7 +14,7 @@
 
 namespace sluice {
 
-/// One line for each decision, oldest first, and at most `max_lines` of them: those after are counted.
+/// One line for each decision, oldest first, and at most `max_lines` of them: lines after those are only counted.
 ///
 ///     12.345678 s  step 211  plan: 3 requests, 2 offload (r7: 1 layer, r9: 4 layers), 40 blocks in flight, ...
 ///     12.345678 s  preempt r7: 31 tokens made, 12 not delivered; its KV stays until the room is needed
@@ -59,8 +60,8 @@ struct DecisionLog {
     add(state, now, [&] { return "end " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens"; });
   }
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
-  /// A planner's effort in the engine's time, where it follows from the search; what a clock measured is another in
-  /// every run, and a log is there to be compared.
+  /// A planner's effort in the engine's time, where that time follows from the search. A time that a clock measured
+  /// differs in every run, and a log is there to be compared.
   void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds wall) const {
     add(state, view.now, [&] {
       return "step " + std::to_string(view.step) + "  " + describe(view, plan) +

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// The four latencies of a run: TTFT of the requests that got a token, TPOT and E2E of those that were served, and the
-/// gaps of all, pooled. Sorted once; metrics and plots both read them.
+/// The four latencies of a run, in seconds: TTFT of the requests that got a token, TPOT and E2E of the requests that
+/// were served, and the gaps of all, pooled. Sorted once; metrics and plots both read them.
 struct LatencyDistributions {
   Distribution ttft;
   Distribution tpot;
@@ -42,10 +42,11 @@ struct PromiseCounts {
   bool any_tbt = false;
 };
 
-/// Deadlines missed for tokens that never came. Who was left waiting is owed a token every SLO until the end of the
-/// run: from the last delivery, or from when the first token was promised (from the arrival without that promise). Who
-/// was refused was told so and does not wait: each token not delivered is one deadline. Rejected: until the end for
-/// them too; one request turned away early in a long run would then outweigh every token of all the others.
+/// Deadlines missed for tokens that never came. A user who was left waiting is owed a token every SLO until the end of
+/// the run: from the last delivery, or from when the first token was promised (from the arrival without that promise).
+/// A user whose request was refused was told so and does not wait: each token not delivered is one deadline. Rejected:
+/// counting until the end for refused requests too; one request turned away early in a long run would then outweigh
+/// every token of all the others.
 inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds end) {
   if (request.outcome == Outcome::refused)
     return std::isinf(request.slo_tbt.count()) ? 0 : (request.output - request.delivered).count();
@@ -131,7 +132,8 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
     first_arrival = std::min(first_arrival, request.arrival.count());
     if (!request.started()) continue;
     last_delivery = std::max(last_delivery, request.last.count());
-    // A user who was left waiting in the middle has an open gap: not a gap among the quantiles, but the longest counts.
+    // A user who was left waiting in the middle has an open gap: it is not among the quantiles, but it counts for the
+    // longest gap.
     const bool open = request.delivered < request.output;
     if (request.delivered.count() > 1 || open)
       longest = std::max(longest, std::max(request.longest_gap, open ? end - request.last : Seconds{0}).count());

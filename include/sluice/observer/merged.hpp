@@ -12,7 +12,7 @@ namespace sluice {
 
 /// The engines of a node as their users see them together: requests one after the other (an id is then a place in that
 /// order), gaps and plans pooled, times and moved blocks summed. Blocks of engines with other models differ in size:
-/// they are counted in the first one's.
+/// all are counted in blocks of the first engine's size.
 [[nodiscard]] inline Summary::State merged(std::span<const Summary::State* const> parts) {
   Summary::State all;
   for (const Summary::State* part : parts) {

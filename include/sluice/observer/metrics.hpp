@@ -14,7 +14,7 @@ namespace sluice {
 struct Metrics {
   static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
-  double tbt_attainment = absent; ///< the one that systems are ranked by
+  double tbt_attainment = absent; ///< systems are ranked by this attainment
   double per_token_attainment = absent;
   double tpot_attainment = absent;
   double ttft_attainment = absent;
@@ -30,7 +30,7 @@ struct Metrics {
 
   std::int64_t bytes_moved = 0; ///< both ways
   std::int64_t bytes_to_device = 0;
-  std::int64_t bytes_of_weights = 0; ///< of those to the device: streamed weights
+  std::int64_t bytes_of_weights = 0; ///< of the bytes to the device: streamed weights
   std::int64_t bytes_to_host = 0;
   std::int64_t blocks_to_device = 0; ///< layer blocks
   std::int64_t blocks_to_host = 0;
@@ -60,8 +60,8 @@ struct Metrics {
   std::int64_t unfinished = 0;
   std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
-  std::int64_t tokens_on_time = 0;   ///< that followed another within the SLO
-  std::int64_t tokens_late = 0;      ///< that did not, and those that never came: what per-token attainment counts
+  std::int64_t tokens_on_time = 0;   ///< tokens that followed another within the SLO
+  std::int64_t tokens_late = 0;      ///< tokens that did not, or never came: what per-token attainment counts
   std::int64_t deadlines_missed = 0; ///< what TBT attainment counts
   std::int64_t deadlines_missed_undelivered = 0; ///< of them, for tokens that never came
   double end_s = absent;                         ///< end of the run

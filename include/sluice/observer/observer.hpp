@@ -23,9 +23,10 @@ struct IterationRecord {
   Seconds duration{0};              ///< start to end, planning that the iteration waited for included
   Seconds stall{0};                 ///< of it, time the compute stream waited for a transfer
   Seconds planning{0};              ///< of it, time it waited for the planner
-  std::span<const Claim> batch;     ///< who ran, with how many tokens
+  std::span<const Claim> batch;     ///< the requests that ran, with how many tokens
   std::span<const RequestRow> rows; ///< by slot, during the iteration; only those of the batch mean anything
-  /// Of each stream that a timeline names, whose it is; those above are weights. In real time a stream is a slot.
+  /// Of each stream that a timeline names, the request; streams beyond the list are weights. In real time a stream is
+  /// a slot.
   std::span<const Slot> stream_slots;
   std::int64_t decodes = 0;
   Tokens tokens{0};         ///< computed, all claims together
@@ -55,7 +56,7 @@ concept StatesReplay = requires {
   { P::wants_timeline } -> std::convertible_to<bool>;
 };
 
-/// `P` hears of requests: they come, are refused, are preempted and resumed, and end.
+/// `P` hears of requests: that a request comes, is refused, is preempted, is resumed, ends.
 template <class P>
 concept ObservesRequests = requires(const P& policy, typename P::State& state, const RequestRow& row, Seconds now,
                                     const RequestSpec& spec, RequestId id, std::string_view reason, Kept kept) {
@@ -81,16 +82,16 @@ concept ObservesSteps = requires(const P& policy, typename P::State& state, cons
   { policy.iterated(state, record, replay) } -> std::same_as<void>;
 };
 
-/// Who is told. An engine has any number of observers; what they collect is their `State`.
+/// The role that is told what happens. An engine has any number of observers; what an observer collects is its `State`.
 ///
 ///  1. `P::role` is `roles::Observer`; `P::State` is default-constructible.
 ///  2. `submitted`, `refused`, `preempted`, `resumed`, `ended`: the life of a request.
 ///  3. `delivered(state, row, count, when)`: `count` tokens reached the user at `when`; `row.delivered` counts them
 ///     already. Deliveries of one request come in order of time; those of different requests may not.
-///  4. `planned(state, view, plan, virtual_time, wall_time)`: a new plan, what it cost on the engine's clock and on the
-///     wall's.
+///  4. `planned(state, view, plan, virtual_time, wall_time)`: a new plan, and what it cost on the engine's clock and on
+///     the wall's.
 ///  5. `iterated(state, record, replay)`: an iteration ended. `replay(sink)` calls the evaluator once more with a
-///     timeline sink (transfer/pipeline.hpp); it may be called where `P::wants_timeline` is true.
+///     timeline sink (transfer/pipeline.hpp); an observer may call `replay` if `P::wants_timeline` is true.
 template <class P>
 concept Observer = PlaysRole<P, roles::Observer> && HasState<P> && StatesReplay<P> && ObservesRequests<P> &&
     ObservesDeliveries<P> && ObservesSteps<P>;

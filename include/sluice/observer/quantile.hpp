@@ -48,7 +48,7 @@ struct CdfPoint {
 class Distribution {
  public:
   Distribution() = default;
-  /// Takes samples in any order; those with count 0 are left out. O(n log n).
+  /// Takes samples in any order; samples with count 0 are left out. O(n log n).
   explicit Distribution(std::vector<WeightedSample> samples) : sorted_(std::move(samples)) {
     std::sort(sorted_.begin(), sorted_.end(),
               [](const WeightedSample& a, const WeightedSample& b) { return a.value < b.value; });
@@ -76,8 +76,8 @@ class Distribution {
   /// The least value that at least share `p` of all values do not exceed. NaN of no values.
   [[nodiscard]] double quantile(double p) const { return empty() ? absent() : at_rank(nearest_rank(p, total_)); }
 
-  /// At most about `points` points of the distribution function, each exact: even steps of the fraction, and finer ones
-  /// where the tail is (99 % and above), so that a plot shows the values that an SLO is about.
+  /// At most about `points` points of the distribution function, each exact: even steps of the fraction, and finer
+  /// steps in the tail (99 % and above), so that a plot shows the values that an SLO is about.
   [[nodiscard]] std::vector<CdfPoint> cdf(int points) const {
     std::vector<CdfPoint> curve;
     if (empty()) return curve;

@@ -31,7 +31,7 @@ struct SeriesRange {
   }
 };
 
-/// One bucket of time. An iteration that spans several counts in each by its share.
+/// One bucket of time. An iteration that spans several buckets counts in each by its share.
 struct SeriesBucket {
   double seconds = 0; ///< of iterations: less than the width where the engine idled
   double stall_s = 0;
@@ -61,8 +61,8 @@ struct SeriesBucket {
 /// Memory and queue over time in at most `buckets` buckets of equal width, however long the run.
 ///
 /// The width starts at the first iteration's duration and doubles, neighbours merged, whenever the run outgrows the
-/// buckets. Least, largest and mean of each bucket are exact, so no spike is lost at any width; what is lost is when
-/// within its bucket it happened. Rejected: every n-th iteration, which loses the spikes that matter.
+/// buckets. Least, largest and mean of each bucket are exact, so no spike is lost at any width; only the moment of a
+/// spike within its bucket is lost. Rejected: every n-th iteration, which loses the spikes that matter.
 struct Series {
   using role = roles::Observer;
   static constexpr bool wants_timeline = false;

@@ -22,7 +22,7 @@ enum class Outcome : std::uint8_t {
   refused,    ///< could not be placed at all, or was given up
 };
 
-/// One request as its user saw it.
+/// One request as its user saw it. Times are on the run's clock.
 struct RequestRecord {
   // What a delivery touches comes first, in one cache line.
   Seconds first{0}; ///< first and last delivery; undefined while `delivered` is 0
@@ -40,7 +40,7 @@ struct RequestRecord {
   std::int32_t times_preempted = 0;
   std::int32_t reason = -1; ///< index into `reasons`, of a refused one
   Outcome outcome = Outcome::unfinished;
-  bool known = false; ///< false for an id of which nothing was heard
+  bool known = false; ///< false for an id that no event named
 
   [[nodiscard]] bool started() const { return delivered.count() > 0; }
   [[nodiscard]] Seconds ttft() const { return first - arrival; }
@@ -54,8 +54,8 @@ struct RequestRecord {
 /// Collects what `measure` (observer/measure.hpp) makes metrics of.
 ///
 /// Memory: a record a request (104 bytes), a sample (16 bytes) for each run of equal gaps, which is one or two an
-/// iteration, and 12 bytes or more a plan; nothing else grows. No allocation but the growth of those vectors;
-/// `State::reserve` takes it out of the run.
+/// iteration, and 12 bytes or more a plan; nothing else grows. Nothing is allocated but the growth of those vectors;
+/// `State::reserve` takes that growth out of the run.
 struct Summary {
   using role = roles::Observer;
   static constexpr bool wants_timeline = false;
@@ -124,7 +124,8 @@ struct Summary {
   void refused(State& state, RequestId id, const RequestSpec& spec, Seconds now, std::string_view reason) const {
     RequestRecord& record = state.record(id, spec);
     record.outcome = Outcome::refused;
-    // Compared with the last one alone: reasons name sizes and so differ, and a search would grow with the refused.
+    // Compared with the last reason alone: reasons name sizes and so differ, and a search would grow with the refused
+    // requests.
     if (state.reasons.empty() || state.reasons.back() != reason) state.reasons.emplace_back(reason);
     record.reason = static_cast<std::int32_t>(state.reasons.size()) - 1;
     state.last_event = std::max(state.last_event, now);

@@ -15,12 +15,12 @@
 namespace sluice {
 
 /// Keeps iterations, plans and the lives of requests within a window of the run's clock, and of some iterations every
-/// layer, transfer and stall. Everything is bounded: what finds no room is counted in `dropped`.
+/// layer, transfer and stall. Everything is bounded: an event that finds no room is counted in `dropped`.
 struct Timeline {
   using role = roles::Observer;
   static constexpr bool wants_timeline = true;
 
-  Seconds from{0}; ///< what ends before is left out
+  Seconds from{0}; ///< events that end before are left out
   Seconds until{std::numeric_limits<double>::infinity()};
   std::size_t max_iterations = 5'000;
   std::size_t max_detailed = 64; ///< iterations with their layers and transfers, from the first one that decodes
@@ -63,7 +63,7 @@ struct Timeline {
     std::vector<Iteration> iterations;
     std::vector<RecordedIteration> detailed;
     std::vector<RequestSlice> slices;
-    std::vector<RequestSlice> open; ///< by id: what each request is doing; `end` says nothing
+    std::vector<RequestSlice> open; ///< by id: what each request is doing; `end` means nothing yet
     std::vector<PlanMark> plans;
     std::vector<Refusal> refusals;
     std::int64_t dropped = 0;

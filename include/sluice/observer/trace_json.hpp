@@ -131,7 +131,7 @@ class TraceWriter {
                  "link, host to device" + (lane > 0 ? " " + std::to_string(lane + 1) : std::string{}));
   }
 
-  /// Each transfer goes to the first track that is free; what runs on into the next iteration is told there.
+  /// Each transfer goes to the first track that is free; a transfer that runs on into the next iteration is told there.
   void write_transfers(const RecordedIteration& it, std::vector<std::int64_t>& lane_end) {
     std::vector<TransferSlice> sorted = it.transfers;
     std::stable_sort(sorted.begin(), sorted.end(),

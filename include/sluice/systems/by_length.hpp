@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// SJF-Oracle (SuperInfer, appendix A): vLLM, with those who wait let in by the length of their output, which it
-/// knows. Running requests are not interrupted, and who was preempted returns before anybody new is let in.
+/// SJF-Oracle (SuperInfer, appendix A): vLLM, which lets waiting requests in by the length of their output and knows
+/// that length. It does not interrupt running requests, and preempted requests return before any new one is let in.
 using SjfOracle = With<VllmRecompute, ShortestKnownFirst>;
 
 /// LTR ("Efficient LLM Scheduling by Learning to Rank", NeurIPS 2024; SuperInfer, section 5.1): the same by predicted
-/// length. A predictor matters through the order that it gives, so it is a rank correlation with the true lengths:
-/// `RankedLength::kendall_tau`, as LTR reports it of its own.
+/// length. A predictor matters only through the order that it gives, so here it is a rank correlation with the true
+/// lengths: `RankedLength::kendall_tau`, which LTR reports of its own predictor.
 ///
 /// Left out: LTR's guard against starvation, which lifts requests that have waited long.
 using LengthRanked = With<VllmRecompute, ShortestRankedFirst>;

@@ -15,19 +15,21 @@ namespace sluice {
 
 /// eLLM (EuroSys 2026):
 ///
-///   first come, first served                                  Fcfs (4.2.2)
-///   b requests with the oldest share r uncached, at most      TokenWise (4.2); with the exact optimiser, which needs
-///   no b / T(b, r); swapped and recomputed layers in turn        library: EllmSlsqp (systems/nlopt/ellm.hpp) has the
-///   paper's b, r and pairs in every iteration                         EveryStep units of F = 4 layers LayerGroups<4>
-///   (3.2, 6.5) swapping beside computing                                 DeadlinePool, the default; NextLayer for the
-///   ablation (6.3) recompute and decode in one kernel                        Roofline's Rebuilding::fused, the default
-///   (4.3.2) it extends vLLM                                           PreemptNewest, Drop
+///   4.2.2     first come, first served                        Fcfs
+///   4.2       b requests with the oldest share r uncached,    TokenWise, with the exact optimiser, which needs no
+///             at most b / T(b, r); swapped and recomputed     library; EllmSlsqp (systems/nlopt/ellm.hpp) has the
+///             layers in turn                                  paper's
+///             b, r and pairs in every iteration               EveryStep
+///   3.2, 6.5  units of F = 4 layers                           LayerGroups<4>
+///             swapping beside computing                       DeadlinePool, the default; NextLayer in 6.3's ablation
+///   4.3.2     recompute and decode in one kernel              Roofline's Rebuilding::fused, the default
+///             eLLM extends vLLM                               PreemptNewest, Drop
 ///
 /// Read differently: T is the cost model's, of which equation 5's FLOPs are a part; and after a swapped layer the
-/// hidden states of the prefix come from somewhere (`PrefixStates`), where the paper has them for nothing.
+/// hidden states of the prefix are fetched or computed again (`PrefixStates`), where the paper has them for nothing.
 using Ellm = Engine<Fcfs, TokenWise, EveryStep, LayerGroups<4>>;
 
-/// Its baselines have the same optimiser at r = 0, which sizes the batch to the SLO (6.1).
+/// eLLM's baselines have the same optimiser at r = 0, which sizes the batch to the SLO (6.1).
 using VllmRecomputeSized = Engine<Fcfs, SizedBatch, EveryStep, PreemptNewest, Drop>;
 using VllmSwapSized = With<VllmRecomputeSized, MoveToHost>;
 

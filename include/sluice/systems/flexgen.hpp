@@ -19,8 +19,8 @@ namespace sluice {
 ///   never changed                             Once
 using FlexGen = Engine<FcfsPrefillFirst, BasicFewestLayers<Horizon::ever_worst>, Once, FairShare>;
 
-/// FlexGen+ (baseline 3): the same for the worst lengths of the requests in the batch, at every change of it. An
-/// oracle: it knows how long its requests will be.
+/// FlexGen+ (baseline 3): the same for the worst lengths of the requests in the batch, at every change of the batch. An
+/// oracle: FlexGen+ knows how long its requests will be.
 using FlexGenPlus = Engine<FcfsPrefillFirst, BasicFewestLayers<Horizon::batch_worst>, OnBatchChange, FairShare>;
 
 } // namespace sluice

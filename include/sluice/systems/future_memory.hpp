@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LightLLM: lets a request in if the KV of all who run is expected to fit until each of them has ended.
+// LightLLM: lets a request in if the KV of all running requests is expected to fit until each of them has ended.
 #pragma once
 
 #include "sluice/admission/future_memory.hpp"
@@ -9,8 +9,8 @@
 namespace sluice {
 
 /// LightLLM ("Past-Future Scheduler for LLM Serving under SLA Guarantees", ASPLOS 2025; SuperInfer, section 5.1): first
-/// come, first served, under the expected peak of memory; lengths are expected from those of past requests. What it
-/// expects wrongly costs a preemption, and the preempted request is computed again.
+/// come, first served, under the expected peak of memory; lengths are expected from those of past requests. A wrong
+/// expectation costs a preemption, and the preempted request is computed again.
 using FutureMemory = With<VllmRecompute, FitsFutureMemory>;
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HCache: what is kept of who is preempted are hidden states.
+// HCache: what is kept of a preempted request are hidden states.
 #pragma once
 
 #include "sluice/retention/hidden_states.hpp"

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// One request at a time, all resident. It never misses a token once it has begun, and makes everybody else wait: a
-/// metric by which it does well does not measure what users see.
+/// One request at a time, all resident. A request that has begun never gets a token late, and all others wait: a
+/// metric by which this server does well does not measure what users see.
 using OneAtATime = Engine<Narrowed<FcfsPrefillFirst, 1>, AllResident>;
 
 } // namespace sluice

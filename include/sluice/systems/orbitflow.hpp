@@ -22,7 +22,7 @@ namespace sluice {
 ///   section 3.3.2  the solver runs one step ahead                    OneStepAhead
 ///   section 3.4    pause the largest, drop layers on demand          PauseResume
 ///   section 3.2    one token per SLO while the deposit lasts         TokenDeposit
-///   section 4      on vLLM 0.6.6: FCFS, prefill first                BasicFcfs<prefill_first, must>
+///   section 4      on vLLM 0.6.6: FCFS, prefill first                BasicFcfs<prefill_first, required>
 ///
 /// Read differently: newcomers are required claims, so that the victim can be an older request (3.4: "a new or
 /// previously paused request"); memory counts all the blocks that FairShare holds in flight, not eq. 1's worst layer;
@@ -30,15 +30,15 @@ namespace sluice {
 using OrbitFlow = Engine<BasicFcfs<Batching::prefill_first, Newcomers::required>, DistancePlacement, FairShare,
                          DecodeWindow, OneStepAhead, PauseResume, TokenDeposit>;
 
-/// The same on Sluice's own transfer rule.
+/// OrbitFlow on Sluice's own transfer rule.
 using OrbitFlowPool = With<OrbitFlow, DeadlinePool>;
 
-/// Fig. 14a, "Batch-Uniform": one distance for all requests, nobody is paused, no deposit. What does not fit preempts
-/// the newest, as vLLM does, and the SLO sets nobody aside.
+/// Fig. 14a, "Batch-Uniform": one distance for all requests, no request is paused, no deposit. Where the batch does not
+/// fit, the newest request is preempted, as in vLLM, and the SLO sets no request aside.
 using OrbitFlowUniform =
     With<OrbitFlow, FcfsPrefillFirst, BasicUniformDistance<SloBound::ignored>, PreemptNewest, Drop, Immediate>;
 
-/// Fig. 14a, "+Request-Wise": a distance for each.
+/// Fig. 14a, "+Request-Wise": a distance for each request.
 using OrbitFlowRequestWise = With<OrbitFlowUniform, BasicDistancePlacement<DistanceSpace, SloBound::ignored>>;
 
 /// Fig. 14a, "+Pause-Resume": all but the deposit.

@@ -12,17 +12,17 @@ namespace sluice {
 /// of a GH200.
 ///
 ///   1    KV of future layers is on the host, and back when required   SwappedLayers
-///   1    and cannot be overwritten until it has been swapped out      room in flight for what is on its way out
+///   1    and cannot be overwritten until it has been swapped out      room in flight for KV on its way out
 ///   3.2  both ways in every step, since every token updates KV        Holding::written_back
 ///   3.2  427 GB/s one way, 366 GB/s in all when mixed 1:1             Device::mix_loss
 ///   1    in order, ahead as room allows                               DeadlinePool
-///   7.4  what fits nowhere is computed again, as in vLLM              PreemptNewest, Drop
+///   7.4  KV that fits nowhere is computed again, as in vLLM           PreemptNewest, Drop
 ///
 /// The text leaves open which layers are out: the fewest that must be, nearly evenly spaced, the same of all requests.
-/// A layer that takes the place of the one just computed, whichever that is, moves as much in a step. It leaves open
-/// how far the host is used: as long as the transfers are hidden (Pie's own claim, of transparent swapping that expands
-/// adaptively), by the planner's evaluator and not by trial and error. It leaves open what the synchronisation of every
-/// swap costs beside its bytes: nothing.
+/// A layer that takes the place of the one just computed, whichever that is, moves as much in a step. The text leaves
+/// open how far the host is used: here as long as the transfers are hidden (Pie's own claim, of transparent swapping
+/// that expands adaptively), by the planner's evaluator and not by trial and error. The text leaves open what the
+/// synchronisation of every swap costs beside its bytes: here nothing.
 using Pie = With<VllmRecompute, SwappedLayers, DeadlinePool>;
 
 } // namespace sluice

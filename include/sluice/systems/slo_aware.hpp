@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// SLO-aware Offloading (OrbitFlow, section 5.1, baseline 4; after Select-N, on KV instead of weights): at batch
-/// changes the smallest uniform distance that meets the SLO by the profile and fits, else the one with the least
+/// changes the smallest uniform distance that meets the SLO by the profile and fits, else the distance with the least
 /// latency.
 using SloAware = Engine<FcfsPrefillFirst, SloUniform, OnBatchChange, FairShare>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two static offloading policies that SuperInfer starts from: whose turn is it when memory is free again?
+// The two static offloading policies that SuperInfer starts from: which requests come first when memory is free again?
 #pragma once
 
 #include "sluice/admission/fcfs.hpp"
@@ -8,14 +8,15 @@
 
 namespace sluice {
 
-/// Swapped-First (SuperInfer, section 3.1 and Fig. 1): who was swapped out comes back before anybody new is let in.
-/// vLLM's own order, and so `VllmSwap` under the name that the paper gives it: few late tokens, and a queue that
-/// stands whenever memory is full.
+/// Swapped-First (SuperInfer, section 3.1 and Fig. 1): swapped-out requests come back before any new one is let in.
+/// That is vLLM's own order, and so `VllmSwap` under the name that the paper gives it: few late tokens, and a queue
+/// that stands whenever memory is full.
 using SwappedFirst = VllmSwap;
 
-/// Waiting-First (the same): newcomers first, and who was swapped out comes back once nobody waits. First tokens are
-/// early as long as memory lasts, and who was swapped out pays for them: while requests keep arriving faster than they
-/// end, nobody returns. That is the policy and not an oversight; it ends with the load, and nobody is lost.
+/// Waiting-First (the same): newcomers first; swapped-out requests come back once no request waits. First tokens are
+/// early as long as memory lasts, and swapped-out requests pay for them: while requests keep arriving faster than they
+/// end, no swapped-out request returns. That is the policy and not an oversight; it ends with the load, and no request
+/// is lost.
 ///
 ///   newcomers before the preempted               BasicFcfs<chunked, Newcomers::optional_first>
 using WaitingFirst = With<VllmSwap, BasicFcfs<Batching::chunked, Newcomers::optional_first>>;

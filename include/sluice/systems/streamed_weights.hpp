@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// DeepSpeed-Inference as Select-N measures against it (3.2): every layer's weights stream, each while the layer before
-/// it computes. All of their memory but two slots is KV.
+/// it computes. All memory of the weights but two slots is KV.
 using DeepSpeedWeights = With<VllmRecompute, IntervalOffload, FairShare>;
 
 /// FlexGen on weights, as Select-N measures against it (3.2): a part of every layer, as large as peak rates say that
@@ -26,13 +26,13 @@ using FlexGenWeights = With<VllmRecompute, StreamedShare, FairShare>;
 using SelectN = With<VllmRecompute, RecordedSloInterval, FairShare>;
 
 /// MIRAGE (5) with one tenant: memory of the active model's own weights becomes KV when KV runs out, as long as the
-/// computation hides their transfers, and before anybody is preempted.
+/// computation hides the weights' transfers, and before any request is preempted.
 using Mirage = With<VllmRecompute, ParameterRemap, FairShare>;
 
-/// MIRAGE's ablation A (7.5): alpha + 1 layers share one slot, also where two would hide what one does not.
+/// MIRAGE's ablation A (7.5): alpha + 1 layers share one slot, also where two slots would hide what one does not.
 using MirageOneSlot = With<Mirage, BasicParameterRemap<RemapSlots::one>>;
 
-/// MIRAGE without dynamic reversion (7.6.1): what was lent once stays KV.
+/// MIRAGE without dynamic reversion (7.6.1): memory that was lent once stays KV.
 using MirageNoReversion = With<Mirage, BasicParameterRemap<RemapSlots::by_equations, false>>;
 
 } // namespace sluice

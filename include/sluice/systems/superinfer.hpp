@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SuperInfer: requests take turns on the device of a superchip, those who lag behind their SLO first.
+// SuperInfer: requests take turns on the device of a superchip, those that lag most behind their SLO first.
 #pragma once
 
 #include "sluice/admission/largest_virtual_lag_first.hpp"
@@ -20,9 +20,10 @@ namespace sluice {
 ///   Fig. 13     both ways at once                           Device::lanes, mix_loss
 ///   Fig. 15     decisions one step ahead, beside execution  OneStepAhead
 ///
-/// Read differently: who is rotated in is fetched layer by layer in its first iteration, beside its computation, and
-/// not whole in the iteration before; every block is a copy of its own, not all of a direction in one launch (195 GB/s
-/// instead of 254 with Llama-3-8B's blocks). beta_F is from notes on the paper, not from its sweep.
+/// Read differently: a request that is rotated in is fetched layer by layer in its first iteration, beside its
+/// computation, and not whole in the iteration before; every block is a copy of its own, not all blocks of a direction
+/// in one launch (195 GB/s instead of 254 with Llama-3-8B's blocks). beta_F is from notes on the paper, not from its
+/// sweep.
 using SuperInfer = Engine<LargestVirtualLagFirst, EagerCopy, OneStepAhead, AllLayers>;
 
 } // namespace sluice

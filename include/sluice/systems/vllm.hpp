@@ -17,8 +17,8 @@ namespace sluice {
 /// tokens are queued again at the front.
 using VllmRecompute = Engine<Fcfs, AllResident, PreemptNewest, Drop>;
 
-/// The same with automatic prefix caching, V1's default where the prompts are known: released blocks are found again
-/// until they are overwritten, by whoever was preempted and by prompts that begin alike.
+/// The same with automatic prefix caching, V1's default where the prompts are known: preempted requests, and prompts
+/// that begin alike, find released blocks again until those are overwritten.
 using VllmPrefixCaching = With<VllmRecompute, KeepUntilOverwritten>;
 
 /// The same, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).

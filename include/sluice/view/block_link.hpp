@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-/// `kv_share`: of what crosses the link, the part that is KV and comes in segments; the rest is weights, in long runs.
-/// What a segment costs is spread over both, since a link has one rate.
+/// The link of `LinkCost` in layer blocks per second. `kv_share`: of what crosses the link, the part that is KV and
+/// comes in segments; the rest is weights, in long runs. The cost of a segment is spread over both, since a link has
+/// one rate.
 [[nodiscard]] inline BlockLink block_link(const LinkCost& link, const Geometry& geometry, double kv_share = 1) {
   const auto block = static_cast<double>(geometry.layer_block_bytes.count());
   const double segment_s = kv_share * link.per_segment.count() / geometry.segment_layers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proposal: who Admission proposes for the next iteration.
+// Proposal: which requests Admission proposes for the next iteration.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -15,14 +15,14 @@ struct Claim {
   /// Tokens to compute in this iteration: 1 for a decode, a chunk of what is pending, or 0 for a request that keeps
   /// its memory and sits this iteration out (decodes while another's prompt is computed prefill-first).
   Tokens tokens{0};
-  /// Tokens that must have room once it joins, if more than `tokens`: a prompt that will be computed in chunks is
-  /// admitted only when all of it fits (vLLM: scheduler_reserve_full_isl).
+  /// Tokens that must have room once the request joins, if more than `tokens`: a prompt that will be computed in chunks
+  /// is admitted only when all of it fits (vLLM: scheduler_reserve_full_isl).
   Tokens reserve{0};
-  /// A *required* claim is given up only by Relief's choice; an *optional* one joins if there is room.
+  /// A *required* claim is given up only by Relief's choice; an *optional* claim joins if there is room.
   bool required = false;
 };
 
-/// The claims, required claims first, in the order of precedence; and who leaves on purpose (rotation).
+/// The claims, required claims first, in the order of precedence; and the requests that leave on purpose (rotation).
 struct Proposal {
   std::vector<Claim> claims;
   std::vector<Slot> leaving;

@@ -12,7 +12,7 @@
 namespace sluice {
 
 enum class Phase : std::uint8_t {
-  waiting,   ///< has never run, or has nothing left to show for it: its whole context must be computed
+  waiting,   ///< has never run, or nothing is left of what it computed: its whole context must be computed
   running,   ///< part of the batch: holds device memory
   preempted, ///< has run and does not run now: paused, swapped out, dropped or rotated; Retention says what remains
   ended,     ///< its last token exists; the row is about to be reused
@@ -35,9 +35,9 @@ struct RequestRow {
   Tokens generated{0};
   Tokens slack{0};                  ///< tokens that still fit into its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
-  Holding holding;                  ///< where they are
+  Holding holding;                  ///< where those blocks are
   std::uint32_t plan_serial = 0;    ///< of the last plan that named it
-  std::int32_t resident_layers = 0; ///< layers - |holding.away()|: kept beside it, as every step needs it
+  std::int32_t resident_layers = 0; ///< layers - |holding.away()|: kept here, as every step needs it
 
   Seconds last_token{0}; ///< when the newest token was generated (undefined before the first)
   Seconds running_since{0};

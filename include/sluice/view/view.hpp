@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// View: the snapshot of the world that every deciding policy gets, and all that it may know.
+// View: the snapshot of the world that every deciding policy gets, and all that the policy may know.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -57,7 +57,7 @@ struct View {
   std::span<const RequestRow> rows; ///< by slot; only those named by the lists below mean anything
   std::span<const Slot> running;    ///< in the order in which they joined
   std::span<const Slot> preempted;  ///< in the order in which they were preempted
-  std::int64_t waiting = 0;         ///< how many wait; their order is Admission's own
+  std::int64_t waiting = 0;         ///< how many requests wait; their order is Admission's own
 
   const Ledger* ledger = nullptr;
   const Plan* plan = nullptr; ///< the plan in force
