@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockStates: what may be done with a block of either memory, and when. What a backend that moves real bytes asks.
+// BlockStates: what may be done with a block of either memory, and when. Backends that move real bytes ask it.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -13,11 +13,11 @@ namespace sluice {
 
 /// The life of a device block.
 enum class BlockState : std::uint8_t {
-  empty,    ///< anybody may have it
+  empty,    ///< any request may have it
   filling,  ///< its request appends to it
-  full,     ///< it never changes again, and the host has no copy
+  full,     ///< never changes again, and the host has no copy
   sending,  ///< the source of a transfer: neither written, nor freed, nor sent again
-  clean,    ///< full, and the host has a copy: it can be freed at once
+  clean,    ///< full, and the host has a copy: can be freed at once
   arriving, ///< the destination of a transfer: not to be read
 };
 
@@ -25,8 +25,8 @@ enum class BlockState : std::uint8_t {
 /// and destination of transfers at once, for no state allows both; so both ways of a link may be busy without asking
 /// one another (SuperInfer, Fig. 13: eager block rotation). Operations that a state forbids do nothing and say so.
 ///
-/// One-way moves make an eviction two steps (`send`, and `sent` when the bytes are there), a fetch likewise (`fetch`,
-/// `arrived`). What is given up while it is sent is freed by `sent`.
+/// Moves take time, so an eviction is two steps (`send`, and `sent` when the bytes are there), and so is a fetch
+/// (`fetch`, `arrived`). A block that is given up while it is sent is freed by `sent`.
 class BlockStates {
  public:
   using Block = std::size_t; ///< of either memory, from 0
@@ -52,14 +52,14 @@ class BlockStates {
     device_[block].state = BlockState::filling;
     return block;
   }
-  /// It is full. A copy of what it was when it was fetched is given up.
+  /// The block is full. A host copy that was made before the block was full is given up.
   bool seal(Block block) {
     if (!step(block, BlockState::filling, BlockState::full)) return false;
     if (device_[block].copy) drop_copy(block);
     return true;
   }
-  /// A clean block that was not full when it was fetched is appended to. It keeps the place of its copy, which lacks
-  /// what is new until the block is sent again.
+  /// A clean block that was not full when it was fetched is appended to. The block keeps the place of its copy, which
+  /// lacks what is new until the block is sent again.
   bool reopen(Block block) { return step(block, BlockState::clean, BlockState::filling); }
 
   /// Begins to copy a block to the host; with `leaves` its request has stopped, and the device block is freed when the
@@ -100,7 +100,7 @@ class BlockStates {
     one.alone = false;
     return block;
   }
-  /// The bytes are there. `full`: it was; a block that is still to be filled has no use for its copy.
+  /// The bytes are there. `full`: the block was full; a block that is still to be filled has no use for its copy.
   bool arrived(Block block, bool full) {
     Device& one = device_[block];
     if (one.state != BlockState::arriving) return false;
@@ -122,7 +122,7 @@ class BlockStates {
     if (!reopened) one.state = BlockState::full;
     return true;
   }
-  /// Nobody wants it any more, nor its copy: at once, or when its transfer has ended.
+  /// No request wants the block any more, nor its copy: frees both at once, or when the block's transfer has ended.
   bool free(Block block) {
     Device& one = device_[block];
     switch (one.state) {
@@ -140,7 +140,7 @@ class BlockStates {
     if (one.copy) drop_copy(block);
     return give(block);
   }
-  /// The same of what only the host holds.
+  /// The same for a block that only the host holds.
   bool free_host(Block host) {
     if (!host_[host].alone) return false;
     host_[host] = {};
@@ -178,7 +178,7 @@ class BlockStates {
     free_host_.push_back(host);
     device_[block].copy.reset();
   }
-  /// The copy is all that is left of it: its holder knows it by its number.
+  /// The copy is all that is left of the block: the holder knows the copy by its number.
   bool leave(Block block) {
     host_[*device_[block].copy].alone = true;
     return give(block);

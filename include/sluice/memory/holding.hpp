@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holding: where the KV of one request is, and what it costs to move from one holding to another.
+// Holding: where the KV of one request is; what a holding takes of each memory, and what a change of holdings moves.
 #pragma once
 
 #include "sluice/core/layer_set.hpp"
@@ -17,18 +17,18 @@ inline constexpr Tokens all_tokens{std::numeric_limits<std::int64_t>::max()};
 
 /// Where the KV of one request is, layer by layer. The same type says what a plan wants and what the ledger has.
 ///
-/// The sets speak of the oldest `head` tokens; newer ones are on the device in every layer. OrbitFlow's plans speak of
-/// all tokens; eLLM's of an oldest share. A layer in neither set is resident.
+/// The sets speak of the oldest `head` tokens; newer tokens are on the device in every layer. OrbitFlow's plans speak
+/// of all tokens; eLLM's of an oldest share. A layer in neither set is resident.
 struct Holding {
   Tokens head = all_tokens;
   LayerSet host{};    ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{}; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
-  LayerSet hidden{};  ///< of `nowhere`: what enters these layers is on the host, fetched, and K and V are made of it
+  LayerSet hidden{};  ///< of `nowhere`: layers whose K and V are made of hidden states, fetched from the host
   /// Of the layers that are resident, the oldest tokens that the host has as well, in clean copies: whole blocks. KV is
-  /// only ever appended to, so that a full block stays clean, and what leaves the device need not cross the link again.
+  /// only ever appended to, so that a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
-  /// Of `host`: all of each layer goes back after every iteration, not only what is new, so that it crosses both ways
-  /// (Pie). Its head is all tokens.
+  /// Of `host`: all of each layer goes back after every iteration, not only what is new, so that the layer crosses both
+  /// ways (Pie). The head is all tokens.
   bool written_back = false;
 
   /// Layers whose KV of the head is not resident.
@@ -51,8 +51,8 @@ struct Holding {
   friend constexpr bool operator==(const Holding&, const Holding&) = default;
 };
 
-/// How large hidden states are beside K and V: the bytes of a block of each, of one layer. With grouped queries they
-/// are the larger. Of no size, as by default, they take no room and no time: eLLM's text reckons like that.
+/// How large hidden states are beside K and V: the bytes of a block of each, of one layer. With grouped queries hidden
+/// states are the larger. Of no size, as by default, they take no room and no time: eLLM's text reckons like that.
 struct HiddenSize {
   Bytes hidden{0};
   Bytes kv{1};
@@ -110,11 +110,11 @@ struct Movement {
   }
 };
 
-/// The least that must move: layers newly on the host are written out, but for what has a clean copy there, layers
-/// newly on the device are fetched; what is in the right place stays, and new copies are written. A layer that becomes
-/// `nowhere` is dropped, one that was `nowhere` and is wanted on the host is first rebuilt by an iteration and then
-/// written out. Where a head shrinks, what leaves it becomes resident. Hidden states that are newly kept are written
-/// out; those no longer kept are dropped.
+/// The least that must move: layers newly on the host are written out, but for blocks that have a clean copy there;
+/// layers newly on the device are fetched; blocks in the right place stay, and new copies are written. A layer that
+/// becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the host is first rebuilt by an iteration and
+/// then written out. Where a head shrinks, the tokens that leave it become resident. Hidden states that are newly kept
+/// are written out; hidden states no longer kept are dropped.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
                                           Tokens block_tokens, int layers, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();

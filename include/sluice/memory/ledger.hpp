@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// One memory: its capacity and what is taken of it.
+/// One memory: its capacity, what is taken of it, and the most that ever was.
 class Account {
  public:
   constexpr Account() = default;
@@ -49,7 +49,8 @@ class Ledger {
   [[nodiscard]] constexpr const Account& device() const { return device_; }
   [[nodiscard]] constexpr const Account& host() const { return host_; }
 
-  /// A request's room goes from `before` to `after`: what it gives is freed before what it takes is taken.
+  /// A request's room goes from `before` to `after`: the room that it gives is freed before the room that it takes is
+  /// taken.
   constexpr void replace(Footprint before, Footprint after) {
     device_.give(before.device);
     host_.give(before.host);

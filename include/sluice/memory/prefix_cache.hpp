@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixCache: KV blocks that nobody holds any more, findable until somebody needs their room.
+// PrefixCache: KV blocks that no request holds any more, findable until a request needs their room.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -18,8 +18,8 @@ namespace sluice {
 enum class BlockKey : std::uint64_t {};
 
 /// The key of the block whose own content is `content` and whose predecessor is `before` (0 for the first):
-/// splitmix64's finaliser over both. Content that is equal for nobody else, such as a token not yet known, is named by
-/// request and position.
+/// splitmix64's finaliser over both. Content that no other request shares, such as a token not yet known, is named
+/// by request and position.
 constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
   std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -33,11 +33,11 @@ constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
 /// - Blocks are taken from the front of the line, the longest released first; a request's blocks join it at the back,
 ///   its last block first, so that of one request the beginning survives longest.
 /// - A block found by several requests is held once: `free()` counts blocks, not requests.
-/// - Free blocks count as free whether or not they can still be found: whoever attaches to one takes it out of the
-/// line.
+/// - Free blocks count as free whether or not they can still be found: a request that attaches to one takes it out of
+///   the line.
 ///
-/// A preempted request "computes everything again", but finds what was not overwritten in between: without this the
-/// recorded run is recomputed for 5 % longer (docs/fidelity.md).
+/// A preempted request "computes everything again", but finds blocks that were not overwritten in between: without
+/// these finds the recorded run is recomputed for 5 % longer (docs/fidelity.md).
 ///
 /// Every operation costs O(blocks it touches); nothing allocates after construction but a table that grows.
 class PrefixCache {
@@ -45,7 +45,7 @@ class PrefixCache {
   /// What one request holds, in the order of its tokens.
   struct Table {
     std::vector<std::uint32_t> blocks;
-    std::size_t sealed = 0; ///< how many, from the first, are full and can be found
+    std::size_t sealed = 0; ///< how many blocks, from the first, are full and can be found
   };
 
   explicit PrefixCache(TokenBlocks blocks)
@@ -67,14 +67,14 @@ class PrefixCache {
     while (found < keys.size() && index_[place_of(keys[found])] != nobody) ++found;
     return found;
   }
-  /// Of the first `count` keys, all of which can be found: how many are held by somebody, and so cost no room.
+  /// Of `keys`, all of which can be found: how many name a block that a request holds, and so cost no room.
   [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
     std::size_t count = 0;
     for (const BlockKey key : keys) count += blocks_[index_[place_of(key)]].holders > 0 ? 1u : 0u;
     return count;
   }
 
-  /// An empty table begins with the blocks of `keys`, all of which can be found.
+  /// Lets an empty table begin with the blocks of `keys`, all of which can be found.
   void attach(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
     for (const BlockKey key : keys) {
@@ -85,7 +85,7 @@ class PrefixCache {
     }
     table.sealed = keys.size();
   }
-  /// `count` more blocks, of those free.
+  /// Adds `count` free blocks to the table; what could be found in them no longer can.
   void extend(Table& table, std::size_t count) {
     SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
     for (; count > 0; --count) {
@@ -109,7 +109,7 @@ class PrefixCache {
       block.findable = true;
     }
   }
-  /// The request leaves its blocks; those that nobody else holds join the line.
+  /// The request leaves its blocks; those that no other request holds join the line.
   void release(Table& table) {
     for (std::size_t i = table.blocks.size(); i-- > 0;) {
       const std::uint32_t block = table.blocks[i];
@@ -159,7 +159,7 @@ class PrefixCache {
   void forget(std::uint32_t block) {
     if (!blocks_[block].findable) return;
     blocks_[block].findable = false;
-    // Those behind the hole move up, unless that would put them before their home (Knuth, 6.4, algorithm R).
+    // Entries behind the hole move up, unless that would put them before their home (Knuth, 6.4, algorithm R).
     const std::size_t mask = index_.size() - 1;
     std::size_t hole = place_of(blocks_[block].key);
     for (std::size_t next = (hole + 1) & mask; index_[next] != nobody; next = (next + 1) & mask) {

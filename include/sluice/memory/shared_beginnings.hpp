@@ -16,7 +16,7 @@
 namespace sluice {
 
 /// Prompt number `prompt` of a dataset (counted from 0) has its first `tokens` tokens in common with the earlier prompt
-/// number `earlier`, and more with no earlier one.
+/// number `earlier`, and no more than these with any other earlier prompt.
 ///
 /// One such row per prompt determines every common beginning in the dataset: what a prompt has in common with a third
 /// one beyond `tokens` is nothing, and up to there it is what `earlier` has in common with it. So a prefix cache can be
@@ -29,8 +29,8 @@ struct SharedBeginning {
   friend bool operator==(const SharedBeginning&, const SharedBeginning&) = default;
 };
 
-/// The rows of `prompts` (token numbers), ascending by prompt; those of fewer than `least` tokens are left out. Takes
-/// O(log prompts) comparisons of two prompts for each.
+/// The rows of `prompts` (token numbers), ascending by prompt; rows of fewer than `least` tokens are left out. Takes
+/// O(log prompts) comparisons of two prompts for each prompt.
 inline std::vector<SharedBeginning> find_shared_beginnings(std::span<const std::vector<std::uint64_t>> prompts,
                                                            Tokens least) {
   const auto common = [&](std::size_t a, std::size_t b) {
@@ -57,9 +57,9 @@ inline std::vector<SharedBeginning> find_shared_beginnings(std::span<const std::
   return rows;
 }
 
-/// Keys of the full blocks of prompts with these `lengths`: two are equal where the rows say that the prompts begin
-/// alike, and only there (but for collisions of 64-bit hashes). Exact for blocks of at least as many tokens as the
-/// `least` that the rows were made with.
+/// Keys of the full blocks of prompts with these `lengths`: two keys are equal where the rows say that the prompts
+/// begin alike, and only there (but for collisions of 64-bit hashes). Exact for blocks of at least as many tokens as
+/// the `least` that the rows were made with.
 ///
 /// `rows` ascend by prompt, an earlier prompt is one, every number is below `lengths.size()`, and no row has more
 /// tokens than either of its prompts.

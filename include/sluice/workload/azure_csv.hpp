@@ -45,8 +45,8 @@ constexpr bool take_character(std::string_view& text, std::string_view any_of) {
 }
 
 /// Nanoseconds since 1970 of "2023-11-16 18:15:46.6805900" with up to nine decimals, 'T' or a blank before the time,
-/// and perhaps "Z" or an offset such as "+00:00" behind it. Whole nanoseconds, since a double cannot hold 100 ns ticks
-/// of today's date.
+/// and perhaps "Z" or an offset such as "+00:00" after the time. Whole nanoseconds, since a double cannot hold 100 ns
+/// ticks of today's date.
 constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const std::int64_t year = take_digits(text, 4);
   if (year < 1970 || year > 2200 || !take_character(text, "-")) return std::nullopt;
@@ -173,7 +173,7 @@ class AzureCsvReader {
     const Expected<std::int64_t> output = parse_tokens(2, cells[2]);
     if (!output) return output.error();
     if (!first_) first_ = *time;
-    // Relative to the first in whole nanoseconds: exact where seconds since 1970 in a double are not.
+    // Relative to the first arrival in whole nanoseconds: exact where seconds since 1970 in a double are not.
     const Expected<Seconds> arrival = clock_.arrival(static_cast<double>(*time - *first_) / 1e9, lines_.where());
     if (!arrival) return arrival.error();
     return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};

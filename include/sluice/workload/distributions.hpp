@@ -41,14 +41,14 @@ struct UniformLength {
   Tokens most{1};
   friend constexpr bool operator==(const UniformLength&, const UniformLength&) = default;
 };
-/// Lognormal with this mean and coefficient of variation, rounded to whole tokens (at least one: a request has no
-/// fewer), and drawn again while above the longest length of the generator.
+/// Lognormal with this mean (tokens) and coefficient of variation, rounded to whole tokens (at least one: a request has
+/// no fewer), and drawn again while above the longest length of the generator.
 struct LognormalLength {
   double mean = 1.0;
   double cv = 1.0;
   friend constexpr bool operator==(const LognormalLength&, const LognormalLength&) = default;
 };
-/// A bin by weight, then a whole number of the bin alike.
+/// A bin drawn by weight, then every whole number of that bin alike.
 struct BinnedLength {
   struct Bin {
     double weight = 1.0;
@@ -149,9 +149,9 @@ inline Tokens draw_length(Random& random, const LengthDistribution& lengths, Tok
   return draw_length(random, bins.back().lengths); // rounding alone leads here
 }
 
-/// Whether gaps can be drawn; `where` opens the error's line.
+/// An error if gaps cannot be drawn; `where` opens the error's line.
 inline Status check(const ArrivalProcess& arrivals, const std::string& where) {
-  // Above, gaps would drown in the microseconds that arrivals are counted in.
+  // At higher rates, gaps would drown in the microseconds that arrivals are counted in.
   if (!(arrivals.rate >= 1e-6 && arrivals.rate <= 1e4)) {
     return Error{ErrorCode::bad_input, where, "the rate is " + std::to_string(arrivals.rate),
                  "requests per second, from 0.000001 to 10000"};
@@ -176,7 +176,7 @@ inline Status check_length_range(const UniformLength& lengths, Tokens longest, c
 
 } // namespace detail
 
-/// Whether lengths can be drawn and none exceeds `longest`; `where` opens the error's line.
+/// An error if lengths cannot be drawn or one could exceed `longest`; `where` opens the error's line.
 inline Status check(const LengthDistribution& lengths, Tokens longest, const std::string& where) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) {
     return detail::check_length_range({fixed->tokens, fixed->tokens}, longest, where);

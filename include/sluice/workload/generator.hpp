@@ -13,19 +13,19 @@
 
 namespace sluice {
 
-/// What to generate.
+/// The workload to generate.
 struct GeneratorSpec {
   std::string name = "generated";
   ArrivalProcess arrivals;
   LengthDistribution prompt = FixedLength{};
   LengthDistribution output = FixedLength{};
   std::int64_t requests = 1;
-  Tokens longest{131'072}; ///< of a prompt and of an output
+  Tokens longest{131'072}; ///< the most tokens of a prompt, and of an output
 
   friend bool operator==(const GeneratorSpec&, const GeneratorSpec&) = default;
 };
 
-/// Whether the workload can be generated; `where` opens the error's line.
+/// An error if the workload cannot be generated; `where` opens the error's line.
 inline Status check(const GeneratorSpec& spec, const std::string& where) {
   if (spec.requests < 1 || spec.requests > 1'000'000'000) {
     return Error{ErrorCode::bad_input, where, "the number of requests is " + std::to_string(spec.requests),
@@ -97,8 +97,8 @@ inline GeneratorSpec sharegpt_like() {
           .longest = Tokens{32'384}};
 }
 
-/// L-Eval-like (its paper assistant): mean prompt 35,956 and mean output 5,189 tokens (eLLM, section 6.1). The spread
-/// is an assumption, as above: CV 0.5, since long documents are long alike.
+/// L-Eval-like (L-Eval's paper assistant): mean prompt 35,956 and mean output 5,189 tokens (eLLM, section 6.1). The
+/// spread is an assumption, as above: CV 0.5, since long documents are long alike.
 inline GeneratorSpec leval_like() {
   return {.name = "leval",
           .arrivals = {ArrivalKind::poisson, 0.1, 1.0},

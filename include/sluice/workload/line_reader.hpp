@@ -65,7 +65,8 @@ class LineReader {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  /// Whether a character is at hand. Reads through the stream, whose `read` never throws, not through its buffer.
+  /// Whether a character is at hand. Reads through the stream, whose `read` never throws, not through the stream's
+  /// buffer.
   bool refill() {
     if (begin_ < end_) return true;
     stream_->read(buffer_->data(), static_cast<std::streamsize>(buffer_->size()));

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// What stands in an OrbitFlow trace beside its requests.
+/// The server's limits that stand in an OrbitFlow trace beside its requests.
 struct OrbitFlowHeader {
   std::int64_t batch_size = 1;      ///< requests that run together
   Tokens max_model_len{1};          ///< tokens of a batch

@@ -35,7 +35,7 @@ concept TraceReader = requires(Reader& reader) {
 /// What a program may ask of any workload, whatever its format.
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most so many requests
-  double rate_scale = 1.0;             ///< arrival times are divided by it: 2 doubles the rate
+  double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
   Slo slo{};                           ///< every request's promise
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
@@ -51,7 +51,7 @@ inline Status check_slo(const char* flag, Seconds slo) {
 
 } // namespace detail
 
-/// Whether the options can be met; an error names the program's flag.
+/// An error if the options cannot be met; it names the program's flag.
 inline Status check(const ReadOptions& options) {
   if (options.limit && *options.limit < 1) {
     return Error{ErrorCode::bad_input, "--limit", "the limit is " + std::to_string(*options.limit),
@@ -66,8 +66,8 @@ inline Status check(const ReadOptions& options) {
   return detail::check_slo("--slo-tbt", options.slo.tbt);
 }
 
-/// Any reader, with the options applied: itself a TraceReader. It stops reading at the limit, so what stands behind it
-/// in a file is never looked at.
+/// Any reader, with the options applied: itself a TraceReader. It stops reading at the limit, so lines after the limit
+/// are never looked at.
 template <TraceReader Reader>
 class Shaped {
  public:
@@ -116,7 +116,7 @@ namespace detail {
 /// Turns a format's own clock into arrivals from 0 that never decrease.
 ///
 /// A line out of order is refused, not sorted: sorting needs the whole trace in memory, and in a log that should be in
-/// order it is a sign of two logs joined. (A vLLM run is the exception, see VllmRunReader.)
+/// order such a line is a sign of two logs joined. (A vLLM run is the exception, see VllmRunReader.)
 class ArrivalClock {
  public:
   /// `raw` seconds on the format's clock; `where` is the place of the request that arrives then.

@@ -18,8 +18,8 @@ struct Slo {
 
 /// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system.
 ///
-/// Both lengths are at least 1. The output length is what the request *will* generate: the engine ends it there, and
-/// only policies that say so (oracles such as ShortestRemainingFirst) may look at it beforehand.
+/// Both lengths are at least 1. The output length is what the request *will* generate: the engine ends the request
+/// there, and only policies that say so (oracles such as ShortestRemainingFirst) may look at it beforehand.
 struct RequestSpec {
   Seconds arrival{0};
   Tokens prompt{1};

@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-/// Opens `path` for reading. A folder is refused here: opening one succeeds, and reading it fails without a reason.
+/// Opens `path` for reading. A folder is refused here: opening a folder succeeds, and reading it fails without a
+/// reason.
 inline Expected<std::unique_ptr<std::istream>> open_trace_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {

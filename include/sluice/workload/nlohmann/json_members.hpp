@@ -15,8 +15,8 @@ namespace sluice {
 /// Walks the members of an object, and of objects inside it, without holding more than one value.
 ///
 /// nlohmann's parsers run to the end of their input: a DOM holds the whole trace, and its SAX interface pushes events
-/// and cannot be left halfway, so neither yields one request at a time. This finds where values begin and end, and
-/// nlohmann parses each value by itself.
+/// and cannot be left halfway, so neither yields one request at a time. This class finds where values begin and end,
+/// and nlohmann parses each value by itself.
 class JsonMembers {
  public:
   /// A value longer than this is an error, so that memory stays bounded whatever the file holds.

@@ -49,8 +49,8 @@ inline Expected<TraceFormat> find_format(std::string_view text) {
 }
 
 /// The format that a file's first line names, by a column or a field that no other format has, whatever is wrong with
-/// the values: so that who is told no format can give that reader's error. Nothing where the line names none (an
-/// OrbitFlow trace of several lines), or cannot be read.
+/// the values: a program that is told no format can then give that format's error. Nothing where the line names no
+/// format (an OrbitFlow trace of several lines), or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
@@ -72,7 +72,7 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
 /// A workload of any kind: itself a TraceReader.
 ///
 /// Type-erased (a variant, one branch per request) only here, at the outer edge, where the format is known at run time;
-/// whoever knows it earlier takes the reader itself.
+/// a program that knows the format earlier takes the reader itself.
 class Trace {
  public:
   using Reader = std::variant<Shaped<AzureCsvReader>, Shaped<MooncakeReader>, Shaped<OrbitFlowReader>,

@@ -20,9 +20,9 @@ namespace sluice {
 /// A trace of OrbitFlow's artifact: one JSON object with the server's limits and `requests`, an object of requests in
 /// the order of arrival, each with `input_length`, `output_length` and `arrival_time`.
 ///
-/// Arrivals there count engine steps. They become wall-clock seconds here, once, by a stated step time; all systems of
-/// a comparison then see the same. The file is read twice, for the header (which may stand behind the requests) and for
-/// the requests, so that memory stays constant.
+/// Arrivals in the trace count engine steps. This reader turns them into wall-clock seconds, once, by a stated step
+/// time; all systems of a comparison then see the same arrivals. The file is read twice, for the header (which may
+/// stand behind the requests) and for the requests, so that memory stays constant.
 class OrbitFlowReader {
  public:
   /// Reads the header and stops before the first request. `step` is the time of one engine step.
@@ -128,7 +128,7 @@ class OrbitFlowReader {
     }
   }
 
-  /// Back to the start, and up to the first request: what was read once is known to be there.
+  /// Goes back to the start, and up to the first request: members that were read once are known to be there.
   Status find_requests() {
     stream_->clear();
     stream_->seekg(0);
@@ -154,8 +154,8 @@ class OrbitFlowReader {
 
 static_assert(TraceReader<OrbitFlowReader>);
 
-/// The limits that a trace carries, before a step time is known: the base SLO, and with it the step time, follows from
-/// the budget.
+/// The limits that a trace carries, read before a step time is known: the base SLO, and with it the step time, follows
+/// from the budget.
 inline Expected<OrbitFlowHeader> read_orbitflow_header(const std::string& path) {
   const Expected<OrbitFlowReader> reader = OrbitFlowReader::open(path, Seconds{1.0});
   if (!reader) return reader.error();
