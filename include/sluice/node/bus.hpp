@@ -17,9 +17,9 @@
 
 namespace sluice {
 
-/// Divides `capacity` among those who want some of it: all get the same, but none more than it wants, and what one
-/// leaves the others share (max-min fair: what arbitration by turns comes to). `wanted` and `given` have one entry
-/// each, in one unit.
+/// Divides `capacity` among lanes that want some of it: all get the same, but no lane more than it wants, and the
+/// others share what a lane leaves (max-min fair: what arbitration by turns comes to). `wanted` and `given` have one
+/// entry per lane, in the unit of `capacity`.
 inline void divide_fairly(double capacity, std::span<const double> wanted, std::span<double> given) {
   SLUICE_ASSERT(wanted.size() == given.size(), "one share for each");
   std::fill(given.begin(), given.end(), -1.0);
@@ -40,7 +40,7 @@ inline void divide_fairly(double capacity, std::span<const double> wanted, std::
     if (share < 0) share = left / static_cast<double>(open);
 }
 
-/// One engine's iteration under way, on a bus.
+/// One engine's iteration under way, on a bus. Times are on the node's clock.
 class Flight {
  public:
   /// Times closer than this are one: rounding must not make an event of itself.
@@ -63,11 +63,11 @@ class Flight {
   [[nodiscard]] std::span<const LinkSpell> spells() const { return spells_; }
   [[nodiscard]] double share() const { return spells_.empty() ? 1 : spells_.back().share; }
 
-  /// From `now` on its lane has `share` of its rate.
+  /// From `now` on the engine's lane has `share` (0 to 1) of its rate.
   void set_share(Seconds now, double share) { spells_.push_back({std::max(0.0, (now - start_).count()), share}); }
 
-  /// Its timeline, as long as its share stays: `ask(sink)` evaluates the iteration, tells the sink and returns what it
-  /// takes.
+  /// Learns the iteration's timeline, as long as its share stays: `ask(sink)` evaluates the iteration, tells the sink
+  /// and returns the iteration's duration.
   template <class Ask>
   void look_ahead(Ask&& ask) {
     busy_.clear();
@@ -84,13 +84,13 @@ class Flight {
     if (!busy_.empty()) busy_.resize(last + 1);
   }
 
-  /// Whether its lane works right after `now`.
+  /// Whether the engine's lane works right after `now`.
   [[nodiscard]] bool works(Seconds now) const {
     const double at = (now - start_ + moment).count();
     return std::any_of(busy_.begin(), busy_.end(),
                        [at](const auto& spell) { return spell.first <= at && at < spell.second; });
   }
-  /// When, after `now`, its lane next begins or stops to work, or the iteration ends.
+  /// When, after `now`, the lane next begins or stops to work, or the iteration ends.
   [[nodiscard]] Seconds next_change(Seconds now) const {
     const double after = (now - start_ + moment).count();
     double next = duration_.count();
@@ -113,25 +113,25 @@ class Flight {
   bool under_way_ = false;
   Seconds start_{0};
   Seconds duration_{0};
-  double own_rate_ = 0; ///< of its lane alone, bytes a second
+  double own_rate_ = 0; ///< of the lane alone on the bus, bytes a second
   double slowdown_ = 1;
   std::vector<LinkSpell> spells_;
   std::vector<std::pair<double, double>> busy_; ///< seconds from the start, apart from one another
 };
 
-/// The bus and who is on it. Whenever a lane begins or stops to work the bus is divided anew, and what is under way
-/// goes on with its new share: what has happened before stays, since an iteration's past depends on its past shares
-/// alone. So the order of events is exact, and time is linear in the number of changes.
+/// The bus and the engines on it. Whenever a lane begins or stops to work the bus is divided anew, and iterations under
+/// way go on with their new shares: their past stays as it is, since it depends on past shares alone. So the order of
+/// events is exact, and time is linear in the number of changes.
 class SharedBus {
  public:
-  /// `rate`: bytes a second of all lanes to the devices together; infinite if each has its own.
+  /// `rate`: bytes a second of all lanes to the devices together; infinite if each engine has a bus of its own.
   SharedBus(std::size_t engines, BytesPerSecond rate) : rate_(rate.count()), flights_(engines) {}
 
   [[nodiscard]] Flight& operator[](std::size_t engine) { return flights_[engine]; }
   [[nodiscard]] const Flight& operator[](std::size_t engine) const { return flights_[engine]; }
 
-  /// Divides the bus among those whose lane works right after `now`. `look_ahead(engine)` evaluates an engine's
-  /// iteration anew; it is asked of those whose share changed.
+  /// Divides the bus among the engines whose lane works right after `now`. `look_ahead(engine)` evaluates an engine's
+  /// iteration anew; it is called for every engine whose share changed.
   template <class LookAhead>
   void divide(Seconds now, LookAhead&& look_ahead) {
     wanted_.clear();
@@ -151,7 +151,7 @@ class SharedBus {
       look_ahead(who_[k]);
     }
   }
-  /// When something changes next after `now`; infinite if nothing is under way.
+  /// When a lane or an iteration changes next after `now`; infinite if no iteration is under way.
   [[nodiscard]] Seconds next_change(Seconds now) const {
     Seconds next{std::numeric_limits<double>::infinity()};
     for (const Flight& flight : flights_)

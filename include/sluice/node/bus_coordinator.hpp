@@ -15,27 +15,28 @@ namespace sluice {
 
 /// Select-N's per-bus coordinator (4.5, Figure 8). An engine's levels run from the smallest interval that meets its SLO
 /// (its minimum) to the largest with which its model and its KV fit the device (its maximum: none streamed, where they
-/// fit so). Of all combinations that the bus has room for, the one with the most memory on the host. An engine that is
-/// idle is left out: whoever runs beside it has its minimum, unless the bus is slower than its lane, by which that is
-/// reckoned.
+/// fit so). Of all combinations that the bus has room for, the coordinator takes the one with the most memory on the
+/// host. Idle engines are left out: an engine whose neighbours are all idle has its minimum, unless the bus is slower
+/// than the engine's lane, by which the engine reckons that minimum.
 ///
-/// Figure 8 is for two engines, and enumerates. Any number is searched here by branch and bound over the levels, each
-/// engine's best first, with what the rest could still add, and still move, as the bound: the same combination. After
-/// `most_nodes` the best so far is taken, as many engines alike would make it a knapsack.
+/// Figure 8 is for two engines, and enumerates. Here branch and bound over the levels searches any number of engines,
+/// each engine's best level first, with what the rest could still add, and still move, as the bound: the same
+/// combination. After `most_nodes` the search takes the best so far, as many engines alike would make it a knapsack.
 ///
 /// *Room on the bus*: `iter_time`, by which the figure divides, is one number of a model, whatever its interval: the
-/// time in which an iteration keeps its SLO. Taken as the iteration's own time with the bus to itself, it would rule
-/// out whoever waits for its transfers, since these take all of the bus however few they are. But who has time to spare
-/// takes more than its rate: the bus is divided evenly, so that a combination is valid if everybody then has its least.
-/// Without an SLO that is what it takes alone, and the figure's sum to the letter. Who cannot keep its SLO even alone
-/// is owed no more than an even share.
+/// time in which an iteration keeps its SLO. Read as the iteration's own time with the bus to itself, `iter_time` would
+/// rule out every engine that waits for its transfers, since these take all of the bus however few they are. But an
+/// engine that has time to spare takes more than its rate: the bus is divided evenly, so that a combination is valid if
+/// every engine then has its least. Without an SLO an engine's least is what it takes alone, and the rule is the
+/// figure's sum to the letter. An engine that cannot keep its SLO even alone is owed no more than an even share.
 ///
-/// *No combination*: the paper says nothing of it. The batches are then what fits: an engine that wants more than the
-/// bus can stream takes fewer requests, and does not stream beyond it at everybody's cost. First those whose batch no
-/// level has room for have their maximum by who runs already, then everybody; and where those who run have outgrown the
-/// bus, by the first of them, and nobody is given more than they take. Where the bus has no room for one request each,
-/// who asks takes the level that moves the least and preempts nobody. Like the paper's, the choice is by memory alone,
-/// and knows no fairness: of two engines alike one can have the longer batch.
+/// *No combination*: the paper says nothing of this case. The batches are then cut to what fits: an engine that wants
+/// more than the bus can stream takes fewer requests, and does not stream beyond the bus at the others' cost. First the
+/// engines whose batch no level has room for have their maximum by the requests that run already, then all engines do;
+/// and where the running requests have outgrown the bus, by the first of them, and no engine is given more than its
+/// running requests take. Where the bus has no room for one request each, the engine that asks takes the level that
+/// moves the least and preempts nobody. Like the paper's, the choice is by memory alone, and knows no fairness: of two
+/// engines alike one can have the longer batch.
 struct BusCoordinator {
   using role = roles::Coordinator;
   static constexpr bool lends = false;
@@ -56,12 +57,12 @@ struct BusCoordinator {
     return valid(members[asks], Room::running).back().level;
   }
 
-  /// For whom an engine's level must leave room.
+  /// The requests that an engine's level must leave room for.
   enum class Room : std::uint8_t {
-    all,     ///< its batch, those included who would join
-    bounded, ///< the same; where no level has it, those who run
-    running, ///< those who run already, and at least one
-    first,   ///< one; and for no more than those who run
+    all,     ///< the engine's batch, requests that would join included
+    bounded, ///< the same; where no level has room for them, the running requests
+    running, ///< the running requests, and at least one
+    first,   ///< one request; and for no more than the running ones
   };
   /// The best combination, a level (`WeightsPlan::level`, -1: none streamed) for each engine; empty if none fits the
   /// bus.
@@ -102,11 +103,12 @@ struct BusCoordinator {
     int level = -1;
     double host = 0;   ///< bytes of weights on the host
     double rate = 0;   ///< bytes a second over the bus, if it has room
-    double least = 0;  ///< with which its iterations keep their SLO
-    bool late = false; ///< they do not even alone
+    double least = 0;  ///< bytes a second with which the engine's iterations keep their SLO
+    bool late = false; ///< the iterations miss their SLO even alone on the bus
   };
 
-  /// What does not overlap the computation takes as long at any rate, so that the transfers have the rest of the SLO.
+  /// The part of an iteration that overlaps no transfer takes as long at any rate, so that the transfers have the rest
+  /// of the SLO.
   static Choice choice_of(const Member& member, const WeightsLevel& level) {
     const auto host = static_cast<double>(level.moved_per_iteration.count());
     const double step = level.step.count();
@@ -115,8 +117,8 @@ struct BusCoordinator {
     return {level.plan.level, host, host / step, host / std::max(time, step), slo > 0 && slo < step * (1 - 1e-9)};
   }
 
-  /// The most on the host first. The maximum is by memory: a level that leaves the batch less than it takes is no
-  /// choice, unless none leaves it more.
+  /// An engine's choices, the most weights on the host first. The maximum is by memory: a level that leaves the batch
+  /// less than it takes is no choice, unless no level leaves the batch more.
   static std::vector<Choice> valid(const Member& member, Room room) {
     std::vector<Choice> choices;
     LayerBlocks most = member.own;
@@ -127,7 +129,7 @@ struct BusCoordinator {
     if (room == Room::bounded && batch.demand > most) wanted = running;
     if (room == Room::first) wanted = batch.first;
     const LayerBlocks needed = std::min(wanted, most);
-    LayerBlocks enough = most; // the least level that has room for all who run
+    LayerBlocks enough = most; // the least level that has room for all running requests
     if (room == Room::first) {
       if (member.own >= running) enough = member.own;
       for (const WeightsLevel& level : member.levels)
@@ -153,7 +155,7 @@ struct BusCoordinator {
     std::vector<int> found;
     double best;
 
-    /// `host`: what the engines before this one have there; `taken`: what they are owed of the bus.
+    /// `host`: bytes that the engines before this one have on the host; `taken`: what they are owed of the bus.
     void from(std::size_t engine, double host, double taken) {
       if (engine == choices.size()) {
         if (host > best) {
@@ -174,7 +176,7 @@ struct BusCoordinator {
       }
       rate[engine] = least[engine] = 0;
     }
-    /// Whether everybody so far has its least: who comes later only leaves less.
+    /// Whether every engine so far has its least: engines that come later only leave less.
     bool fits() {
       divide_fairly(bus, rate, given);
       for (std::size_t i = 0; i < rate.size(); ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordinator: the concept of who says what the engines of a node may have of what they share.
+// Coordinator: the concept of the role that says what each engine of a node may have of what they share.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -23,16 +23,16 @@ struct Sharing;     ///< of a node: which of its engines may run
 /// What a coordinator knows of an engine.
 struct Member {
   std::span<const WeightsLevel> levels; ///< offered when its weights were last asked, the preferred first
-  BatchNeeds batch;                     ///< while it asks: of the batch that it would like
+  BatchNeeds batch;                     ///< while the engine asks: of the batch that it would like
   LayerBlocks own{0};                   ///< KV memory with all weights resident; negative: they exceed the device
   Bytes layer_weight_bytes{0};
   Bytes block_bytes{0};    ///< of a layer block of KV
-  BytesPerSecond link{0};  ///< its own lane to the device, alone on the bus
-  bool alive = false;      ///< it has requests
-  bool inactive = false;   ///< it is not its turn (temporal sharing)
-  Seconds active_until{0}; ///< when it last was active
-  int priority = 0;        ///< the lowest gives its memory first
-  int lendable = 0;        ///< layers whose memory it can do without until its turn comes
+  BytesPerSecond link{0};  ///< the engine's own lane to the device, alone on the bus
+  bool alive = false;      ///< the engine has requests
+  bool inactive = false;   ///< it is another engine's turn (temporal sharing)
+  Seconds active_until{0}; ///< when the engine last was active
+  int priority = 0;        ///< the engine with the lowest gives its memory first
+  int lendable = 0;        ///< layers whose memory the engine can do without until its turn comes
   int lent = 0;            ///< of these, what others and its own KV have now
 };
 
@@ -67,20 +67,18 @@ concept GrantsLevels = requires(const P& policy, std::span<const Member> members
   requires std::same_as<decltype(policy.grant(members, std::size_t{0})), int>;
 };
 
-/// Who says what the engines of a node may have of what they share.
+/// The role that says what each engine of a node may have of what they share.
 ///
 ///  1. `P::role` is `roles::Coordinator`.
-///  2. `P::lends` and `P::grants` say whether it does either. What it does not do is not asked.
-///  3. `lend(members, asks, missing, layers)`: the engine `asks` is about to decide and its KV would take `missing`
-///  bytes
-///     more than its own memory; negative: that much less. `layers[i]` is how many layers' memory it has of engine i:
-///     the policy changes that.
-///  4. `grant(members, asks)`: the highest level that it may then take (`WeightsPlan::level`); -1: none of those that
-///  it
-///     offered.
+///  2. `P::lends` and `P::grants` say whether the policy lends, and whether it grants. A node calls only those hooks.
+///  3. `lend(members, asks, missing, layers)`: the engine `asks` is about to decide, and its KV would take `missing`
+///     bytes more than its own memory; negative: that much less. `layers[i]` is how many layers' memory the engine has
+///     of engine i: the policy changes `layers`.
+///  4. `grant(members, asks)`: the highest level that the engine may then take (`WeightsPlan::level`); -1: none of the
+///     levels that it offered.
 ///
-/// Owed: `layers[i]` is at least 0, and with what others have of engine i at most `lendable`, unless it is not raised;
-/// nothing is taken of an engine that is active.
+/// Owed: `layers[i]` is at least 0, and with what others have of engine i at most `lendable`, unless the policy does
+/// not raise it; nothing is taken of an engine that is active.
 template <class P>
 concept Coordinator = PlaysRole<P, roles::Coordinator> && SaysWhatItDoes<P> && LendsMemory<P> && GrantsLevels<P>;
 

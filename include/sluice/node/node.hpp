@@ -21,11 +21,11 @@
 
 namespace sluice {
 
-/// Several engines in one simulation. Each decides and runs as it would alone; the node says when it may, how much of
-/// the bus its transfers have at every moment, and what its coordinator grants and lends it.
+/// Several engines in one simulation. Each engine decides and runs as it would alone; the node says when the engine may
+/// run, how much of the bus its transfers have at every moment, and what the coordinator grants and lends it.
 ///
-/// Where lanes share a bus an iteration's end is not known when it begins: whoever else begins or stops to transfer
-/// changes it. So iterations are begun, looked ahead, and finished when their time has come (`SharedBus`).
+/// Where lanes share a bus an iteration's end is not known when it begins: every other engine that begins or stops to
+/// transfer changes it. So iterations are begun, looked ahead, and finished when their time has come (`SharedBus`).
 ///
 /// Requests that arrive during an engine's iteration are submitted at its end, as `simulate` does for one engine.
 template <class CoordinatorP, class SharingP, class... Engines>
@@ -107,7 +107,7 @@ class BasicNode {
     return sum;
   }
 
-  /// A request for one of the engines arrives now. If it is refused its observers are told, and nobody else.
+  /// A request for one of the engines arrives now. If the engine refuses it, only the engine's observers are told.
   void submit(std::size_t engine, const RequestSpec& spec) {
     SLUICE_ASSERT(engine < count, "an engine of this node");
     waiting_[engine].push_back(spec);
@@ -129,9 +129,9 @@ class BasicNode {
     }
     divide();
   }
-  /// When something happens next of itself; infinite if nobody runs.
+  /// When something happens next without an arrival; infinite if no iteration runs.
   [[nodiscard]] Seconds next_event() const { return bus_.next_change(at_); }
-  /// Lets time pass until `when`, at most `next_event()`: what ends by then is finished.
+  /// Lets time pass until `when`, at most `next_event()`, and finishes the iterations that end by then.
   void advance(Seconds when) {
     at_ = std::max(at_, when);
     each([&]<std::size_t I>() {
@@ -170,7 +170,7 @@ class BasicNode {
     waiting_[I].clear();
   }
 
-  /// Whether anything happened: an iteration of engine I is under way, or somebody was refused.
+  /// Whether anything happened: an iteration of engine I is under way, or a request was refused.
   template <std::size_t I>
   bool launch_one() {
     auto& engine = std::get<I>(engines_);
@@ -242,8 +242,9 @@ class BasicNode {
     });
     return all;
   }
-  /// Asks the coordinator what `borrower` is to have of the others' memory; as its KV blocks. Nobody else decides
-  /// meanwhile, so that it is theirs, or the lenders' again, when the decision is in force (`moved_out`).
+  /// Asks the coordinator what `borrower` is to have of the others' memory, in KV blocks of the borrower. No other
+  /// engine decides meanwhile, so that the memory is the borrower's, or the lenders' again, when the decision is in
+  /// force (`moved_out`).
   LayerBlocks settle(std::size_t borrower, Bytes missing) {
     const auto all = members();
     wanted_ = lent_[borrower];
@@ -253,7 +254,8 @@ class BasicNode {
     wanted_blocks_ = LayerBlocks{sum.count() / all[borrower].block_bytes.count()};
     return wanted_blocks_;
   }
-  /// If its decision is in force: what it has now is its own, and what it no longer uses is the lenders' again.
+  /// If the decision of engine I is in force: what the engine has now is its own, and what it no longer uses is the
+  /// lenders' again.
   template <std::size_t I>
   void moved_out() {
     if (std::get<I>(engines_).port().borrowed() != wanted_blocks_ || lent_[I] == wanted_) return;
@@ -267,7 +269,8 @@ class BasicNode {
       std::get<I>(engines_).port().lend(lent);
     });
   }
-  /// It has nothing to do: of the others' memory it keeps what the coordinator leaves it, of its own all can be lent.
+  /// Engine I has nothing to do: of the others' memory it keeps what the coordinator leaves it, and all of its own can
+  /// be lent.
   template <std::size_t I>
   void rest() {
     if constexpr (CoordinatorP::lends) {
@@ -343,8 +346,8 @@ struct ComposeNode<CoordinatorP, SharingP, Parts<Engines...>> {
 
 } // namespace detail
 
-/// A node of these engines, coordinator and sharing, in any order; without a coordinator nobody coordinates, without
-/// a sharing every engine has its own device.
+/// A node of these engines, coordinator and sharing, in any order. The coordinator defaults to `Uncoordinated`, the
+/// sharing to `OwnDevices`: every engine has its own device.
 ///
 ///     using TwoOnABus = sluice::Node<BusCoordinator, SelectN, SelectN>;
 ///     using Tenants = sluice::Node<RemapController, TakeTurns, Mirage, Mirage, Mirage>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemapController: whose weights give their memory when the KV of the active model runs out (MIRAGE).
+// RemapController: which models' weights give their memory when the KV of the active model runs out (MIRAGE).
 #pragma once
 
 #include "sluice/node/coordinator.hpp"
@@ -14,14 +14,14 @@
 namespace sluice {
 
 /// MIRAGE's controller (5.1, 5.2, Algorithm 1). Memory is taken when KV runs out, a layer at a time: of inactive models
-/// first, the lowest priority before the others, and of equal priority the one that was active last, whose turn is the
-/// furthest away under round robin (MRU; LRU to compare with); each as far as it can bring back while it computes its
-/// first prompt, and not beyond its cap (`ParameterRemap::most_layers`). Only then the active model's own layers:
-/// that is its own `ParameterRemap`, which reckons with what it was lent.
+/// first, the lowest priority before the others, and of equal priority the model that was active last, whose turn is
+/// the furthest away under round robin (MRU; LRU to compare with). Each model gives as many layers as it can bring back
+/// while it computes its first prompt, and not more than its cap (`ParameterRemap::most_layers`). Only then the active
+/// model's own layers give theirs: that is its own `ParameterRemap`, which reckons with what it was lent.
 ///
-/// When KV needs less it gives back first what it would take last (dynamic reversion, 7.6.1), once a layer more would
-/// be spare; and with `revert` all of it when it has nothing left to do. A borrower is not preempted when the lender's
-/// turn comes: the lender streams the layers that it lacks until they come back. The paper does not say.
+/// With `revert`, when KV needs less, the borrower gives back first what it would take last (dynamic reversion, 7.6.1),
+/// once a layer more would be spare, and all of it when it has nothing left to do. A borrower is not preempted when the
+/// lender's turn comes: the lender streams the layers that it lacks until they come back. The paper does not say.
 struct RemapController {
   using role = roles::Coordinator;
   static constexpr bool lends = true;

@@ -19,8 +19,8 @@ struct Occupancy {
   std::vector<bool> runs;     ///< an iteration is under way
 };
 
-/// Every engine has a device, or a part of one that nobody else uses (MIG: give it that part's figures). The bus may
-/// still be one.
+/// Every engine has a device, or a part of one that no other engine uses (MIG: give the engine that part's figures).
+/// The engines may still share one bus.
 struct OwnDevices {
   using role = roles::Sharing;
   struct State {};
@@ -32,9 +32,9 @@ struct OwnDevices {
   [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
 };
 
-/// All run on one device at the same time, without isolation (MPS): each computes as much slower as there are models
-/// with work when its iteration starts. That is fixed for the iteration, which is short against the time in which a
-/// model's work comes and goes.
+/// All engines run on one device at the same time, without isolation (MPS): each computes as many times slower as there
+/// are models with work when its iteration starts. The factor is fixed for the iteration, which is short against the
+/// time in which a model's work comes and goes.
 struct SideBySide {
   using role = roles::Sharing;
   struct State {};
@@ -50,8 +50,8 @@ struct SideBySide {
   }
 };
 
-/// One model at a time has the device (temporal sharing), in turn: until it has nothing to do, or for `quantum` where
-/// others wait. An iteration is never cut short.
+/// One model at a time has the device (temporal sharing), in turn: until the model has nothing to do, or for `quantum`
+/// where others wait. An iteration is never cut short.
 struct TakeTurns {
   using role = roles::Sharing;
   struct State {
@@ -87,7 +87,7 @@ concept SaysWhoRuns = requires(const P& policy, typename P::State& state, const 
   requires std::same_as<decltype(policy.inactive(state, std::size_t{0})), bool>;
 };
 
-/// `P` says how much longer a computation takes beside the others.
+/// `P` says how many times as long a computation takes beside the others.
 template <class P>
 concept SaysHowFast = requires(const P& policy, const Occupancy& now) {
   requires std::same_as<decltype(policy.slowdown(now)), double>;
@@ -97,7 +97,7 @@ concept SaysHowFast = requires(const P& policy, const Occupancy& now) {
 ///
 ///  1. `P::role` is `roles::Sharing`; `P::State` is default-constructible.
 ///  2. `may_run(state, occupancy, engine, at)`: whether that engine's next iteration may start now.
-///  3. `inactive(state, engine)`: it does not run for a while, so that its weights' memory can be lent.
+///  3. `inactive(state, engine)`: that engine does not run for a while, so that its weights' memory can be lent.
 ///  4. `slowdown(occupancy)`: how many times as long the computation of an iteration that starts now takes.
 template <class P>
 concept Sharing = PlaysRole<P, roles::Sharing> && HasState<P> && SaysWhoRuns<P> && SaysHowFast<P>;

@@ -16,10 +16,10 @@
 namespace sluice {
 
 /// Runs the requests of `readers`, one for each engine, through `node`: each request is submitted when it arrives. The
-/// traces are read as they are needed, one request ahead each.
+/// traces are read as they are needed, each one request ahead.
 ///
-/// `tell` is called every `tell_every` events and at the end; it returns false to stop. A trace that cannot be read is
-/// an error, a refused request is none.
+/// `tell(SimulationProgress)` is called every `tell_every` events and at the end; it returns false to stop. A trace
+/// that cannot be read is an error, a refused request is none.
 template <class N, class Reader, class Tell>
   requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers, Tell&& tell,
                                                     std::int64_t tell_every = 4096) {
