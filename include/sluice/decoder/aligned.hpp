@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// `at`, or the next address that is a multiple of `bytes`: less than `bytes` further on, for which there must be room.
+/// `at`, or the next address that is a multiple of `bytes`, less than `bytes` further on: the memory must reach there.
 /// `bytes` is a multiple of T's size, and `at` of T's alignment, which is its size.
 template <class T>
 [[nodiscard]] T* aligned(T* at, std::size_t bytes) {

@@ -16,12 +16,12 @@ struct SequenceRows {
   int first_row = 0;
   int rows = 0;
   int position = 0; ///< of its first row
-  /// Of the layer being computed: block i holds K and V of tokens i * block_tokens and on; as many as cover the
-  /// sequence up to its last row. Each is `kv_block_floats(config, block_tokens)` floats: K then V, each
+  /// Blocks of the layer being computed: block i holds K and V of tokens i * block_tokens and on; as many blocks as
+  /// cover the sequence up to its last row. Each is `kv_block_floats(config, block_tokens)` floats: K then V, each
   /// [KV head][token of the block][head size].
   float* const* blocks = nullptr;
-  /// Rows at positions below it find their K and V in the blocks and leave them as they are: bit for bit what they
-  /// would compute (a prefix that is passed again for the sake of later layers).
+  /// Rows at positions below this find their K and V in the blocks and leave them as they are: bit for bit what the
+  /// rows would compute (a prefix that is passed again for the sake of later layers).
   int stored_from = 0;
 };
 
@@ -31,14 +31,14 @@ struct SequenceRows {
 }
 
 /// Computes a decoder's passes, one layer at a call, on some number of threads. The residual stream of an iteration
-/// lies inside, in the order of its rows, so that nobody can mix two iterations up.
+/// lies inside, in the order of its rows, so that no caller can mix two iterations up.
 ///
-/// What a row yields depends on its token, its position and the K and V of its own sequence alone: not on how many rows
+/// A row's result depends on its token, its position and the K and V of its own sequence alone: not on how many rows
 /// there are, on their order, on the threads, on whether its prompt came in one piece, nor on where a block lies. Bit
-/// for bit; that is what makes an engine's results comparable with any other's.
+/// for bit, so that an engine's results can be compared with any other's.
 ///
-/// An abstract class and not a concept: one virtual call a layer is nothing beside a layer, and who composes thirty
-/// engines compiles the kernels once.
+/// An abstract class and not a concept: one virtual call a layer is nothing beside a layer, and a program that composes
+/// thirty engines compiles the kernels once.
 class Decoder {
  public:
   Decoder() = default;
@@ -49,13 +49,13 @@ class Decoder {
   /// Memory of the activations of iterations of up to `rows` rows, of which up to `samples` yield logits.
   [[nodiscard]] virtual Bytes workspace(std::int64_t rows, std::int64_t samples) const = 0;
 
-  /// Begins an iteration: `tokens` and `positions`, one of each a row. Grows the workspace where it must.
+  /// Begins an iteration: `tokens` and `positions`, one of each a row. Grows the workspace if it is too small.
   virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
 
   /// Computes one layer of the rows 0 .. `rows` - 1; and of the `stored_rows` behind them only K and V (the last layer
-  /// for which a prefix is passed). `sequences` covers both; of a
-  /// row that it leaves out the rest of the iteration means nothing, and nothing is stored. K and V are stored before
-  /// anything attends to them. A row attends to all tokens of its sequence up to its own.
+  /// for which a prefix is passed). `sequences` covers both kinds; a row that `sequences` leaves out stores nothing,
+  /// and its results mean nothing for the rest of the iteration. K and V are stored before any row attends to them. A
+  /// row attends to all tokens of its sequence up to its own.
   virtual void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                      int stored_rows) = 0;
 

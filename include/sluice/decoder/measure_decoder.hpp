@@ -31,10 +31,10 @@ struct TimedBatch {
   friend bool operator==(const TimedBatch&, const TimedBatch&) = default;
 };
 
-/// What a decoder took for it.
+/// What a decoder took for a batch.
 struct BatchTimes {
   Seconds begin{0}; ///< embedding
-  Seconds layer{0}; ///< their mean: iterations are sums of layers, slow ones included
+  Seconds layer{0}; ///< mean of the layers: iterations are sums of layers, slow ones included
   Seconds head{0};  ///< last norm and logits of every sequence's last row
   Seconds sampler{0};
 };
@@ -43,7 +43,7 @@ struct BatchTimes {
 /// another, and K and V of every layer in other memory, so that caches hold what they hold while serving. (Timing one
 /// layer again and again was rejected: the weights of a small model then never leave the cache.)
 ///
-/// Of a large model only so many layers are held and timed as no cache holds, and they stand for all.
+/// Of a large model only so many layers are held and timed as no cache holds, and these layers stand for all.
 class DecoderTimer {
  public:
   /// `most_weights`: of layers held for timing, beyond the first; `most_kv`: of K and V. Both outlive this.
@@ -71,13 +71,13 @@ class DecoderTimer {
   DecoderTimer(const DecoderTimer&) = delete;
   DecoderTimer& operator=(const DecoderTimer&) = delete;
 
-  /// Whether there is memory, and positions, for it.
+  /// Whether there is memory, and positions, for the batch.
   [[nodiscard]] bool fits(const TimedBatch& batch) const {
     const int longest = std::max(batch.past + batch.chunk, batch.decodes > 0 ? batch.context + 1 : 0);
     return longest <= weights_.config.max_positions && blocks_of(batch) <= blocks_;
   }
 
-  /// One pass of a batch that fits and has a row. Single measurements: whoever asks repeats them.
+  /// Times one pass of a batch that fits and has a row. A single measurement: the caller repeats it.
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) {
     SLUICE_ASSERT(batch.rows() > 0 && fits(batch), "a batch with rows, that fits");
     const auto rows = static_cast<std::size_t>(batch.rows());
@@ -114,7 +114,7 @@ class DecoderTimer {
   }
 
   [[nodiscard]] int layers() const { return static_cast<int>(layers_.size()); }
-  /// Of all tokens chosen: what keeps choosing them from being left out by a compiler.
+  /// The sum of all tokens chosen, so that no compiler leaves the choosing out.
   [[nodiscard]] std::int64_t chosen() const { return chosen_; }
 
  private:

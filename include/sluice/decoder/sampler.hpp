@@ -19,7 +19,7 @@ namespace sluice {
 
 /// How a token is chosen. The default is greedy.
 struct Sampling {
-  double temperature = 0; ///< logits are divided by it; 0: the largest logit wins, whatever the rest says
+  double temperature = 0; ///< logits are divided by this; 0: the largest logit wins, whatever the rest says
   int top_k = 0;          ///< only the so many likeliest tokens; 0: all
   double top_p = 1;       ///< of these only the likeliest whose probabilities first add up to so much; 1: all
   std::uint64_t seed = 0;
@@ -27,7 +27,7 @@ struct Sampling {
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
-/// Whether the numbers make sense; the error names the flag.
+/// An error if a number makes no sense; it names the flag.
 inline Status check(const Sampling& sampling) {
   if (!(std::isfinite(sampling.temperature) && sampling.temperature >= 0)) {
     return Error{ErrorCode::bad_input, "--temperature", "it is " + std::to_string(sampling.temperature),
@@ -46,8 +46,8 @@ inline Status check(const Sampling& sampling) {
 
 namespace detail {
 
-/// Uniform in [0, 1), of a sequence's position alone: whoever computes a token, in whichever batch, and however often,
-/// draws the same number.
+/// Uniform in [0, 1), from a sequence's position alone: a token draws the same number in whichever batch, on whichever
+/// thread and however often it is computed.
 [[nodiscard]] constexpr double sampling_draw(std::uint64_t seed, std::uint64_t sequence, std::int64_t position) {
   // A generator's first number scatters its seed: three of them, each stirred into the next one's seed.
   const std::uint64_t first = Random(seed)();
@@ -55,14 +55,14 @@ namespace detail {
   return Random(second ^ static_cast<std::uint64_t>(position)).uniform();
 }
 
-/// The order of logits. A NaN is below every number: it is somebody's mistake, but must not lead a sort out of its
-/// range and is not taken where there is a number, be it -infinity.
+/// The order of logits. A NaN is below every number: a NaN is a caller's mistake, but must not lead a sort out of its
+/// range, and is not taken where there is a number, be it -infinity.
 [[nodiscard]] inline bool below(float left, float right) {
   return left < right || (std::isnan(left) && !std::isnan(right));
 }
 
-/// Tokens by falling logit, equals (as NaN are of one another) by rising token: one order for any way of sorting. Sorts
-/// the first `count`.
+/// Sorts the first `count` tokens by falling logit, equals (as NaN are of one another) by rising token: one order for
+/// any way of sorting.
 inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float> logits, std::size_t count) {
   const auto likelier = [logits](std::int32_t a, std::int32_t b) {
     const float left = logits[static_cast<std::size_t>(a)];
@@ -87,8 +87,8 @@ inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float
 /// batched otherwise gets the same text. `logits`: one of each token, some of them finite, none NaN or +infinity
 /// (-infinity forbids a token); `position`: of the token to be drawn.
 ///
-/// First temperature, then top-k, then top-p of what is left (Hugging Face's order; top-p is Holtzman et al., "The
-/// Curious Case of Neural Text Degeneration", 2020, 3.1). Sums are of doubles in a fixed order.
+/// First temperature, then top-k, then top-p of the tokens that are left (Hugging Face's order; top-p is Holtzman et
+/// al., "The Curious Case of Neural Text Degeneration", 2020, 3.1). Sums are of doubles in a fixed order.
 [[nodiscard]] inline std::int32_t sample(std::span<const float> logits, const Sampling& sampling,
                                          std::uint64_t sequence, std::int64_t position) {
   SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
@@ -124,7 +124,7 @@ inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float
   if (all) {
     for (std::size_t token = 0; token < logits.size(); ++token) total += weight(token);
   }
-  // A nucleus is mostly a few tokens of a hundred thousand: more are put in order only where it is not.
+  // A nucleus is mostly a few tokens of a hundred thousand: more are put in order only where the nucleus is larger.
   std::size_t sorted = all ? std::min<std::size_t>(most, 256) : most;
   for (;;) {
     detail::sort_likeliest(tokens, logits, sorted);

@@ -15,18 +15,18 @@
 namespace sluice {
 
 /// Runs `job(part, thread)` for every part of 0 .. parts - 1, on the caller and on `threads` - 1 threads of its own. A
-/// part goes to whoever asks first, so that a thread that the system holds up holds up one part and not its share of
-/// all: what a part yields must not depend on who runs it. Between jobs the threads spin for some microseconds (a layer
-/// has several jobs), then sleep.
+/// part goes to the thread that asks first, so that a thread that the system holds up holds up one part and not its
+/// share of all: a part's result must not depend on the thread that runs it. Between jobs the threads spin for some
+/// microseconds (a layer has several jobs), then sleep.
 ///
 /// One caller at a time. A job must not throw and must not run another.
 ///
-/// Rejected: a static share for each thread. On a machine with other work it took as long as its slowest thread, and
-/// where nobody disturbs it is no faster: a part is some tens of microseconds of work, taking one some tens of
-/// nanoseconds.
+/// Rejected: a static share for each thread. On a machine with other work a job took as long as its slowest thread, and
+/// on a quiet machine static shares are no faster: a part is some tens of microseconds of work, and taking one costs
+/// some tens of nanoseconds.
 class ThreadPool {
  public:
-  /// std::thread's error where the system starts no more of them; those that it started have ended then.
+  /// Throws std::thread's error where the system starts no more threads; the threads already started have ended then.
   explicit ThreadPool(int threads) {
     SLUICE_ASSERT(threads >= 1, "the caller is one of the threads");
     struct Unwinding {
@@ -42,11 +42,11 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   ~ThreadPool() { end(); }
 
-  /// The caller included.
+  /// Number of threads, the caller included.
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// `thread` is 0 .. threads() - 1, for a job's scratch. Returns when all parts are done; what they wrote is then
-  /// visible to the caller, and what the caller wrote before is visible to them.
+  /// `thread` is 0 .. threads() - 1, for a job's scratch. Returns when all parts are done; what the parts wrote is
+  /// then visible to the caller, and what the caller wrote before is visible to the parts.
   template <class Job>
   void run(int parts, const Job& job) {
     static_assert(std::is_invocable_v<const Job&, int, int>, "a job takes a part's number and its thread's");
@@ -93,7 +93,8 @@ class ThreadPool {
   }
 
   /// Takes parts of one round until none is left. A worker that comes late, when the next round is open, finds another
-  /// round's number and leaves; so whoever gets a part has read that round's job, which stays until the part is done.
+  /// round's number and leaves; so a thread that gets a part has read that round's job, which stays until the part is
+  /// done.
   void take(std::uint32_t round, int thread) {
     std::uint64_t open = open_.load(std::memory_order_acquire);
     while (static_cast<std::uint32_t>(open >> 32) == round && static_cast<std::uint32_t>(open) != 0) {
@@ -117,8 +118,8 @@ class ThreadPool {
       take(static_cast<std::uint32_t>(open_.load(std::memory_order_acquire) >> 32), thread);
     }
   }
-  /// Says that it sleeps before it looks a last time; the caller opens a round before it looks who sleeps. One of the
-  /// two sees the other.
+  /// A worker says that it sleeps before it looks for a round a last time; the caller opens a round before it looks
+  /// which workers sleep. One of the two sees the other.
   void sleep() {
     std::unique_lock lock{mutex_};
     asleep_.fetch_add(1);

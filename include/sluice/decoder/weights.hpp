@@ -23,7 +23,7 @@ enum class ElementType : std::uint8_t { f32, f16, bf16 };
 [[nodiscard]] constexpr int bytes_of(ElementType type) { return type == ElementType::f32 ? 4 : 2; }
 
 /// A row-major matrix of `rows` x `columns`, as projections are stored: y = W x has one output per row. A vector is one
-/// row. The rows from `split` on lie at `tail`: of a layer of which a share streams, the rest stays where it is.
+/// row. The rows from `split` on lie at `tail`: where a share of a layer streams, the other rows stay where they are.
 struct Matrix {
   const std::byte* head = nullptr; ///< rows 0 .. split - 1
   const std::byte* tail = nullptr; ///< rows split .. rows - 1
@@ -42,7 +42,8 @@ struct Matrix {
   }
 };
 
-/// The tensors of one layer. An absent one takes no room. `gate`, `up` and `down` of experts are there once for each.
+/// The tensors of one layer. An absent tensor takes no room. `gate`, `up` and `down` of experts are there once for each
+/// expert.
 enum class LayerTensor : std::uint8_t {
   attention_norm,
   attention_norm_bias,
@@ -112,7 +113,7 @@ struct MlpWeights {
   Matrix gate, up, down;
 };
 
-/// A layer as it is computed with.
+/// A layer as a decoder computes with it.
 struct LayerWeights {
   Matrix attention_norm, attention_norm_bias, query_bias, key_bias, value_bias, output_bias, query_norm, key_norm;
   Matrix mlp_norm, mlp_norm_bias, up_bias, down_bias, router;
@@ -164,19 +165,20 @@ struct LayerWeights {
   }
 };
 
-/// A model's weights as they lie on the host: mapped from files, or made. Whoever computes copies the layers that are
-/// to be on its device from here, and streams the others from here.
+/// A model's weights as they lie on the host: mapped from files, or made. A backend copies the layers that are to be on
+/// its device from here, and streams the others from here.
 struct ModelWeights {
   DecoderConfig config;
   LayerLayout layout;
   /// For each layer and place of the layout, where its bytes are.
   std::vector<std::vector<const std::byte*>> layers;
-  // Outside the layers; on the device all the time. Without a head of its own, `head` is the embedding.
+  // Outside the layers; on the device all the time. In a model without a head of its own, `head` is the embedding.
   Matrix embedding; ///< vocabulary x hidden
   Matrix positions; ///< learned: positions x hidden
   Matrix final_norm, final_norm_bias;
   Matrix head; ///< vocabulary x hidden
-  /// Tells the owner that nobody reads a layer's bytes for now, so that pages of a mapped file need not stay in memory.
+  /// Tells the owner that nothing reads a layer's bytes for now, so that pages of a mapped file need not stay in
+  /// memory.
   std::function<void(int layer)> forget = [](int) {};
   std::shared_ptr<const void> owner; ///< keeps what the pointers point to
 

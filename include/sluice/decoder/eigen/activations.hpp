@@ -25,8 +25,8 @@ namespace sluice {
 /// for lines that far apart displace each other from the first cache.
 [[nodiscard]] constexpr std::int64_t activation_stride(std::int64_t width) { return (width + 15) / 16 * 16 + 16; }
 
-/// Row-major matrices of so many rows, in one piece of memory. Those of the attention and those of the MLP are never
-/// needed together and share theirs.
+/// Row-major matrices of so many rows, in one piece of memory. The matrices of the attention and of the MLP are never
+/// needed together and share their memory.
 class Activations {
  public:
   explicit Activations(const ModelShape& shape)
@@ -50,7 +50,7 @@ class Activations {
   float* key = nullptr;
   float* value = nullptr;
   float* attended = nullptr;
-  float* gate = nullptr; ///< and then the input of `down`; of an MLP without gates, all there is
+  float* gate = nullptr; ///< and then the input of `down`; an MLP without gates has this alone
   float* up = nullptr;
   float* router = nullptr;
 
@@ -121,7 +121,7 @@ class LayerVectors {
     return std::int64_t{6} * shape.hidden + std::int64_t{shape.heads} * shape.head_dim +
            std::int64_t{2} * shape.kv_heads * shape.head_dim + std::int64_t{2} * shape.head_dim + mlp_width(shape);
   }
-  /// Reads them out of the layer.
+  /// Reads the vectors out of the layer.
   void read(const LayerWeights& layer) {
     float* next = room_.data();
     const auto take = [&](const Matrix& vector) -> const float* {

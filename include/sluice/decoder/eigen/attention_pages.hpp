@@ -38,10 +38,11 @@ struct SoftmaxPartial {
 /// is summed as a projection's chunk is; a page's exponentials as four times sixteen lanes, ((0 + 1) + (2 + 3)), then
 /// the tree of `sum`; values in ascending order of tokens. Queries and heads side by side change no order.
 ///
-/// A page's K of one head is read, then its V, then the next head's: what each head needs beside them, its queries,
-/// weights and values so far, stays in the first cache. It is read in pieces of sixteen tokens, and while one is
-/// computed the next is asked for, a line for each line, wherever that lies: memory answers in the order asked and is
-/// never idle, whatever the number of queries. Asked in bursts, or not at all, reading and computing take turns.
+/// A page's K of one head is read, then its V, then the next head's: what each head needs beside K and V (its queries,
+/// weights and values so far) stays in the first cache. A page is read in pieces of sixteen tokens, and while one piece
+/// is computed the next is prefetched, a line for each line, wherever that piece lies: memory answers in the order
+/// asked and is never idle, whatever the number of queries. With prefetches in bursts, or none, reading and computing
+/// take turns.
 class AttentionPages {
  public:
   static constexpr int page_tokens = 4 * Lanes16::count;
@@ -82,7 +83,7 @@ class AttentionPages {
  private:
   static constexpr int piece_tokens = 16; // of heads of 128 two pieces are half of a first cache of 32 KiB
 
-  /// Sums side by side, and queries among them. (Of SSE four are all registers that there are.)
+  /// Sums side by side, and queries among them. (With SSE four use all registers that there are.)
   static constexpr int sums_at_once = Lanes16::packets == 1 ? 16 : 4;
   static constexpr int queries_at_once = Lanes16::packets == 1 ? 8 : 4;
 
@@ -144,8 +145,8 @@ class AttentionPages {
     }
   }
 
-  /// The scores of a piece, and meanwhile asks for the `next`. Only the first group of queries reads out of memory; the
-  /// others ask for what they have, which costs less than another copy of the code.
+  /// Computes the scores of a piece and meanwhile prefetches the `next`. Only the first group of queries reads out of
+  /// memory; the other groups prefetch what they have, which costs less than another copy of the code.
   void score(const Piece& piece, const float* keys, const float* next, const AttentionQueries& queries,
              float* scores) const {
     const auto any = [](int, int) { return true; };
@@ -255,7 +256,7 @@ class AttentionPages {
     for (; d < head_dim_; ++d) values[d] *= factor;
   }
 
-  /// Adds a piece's values, and meanwhile asks for what comes `next`.
+  /// Adds a piece's values and meanwhile prefetches the `next`.
   void add_values(int page, const Piece& piece, const float* values, const float* next, const AttentionQueries& queries,
                   const SoftmaxPartial& into, const float* scores) const {
     const auto in_piece = [&](int q) { return seen(queries, q, page + piece.first, piece.tokens); };

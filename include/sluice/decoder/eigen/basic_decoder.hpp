@@ -33,7 +33,7 @@ class BasicDecoder final : public Decoder {
   using attention_type = Attention;
   using mlp_type = Mlp;
 
-  /// Keeps the matrices outside the layers by address: their bytes must live as long as this.
+  /// Keeps the matrices outside the layers by address: their bytes must live as long as the decoder.
   BasicDecoder(const ModelWeights& weights, Tokens block_tokens, int threads)
       : config_(weights.config),
         block_tokens_(static_cast<int>(block_tokens.count())),

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// e^x within 2 units in the last place for x of -87 .. 88; beyond, the value at the nearer end. The polynomial is that
-/// of Cephes' expf (S. Moshier), on x less the nearest multiple of ln 2.
+/// e^x within 2 units in the last place for x of -87 .. 88; for other x, the value at the nearer end. The polynomial is
+/// that of Cephes' expf (S. Moshier), on x less the nearest multiple of ln 2.
 ///
 /// Rejected: std::exp (another result from another library, and one number at a time) and Eigen's array().exp() (its
 /// tail takes another path than its packets).

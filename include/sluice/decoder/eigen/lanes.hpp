@@ -2,8 +2,8 @@
 // Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
 #pragma once
 
-// g++ 12 takes the registers that its own vector headers leave undefined on purpose for a mistake of whoever inlines
-// them.
+// g++ 12 takes the registers that its own vector headers leave undefined on purpose for a mistake of the code that
+// inlines them.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -23,8 +23,8 @@ namespace sluice {
 namespace detail {
 
 /// `body(i)` for the constants i of 0 .. N - 1, as statements of their own. Loops over arrays of lanes are written so:
-/// of a `for` g++ makes no such statements at -O2, and keeps the array in memory instead of registers. (Attention over
-/// heads of 128 took 3.8 times as long.)
+/// g++ unrolls no `for` into such statements at -O2, and keeps the array in memory instead of registers. (Attention
+/// over heads of 128 took 3.8 times as long.)
 template <int N, class Body>
 [[gnu::always_inline]] inline void unrolled(const Body& body) {
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
@@ -38,8 +38,9 @@ inline constexpr int cache_line = 64; // bytes
 /// Asks for `Lines` lines of the cache from `at` on.
 ///
 /// To be called as it is, never out of a function or lambda that might not be inlined: to g++ 12 a function that only
-/// prefetches has no effect, and the call goes before it can be inlined. (So they went once, unseen, and attention read
-/// or computed, but not both at once.) `decoder.asks_ahead` of the tests looks for them in the program.
+/// prefetches has no effect, and g++ drops the call before it can be inlined. (g++ once dropped these prefetches,
+/// unseen, and attention read or computed, but not both at once.) The test `decoder.asks_ahead` looks for them in the
+/// program.
 template <int Lines>
 [[gnu::always_inline]] inline void ask_for(const std::byte* at) {
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
@@ -57,7 +58,7 @@ inline constexpr int packet_width = static_cast<int>(sizeof(FloatPacket) / sizeo
 /// operation does the same to each lane whatever the width, so that sums come out the same on all of them, given fused
 /// multiply-adds.
 ///
-/// Rejected: Eigen's own expressions and products. They choose blocking, peeling and the order of a sum by the sizes
+/// Rejected: Eigen's own expressions and products, which choose blocking, peeling and the order of a sum by the sizes
 /// and addresses that they are given: a row's result then depends on how many rows there are.
 struct Lanes16 {
   static constexpr int count = 16;
@@ -122,7 +123,7 @@ struct Lanes16 {
 
 namespace detail {
 
-/// The first two steps of `sum`: what is left are four lanes.
+/// The first two steps of `sum`, which leave four lanes.
 template <std::size_t packets>
 [[nodiscard]] Eigen::internal::Packet4f fold(const FloatPacket (&part)[packets]) {
   using namespace Eigen::internal;

@@ -19,11 +19,12 @@ using MixtralDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, Experts>;
 using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
 
 /// A decoder of the configuration's parts, for K and V in blocks of `block_tokens` f32 tokens, on `threads` threads,
-/// the caller's included. It reads the embedding, the learned positions, the last norm and the head where `weights`
-/// says; those bytes must live as long as it does. The layers come with each call.
+/// the caller's included. The decoder reads the embedding, the learned positions, the last norm and the head where
+/// `weights` says; those bytes must live as long as the decoder. The layers come with each call.
 ///
-/// Null for parts that no family puts together, such as rotation with LayerNorm: twelve compositions in place of three
-/// took whoever includes this 4 s longer to compile. Who wants another names it: BasicDecoder<LayerNorm, Rotary, …>.
+/// Null for parts that no family puts together, such as rotation with LayerNorm: with twelve compositions in place of
+/// three, a file that includes this header took 4 s longer to compile. A program that wants another composition names
+/// it: BasicDecoder<LayerNorm, Rotary, …>.
 [[nodiscard]] inline std::unique_ptr<Decoder> make_decoder(const ModelWeights& weights, Tokens block_tokens,
                                                            int threads) {
   SLUICE_ASSERT(!weights.embedding.empty() && !weights.head.empty(), "an embedding and a head");

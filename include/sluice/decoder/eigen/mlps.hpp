@@ -151,7 +151,7 @@ class Experts {
   std::vector<int> order_;     // experts, best first
   std::vector<float> shares_;  // rows x experts; below 0: not taken
   std::vector<int> index_;     // the rows of the expert being computed
-  std::vector<float> factors_; // and their shares of it
+  std::vector<float> factors_; // and the expert's shares in these rows
 };
 
 } // namespace sluice

@@ -22,9 +22,9 @@ namespace sluice {
 /// head of K and V (Ainslie et al., "GQA", 2023); as many K and V heads as query heads is the ordinary kind.
 ///
 /// A softmax's order depends on a token's position alone: pages (AttentionPages) in ascending order make a segment of
-/// 2048 tokens, from nothing; segments are merged in ascending order. Who computes what is free: a unit of work is one
-/// row and all heads of K and V, or several rows and one head, which reads its K and V from a cache; where units are
-/// fewer than threads want, a segment of one, or a share of its heads.
+/// 2048 tokens, from nothing; segments are merged in ascending order. Which thread computes which part is free: a unit
+/// of work is one row and all heads of K and V, or several rows and one head, which reads its K and V from a cache;
+/// where units are fewer than threads want, a segment of one unit, or a share of its heads.
 class PagedAttention {
  public:
   PagedAttention(const ModelShape& shape, Tokens block_tokens, int threads)
@@ -198,7 +198,7 @@ class PagedAttention {
     const std::int64_t slot = (std::int64_t{unit} * (segments_at_once + 1) + segment) * kv_heads_ + head;
     return partial(scores(static_cast<int>(work_.size())) + slot * partial_floats(head_dim_));
   }
-  /// The partial with its values where results go.
+  /// The partial whose values lie where results go.
   [[nodiscard]] static SoftmaxPartial into_results(SoftmaxPartial partial, const AttentionQueries& queries) {
     std::copy_n(queries.result, queries.count, partial.values);
     return partial;
@@ -237,7 +237,7 @@ class PagedAttention {
                   std::span{into}.first(heads), scores);
   }
 
-  /// Adds the segment that starts at token `first` to the ones before it; of the first there is only itself.
+  /// Adds the segment that starts at token `first` to the segments before it; before the first there is none.
   void merge(const AttentionQueries& queries, int first, const SoftmaxPartial& later,
              const SoftmaxPartial& whole) const {
     for (int i = 0; i < queries.count; ++i) {

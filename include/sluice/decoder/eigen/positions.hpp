@@ -17,7 +17,8 @@
 namespace sluice {
 
 /// The angular frequency of pair `pair` of a head's numbers: theta^(-2 pair / head size), and Llama 3.1's stretching of
-/// those whose wave is long against the context that the model was first trained on (between the two limits, a blend).
+/// frequencies whose wave is long against the context that the model was first trained on (between the two limits, a
+/// blend).
 [[nodiscard]] inline double rotary_frequency(const DecoderConfig& config, int pair) {
   const double frequency = std::pow(config.rope_theta, -2.0 * pair / config.shape.head_dim);
   const RopeScaling& scaling = config.rope_scaling;

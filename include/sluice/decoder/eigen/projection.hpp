@@ -25,12 +25,12 @@ namespace detail {
 
 /// The order of every sum: over chunks of so many columns; in a chunk lane i sums the columns k with k % 16 == i in
 /// ascending order, by fused multiply-adds from zero; the lanes make a chunk's sum by the tree of `sum`; the chunks add
-/// up in ascending order. A short last sixteen is filled with zeros. Whatever the tile, each output of each row is made
-/// so. Chunks let a tile of a long matrix stay in the first cache.
+/// up in ascending order. A short last sixteen is filled with zeros. Whatever the tile, each output of each row is
+/// summed so. Chunks let a tile of a long matrix stay in the first cache.
 inline constexpr int chunk_columns = 1024;
 
-/// The chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column. What
-/// stands `ahead` bytes behind the weights that are read is asked for meanwhile; 0: nothing is.
+/// The chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column. The
+/// weights `ahead` bytes behind those that are read are prefetched meanwhile; 0: none are.
 template <ElementType type, int Rows, int Outputs, bool Ahead>
 void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums, std::int64_t ahead) {
   Lanes16 total[std::size_t{Rows * Outputs}];
@@ -65,7 +65,7 @@ void chunk_sums(const float* const* x, const std::byte* const* w, int columns, f
 }
 
 /// Tiles by the registers that there are: what is summed, a column of x and one of w. `few` of weights as they are
-/// stored, for whoever reads them once; `many` of weights that were made floats, for whoever reads them often.
+/// stored, for batches that read them once; `many` of weights that were made floats, for batches that read them often.
 struct Tile {
   int rows;
   int outputs;

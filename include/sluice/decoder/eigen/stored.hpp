@@ -63,7 +63,7 @@ template <ElementType type>
   return load_stored<type>(padded);
 }
 
-/// The same of floats.
+/// The same for floats.
 [[nodiscard]] inline Lanes16 load_floats(const float* from, int count) {
   return load_stored<ElementType::f32>(reinterpret_cast<const std::byte*>(from), count);
 }
