@@ -13,23 +13,23 @@
 
 namespace sluice {
 
-/// What is one copy over the link, and pays `segment_cost` once.
+/// What counts as one copy over the link, and pays `segment_cost` once.
 enum class Copies : std::uint8_t {
   batched,      ///< all that a layer's transfer moves: one launch for many segments
-  each_segment, ///< each run of memory that lies together: how large it is, is for the layout of the KV memory to say
+  each_segment, ///< each run of memory that lies together; the layout of the KV memory says how large a run is
 };
 
 /// Which way a device reaches its peers in the same node.
 enum class PeerPath : std::uint8_t {
-  own,  ///< a fabric of its own (NVLink): what crosses it meets nothing else
-  host, ///< the link to the host (PCIe, through a switch or the host's root): it divides it with what is offloaded
+  own,  ///< a fabric of its own (NVLink): peers' transfers meet nothing else
+  host, ///< the link to the host (PCIe, through a switch or the host's root): peers and offloading divide it
 };
 
-/// What a device has to reach its peers, as collectives over all of a group reach it: each sends to the next on a ring.
+/// How a device reaches its peers, as collectives over all of a group do: each device sends to the next on a ring.
 struct PeerLink {
   PeerPath path = PeerPath::own;
   BytesPerSecond rate{0}; ///< to the next peer, while the one before sends here: nccl-tests' "busbw" of large messages
-  Seconds step{0};        ///< until what is sent has arrived, whatever its size
+  Seconds step{0};        ///< until a message has arrived, whatever its size
   Seconds launch{0};      ///< of each collective, once
 
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
@@ -37,14 +37,14 @@ struct PeerLink {
 
 /// An accelerator as cost models and the link see it. Rates are bytes and FLOPs per second; memories are bytes.
 ///
-/// The link is a property of the device and its host, so a transfer rule models no hardware: it only says who gets
-/// the link when.
+/// The link is a property of the device and its host, so a transfer rule models no hardware: the rule only says which
+/// transfer gets the link when.
 struct Device {
   std::string name;
   Bytes memory{0};                            ///< all of the device's memory, weights included
   BytesPerSecond memory_bandwidth{0};         ///< peak, of the data sheet
   FlopsPerSecond half_precision_peak{0};      ///< dense FP16/BF16 matrix products with FP32 accumulation
-  std::optional<double> compute_fraction{};   ///< share of the peak that is reached, where a source states it
+  std::optional<double> compute_fraction{};   ///< share of that peak that is reached, where a source states it
   std::optional<double> bandwidth_fraction{}; ///< the same of the memory bandwidth
   BytesPerSecond host_to_device{0};           ///< one direction alone, pinned memory, large segments
   BytesPerSecond device_to_host{0};
@@ -53,7 +53,7 @@ struct Device {
   Seconds segment_cost{0}; ///< what each copied segment costs whatever its size
   Copies copies = Copies::batched;
   Bytes host_memory{0};           ///< the host's memory, the ceiling of what may be offloaded
-  std::optional<PeerLink> peer{}; ///< where a source states it; without, it serves alone
+  std::optional<PeerLink> peer{}; ///< where a source states it; without a peer link, the device serves alone
 
   friend bool operator==(const Device&, const Device&) = default;
 
@@ -83,7 +83,7 @@ inline Status check_device_share(const char* name, double value, bool zero_is_va
 
 } // namespace detail
 
-/// Whether the numbers describe a device; `where` opens the error's line.
+/// An error if the numbers describe no device; `where` opens the error's line.
 inline Status check(const Device& device, const std::string& where) {
   const struct {
     const char* name;

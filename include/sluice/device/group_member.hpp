@@ -9,10 +9,11 @@
 namespace sluice {
 
 /// One of `degree` devices alike, of which every `per_link` share one link to the host (a PCIe switch's uplink); with 1
-/// each has its own, and the group offloads at `degree` times the link. All work in step, so that when one uses the
-/// link its neighbours do, and each has its share. The host's memory is divided evenly. `where` opens the error's line.
+/// each device has its own, and the group offloads at `degree` times the link. All devices work in step, so that when
+/// one uses the link its neighbours do, and each has its share. The host's memory is divided evenly. `where` opens the
+/// error's line.
 ///
-/// Peers keep their rate: what crosses a switch between two devices does not take its uplink.
+/// Peers keep their rate: a transfer that crosses a switch between two devices does not take the switch's uplink.
 inline Expected<Device> group_member(Device device, int degree, int per_link, const std::string& where) {
   if (per_link < 1 || degree % per_link != 0)
     return Error{ErrorCode::bad_input, where,

@@ -20,14 +20,14 @@
 // - With both directions active each keeps 18.6 of 26.0 GB/s on PCIe 4.0 x16 (the sample output in the README of
 //   nvbandwidth, tests host_to_device_memcpy_ce and its bidirectional pair); the other PCIe links take the same share.
 //
-// Between peers, what a ring of eight in one node reaches (nccl-tests' bus bandwidth of large messages), where somebody
-// measured it:
+// Between peers, the rate that a ring of eight in one node reaches (nccl-tests' bus bandwidth of large messages), where
+// a measurement is public:
 // - NVLink of the H100 and H200 (450 GB/s each way, data sheet): 330 GB/s (NVIDIA/nccl issue 1221, 8 H100, NVLS off).
 // - PCIe 4.0 x16: 20 GB/s (NVIDIA/nccl-tests issue 178, A100). PCIe 5.0 x16: 28 GB/s (NVIDIA/nccl issue 1639, 8 RTX
 //   5090). The A5000 and A6000 have no measured one: the same 20 of 24 of what their copies reach.
 // - 0.6 us a step over NVLink, 1.0 us over PCIe, and 6.6 us for each collective: what NCCL's tuner reckons with for a
-//   ring in its low-latency protocol (src/graph/tuning.cc). Together with the rates above that is kind to messages of
-//   middle size, where the low-latency protocol has half the rate.
+//   ring in its low-latency protocol (src/graph/tuning.cc). Together with the rates above these times are kind to
+//   messages of middle size, where the low-latency protocol has half the rate.
 // The GH200s stand alone in their papers: no figure.
 //
 // Host memory is that of the paper's machine; elsewhere 256 GB, eLLM's server (section 6.1).
@@ -170,9 +170,9 @@ inline Device gh200_96() {
 
 /// NVIDIA GH200 data sheet, 144 GB HBM3e: 4.9 TB/s, 1,979 TFLOPS FP16 tensor with sparsity, 480 GB of LPDDR5X.
 /// SuperInfer's machine: 239 to 270 GB/s one way (the middle stands here), 181 + 179 both ways at once (the mean of the
-/// two is the rate that the mix leaves). Every segment is a copy, as in the vLLM that it starts from and compares with:
-/// 10 GB/s with a segment for each layer of a block. Its own batched launches reach the rates above whatever the
-/// segments; here a block-first layout has to (`AllLayers`).
+/// two is the rate that the mix leaves). Every segment is a copy, as in the vLLM that SuperInfer starts from and
+/// compares with: 10 GB/s with a segment for each layer of a block. SuperInfer's own batched launches reach the rates
+/// above whatever the segments; here a block-first layout has to (`AllLayers`).
 inline Device gh200_144() {
   return {.name = "gh200-144",
           .memory = Bytes{144 * detail::gib},

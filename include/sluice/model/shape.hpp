@@ -49,7 +49,7 @@ struct ModelShape {
   [[nodiscard]] constexpr std::int64_t layer_parameters() const {
     return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts : 1);
   }
-  /// Those that one token passes through.
+  /// Parameters of one layer that one token passes through.
   [[nodiscard]] constexpr std::int64_t active_layer_parameters() const {
     return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts_per_token : 1);
   }
@@ -61,7 +61,7 @@ struct ModelShape {
   [[nodiscard]] constexpr std::int64_t parameters() const {
     return layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
   }
-  /// Those that one token passes through, in the convention of the model cards (embedding and head included).
+  /// Parameters that one token passes through, in the convention of the model cards (embedding and head included).
   [[nodiscard]] constexpr std::int64_t active_parameters() const {
     return active_layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
   }
@@ -82,7 +82,7 @@ struct ModelShape {
     return experts * (1.0 - std::pow(missed, static_cast<double>(tokens.count())));
   }
   /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer, and of a layer of
-  /// experts those that are touched.
+  /// experts the experts that are touched.
   [[nodiscard]] Bytes layer_weight_bytes_read(Tokens tokens) const {
     const double read = static_cast<double>(attention_parameters() + router_parameters()) +
                         static_cast<double>(expert_parameters()) * experts_touched(tokens);
@@ -107,7 +107,7 @@ struct ModelShape {
     return Bytes{std::int64_t{hidden} * kv_element_bytes};
   }
 
-  /// The same of a block of tokens.
+  /// The hidden states of a block of tokens.
   [[nodiscard]] constexpr Bytes layer_hidden_bytes(Tokens block_tokens) const {
     return hidden_bytes_per_token() * block_tokens.count();
   }
@@ -149,8 +149,8 @@ inline Status check_shape_field(const ShapeField& field, const std::string& wher
 
 } // namespace detail
 
-/// Whether the sizes make a decoder. The upper bounds are far above any model, and low enough that no product of them
-/// overflows. `where` opens the error's line: a file, or the flag that the shape came from.
+/// An error if the sizes make no decoder. The upper bounds are far above any model, and low enough that no product of
+/// them overflows. `where` opens the error's line: a file, or the flag that the shape came from.
 inline Status check(const ModelShape& shape, const std::string& where) {
   constexpr int wide = 1 << 18;
   const detail::ShapeField fields[] = {

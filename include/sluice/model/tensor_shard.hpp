@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// The model as one of `degree` devices sees it: heads, MLP (each expert's, too) and vocabulary divided, so that its
-/// weights, KV and FLOPs are what that device has of them. `where` opens the error's line: a flag.
+/// The model as one of `degree` devices sees it: heads, MLP (each expert's, too) and vocabulary divided, so that the
+/// shape's weights, KV and FLOPs are that device's part. `where` opens the error's line: a flag.
 ///
 /// - KV heads fewer than the devices are replicated: each device keeps one whole, and the group keeps
 ///   degree / kv_heads copies of all KV. The shard's bytes count that.

@@ -17,7 +17,7 @@ namespace detail {
 
 inline std::string html_fact(std::string_view label, std::string_view text) {
   if (text.empty()) return {};
-  const bool wide = text.size() > 40; // over two columns: a sentence in one makes its whole row high
+  const bool wide = text.size() > 40; // over two columns: a sentence in one column makes the whole row high
   return std::string{wide ? "<div class=\"w\">" : "<div>"} + "<dt>" + escaped(label) + "</dt><dd>" + escaped(text) +
          "</dd></div>";
 }

@@ -130,7 +130,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
   return out + "</tbody></table></div>\n";
 }
 
-/// Two tables for each block, and what was refused or must be known.
+/// Two tables for each block, then the refusals and what a reader must know.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

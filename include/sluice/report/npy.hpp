@@ -16,7 +16,7 @@
 namespace sluice {
 
 /// Writes an array of shape (rows, columns) in format 1.0 of numpy.lib.format, row by row: logits of a long run need no
-/// memory. The file is there once it is finished, and not before.
+/// memory. The file appears under its name when `finish` is called, and not before.
 class NpyWriter {
  public:
   [[nodiscard]] static Expected<NpyWriter> create(const std::string& path, std::int64_t columns) {
@@ -36,7 +36,7 @@ class NpyWriter {
     return status;
   }
 
-  /// Writes the header and gives the file its name. Nothing may follow.
+  /// Writes the header and gives the file its name. No call may follow.
   Status finish() {
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows_) + ", " +
                          std::to_string(columns_) + "), }";

@@ -47,7 +47,8 @@ namespace sluice {
   return text;
 }
 
-/// A share as a percentage. 99.97 % does not become 100.0: what is not all never reads as all, nor something as none.
+/// A share as a percentage. 99.97 % does not become 100.0: a share below all never reads as all, nor one above none as
+/// none.
 [[nodiscard]] inline std::string percent_text(double share) {
   if (std::isnan(share)) return "-";
   std::string text = fixed_text(100 * share, 1);

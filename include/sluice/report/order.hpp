@@ -15,15 +15,14 @@
 
 namespace sluice {
 
-/// Rows of one SLO scale, all with a deposit or all without: a system with one is never compared with others without.
+/// Rows of one SLO scale, all with a deposit or all without: the two kinds are never compared with each other.
 struct ReportBlock {
   bool deposit = false;
   double slo_scale = 1;
   std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last, duplicates behind their original
 };
 
-/// Whether two rows agree in every figure but wall times, which no run repeats: the same engine under two names,
-/// mostly.
+/// Whether two rows agree in every figure but wall times, which no run repeats: mostly the same engine under two names.
 [[nodiscard]] inline bool same_figures(const SystemReport& a, const SystemReport& b) {
   const auto figures = [](const SystemReport& row) {
     std::vector<double> all;
@@ -38,9 +37,9 @@ struct ReportBlock {
          a.refusals == b.refusals;
 }
 
-/// The row of the block that `row` repeats figure for figure; null where there is none, or where it is `row` that the
-/// others repeat. Of equal rows the shortest name stands for all: variants are called after what they vary. The control
-/// row, by which others are read, repeats nothing and is not repeated.
+/// The row of the block that `row` repeats figure for figure; null where there is no such row, or where the others
+/// repeat `row`. Of equal rows the shortest name stands for all: variants are called after what they vary. The control
+/// row, by which others are read, repeats no row and is not repeated.
 [[nodiscard]] inline const SystemReport* original_of(const ReportBlock& block, const SystemReport& row) {
   if (row.control) return nullptr;
   const SystemReport* best = nullptr;
@@ -101,7 +100,7 @@ struct ReportBlock {
 
 /// What a reader must know of a block's rows, one line each; rows of which the same is true share it.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // what, and of whom
+  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // what, and of which rows
   const auto add = [&](const std::string& what, const std::string& name) {
     for (auto& [known, names] : remarks)
       if (known == what) {
@@ -125,12 +124,12 @@ struct ReportBlock {
   return lines;
 }
 
-/// The rule by which a row's transfers went; empty where there were none, for a rule that moved nothing tells nothing.
+/// The transfer rule of a row; empty where the row transferred nothing, for a rule that moved nothing tells nothing.
 [[nodiscard]] inline std::string transfer_text(const SystemReport& row) {
   return row.metrics.bytes_moved > 0 ? row.transfer : std::string{};
 }
 
-/// The rule that all rows share that transfer anything, empty where none does; nothing where they differ.
+/// The rule that all rows share that transfer anything, empty where no row transfers; nothing where the rules differ.
 [[nodiscard]] inline std::optional<std::string> shared_transfer(const ReportBlock& block) {
   std::string shared;
   for (const SystemReport* row : block.rows) {

@@ -18,7 +18,8 @@
 
 namespace sluice {
 
-/// What every system of a comparison was given. Each table names trace, seed, model, device, budget and SLO.
+/// The workload, model, device and limits that every system of a comparison was given. Each table names trace, seed,
+/// model, device, budget and SLO.
 struct WorkloadReport {
   std::string trace;  ///< the file's name, or the generator's specification
   std::string format; ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
@@ -36,7 +37,7 @@ struct WorkloadReport {
   double rate_scale = 1;
   double base_slo_tbt_s = std::numeric_limits<double>::quiet_NaN(); ///< at SLO scale 1
   double slo_ttft_s = std::numeric_limits<double>::infinity();
-  std::string command;                                    ///< how to repeat it
+  std::string command;                                    ///< how to repeat the comparison
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
 };
 

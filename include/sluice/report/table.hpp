@@ -24,12 +24,12 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// One cell a column. ASCII, or what takes one place for a byte.
+  /// Adds a row, one cell a column. Cells are ASCII, or text that takes one place for each byte.
   void row(std::vector<std::string> cells) {
     SLUICE_ASSERT(cells.size() == columns_.size(), "one cell a column");
     rows_.push_back(std::move(cells));
   }
-  /// A rule above the next row.
+  /// Draws a line above the next row.
   void rule() { rules_.push_back(rows_.size()); }
 
   [[nodiscard]] std::string text() const {
@@ -177,7 +177,7 @@ inline TextTable cost_table(const ReportBlock& block) {
 
 } // namespace detail
 
-/// Every block as two tables of at most about 130 columns, in plain ASCII but for what the names bring along.
+/// Every block as two tables of at most about 130 columns, in plain ASCII but for the names' own characters.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

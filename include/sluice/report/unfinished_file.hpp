@@ -23,11 +23,12 @@
 namespace sluice {
 
 /// A file that is written to and appears under its name, in place of what was there, by `finish`. A program that is
-/// killed before leaves what was there, and nothing else: until then the file has no name (O_TMPFILE). Only where a
-/// file system has no nameless files it is called `path.PID.unfinished` meanwhile, and a kill leaves that behind.
+/// killed before `finish` leaves what was there, and nothing else: until then the file has no name (O_TMPFILE). Only
+/// where a file system has no nameless files the file is called `path.PID.unfinished` meanwhile, and a kill leaves that
+/// file behind.
 class UnfinishedFile {
  public:
-  /// Where `path` leads: itself, or what it links to, there or not. A link to itself stays one.
+  /// Where `path` leads: `path` itself, or what it links to, whether that exists or not. A link to itself stays one.
   [[nodiscard]] static std::string target(const std::string& path) {
     std::filesystem::path at = path;
     std::error_code wrong;
@@ -39,8 +40,8 @@ class UnfinishedFile {
     return at.string();
   }
 
-  /// A link stays, and the file it leads to is written. Errors: `link` is a folder or a device, or its folder cannot be
-  /// written to. `nameless` false does what is done where a file system has no nameless files.
+  /// Opens a file. A link stays, and the file that the link leads to is written. Errors: `link` is a folder or a
+  /// device, or its folder cannot be written to. `nameless` false behaves as on a file system without nameless files.
   [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true) {
     const std::string path = target(link);
     struct ::stat facts {};
@@ -90,12 +91,12 @@ class UnfinishedFile {
     return {};
   }
 
-  /// Gives the file its name. Nothing may follow.
+  /// Gives the file its name. No call may follow.
   Status finish() {
     SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
     if (!named_) {
       const std::string own = "/proc/self/fd/" + std::to_string(descriptor_);
-      // A link does not replace a file, so one that is to be replaced gets the whole new one by a second name.
+      // A link does not replace a file, so the new file gets a second name, which then replaces the old file.
       if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0) return close();
       if (errno != EEXIST) return failed("the file cannot be named", "a folder that can be written to");
       ::unlink(other_name_.c_str());
@@ -128,7 +129,7 @@ class UnfinishedFile {
   std::string path_;
   std::string other_name_;
   int descriptor_ = -1;
-  bool named_ = false; ///< `other_name_` is there
+  bool named_ = false; ///< `other_name_` exists
 };
 
 } // namespace sluice

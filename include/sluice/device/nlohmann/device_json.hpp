@@ -15,9 +15,9 @@ namespace sluice {
 
 /// The device that a JSON object describes, in bytes, seconds and FLOPs:
 ///
-///     {"name": "my-card", "memory_bytes": 25769803776, "memory_bytes_per_s": 768e9, "half_precision_flops_per_s":
-///     111e12,
-///      "host_to_device_bytes_per_s": 24e9, "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
+///     {"name": "my-card", "memory_bytes": 25769803776, "memory_bytes_per_s": 768e9,
+///      "half_precision_flops_per_s": 111e12, "host_to_device_bytes_per_s": 24e9,
+///      "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
 ///
 /// and, where they are known, `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default),
 /// `mix_loss` (0), `segment_s` (0) and `copies` ("batched", the default, or "each-segment"); for tensor parallelism

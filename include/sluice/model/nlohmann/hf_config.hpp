@@ -50,7 +50,7 @@ inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + excerpt(*type) + "'", expected};
 }
 
-/// What a sparse model's config may say that this shape cannot hold: layers without experts among those with them.
+/// An error if a sparse model's config says what this shape cannot hold: layers without experts among layers with them.
 inline Status check_every_layer_is_sparse(const JsonFields& fields, const nlohmann::json& config) {
   if (fields.has("decoder_sparse_step")) {
     const Expected<std::int64_t> step = fields.whole("decoder_sparse_step", 1, 1 << 16);
@@ -69,9 +69,10 @@ inline Status check_every_layer_is_sparse(const JsonFields& fields, const nlohma
 
 } // namespace detail
 
-/// The shape that a parsed config.json describes; `where` opens the error's line. Knows the model types llama, mistral,
-/// mixtral, opt, qwen2, qwen3 and qwen3_moe. Absent fields take the defaults of Hugging Face's own config classes where
-/// they follow from others (KV heads = heads, head size = hidden / heads) and are errors otherwise.
+/// The shape that a parsed config.json describes; `where` opens the error's line. The reader knows the model types
+/// llama, mistral, mixtral, opt, qwen2, qwen3 and qwen3_moe. Absent fields take the defaults of Hugging Face's own
+/// config classes where they follow from others (KV heads = heads, head size = hidden / heads) and are errors
+/// otherwise.
 inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
   const std::string known = "llama, mistral, mixtral, opt, qwen2, qwen3 or qwen3_moe";
