@@ -16,7 +16,7 @@
 namespace sluice {
 
 namespace roles {
-struct Coordinator; ///< of a node: which levels its engines take, and whose memory is lent to whom
+struct Coordinator; ///< of a node: which levels its engines take, and which engine lends memory to which
 struct Sharing;     ///< of a node: which of its engines may run
 } // namespace roles
 

@@ -8,7 +8,7 @@
 namespace sluice {
 
 /// The numbers of one run (docs/metrics.md defines each). A number that does not exist, such as the P99 of no gaps or
-/// an attainment of a promise that nobody was given, is NaN; reports write it as null or as a dash.
+/// an attainment of a promise that no request was given, is NaN; reports write it as null or as a dash.
 ///
 /// Plain doubles and counts, the unit in the name: these are the keys of report.json.
 struct Metrics {

@@ -94,7 +94,7 @@ class TraceWriter {
     counter("stall (% of iteration)", from, Count{"stall", stalled});
   }
 
-  /// Several plans of one instant (infeasible, somebody paused, planned again) stand one after the other.
+  /// Several plans of one instant (infeasible, a request paused, planned again) stand one after the other.
   void write(const Timeline::PlanMark& plan) {
     const std::int64_t from = std::max(ns(plan.when.count()), plans_until_);
     plans_until_ = from + ns(plan.took.count());
