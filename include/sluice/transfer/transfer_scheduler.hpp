@@ -82,6 +82,10 @@ struct Contract<roles::Transfer> {
                                    "double> loads, std::span<const LayerStream>)`");
     static_assert(
         requires { P::name; }, "sluice: this Transfer policy needs `static constexpr std::string_view name`");
+    static_assert(
+        requires { P::needs_room; },
+        "sluice: this Transfer policy needs `static constexpr bool needs_room = true;` (false if `evaluate` does not "
+        "read `room_blocks`)");
     return true;
   }
 };
