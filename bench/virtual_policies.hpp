@@ -161,6 +161,8 @@ struct WeightsObject final : WeightsInterface {
 };
 struct VirtualWeights {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {};
   std::shared_ptr<WeightsInterface> object = make_object<WeightsInterface, WeightsObject<ResidentWeights>>();
   template <class Task>
@@ -210,6 +212,8 @@ struct VirtualRetention {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = Drop::returns_layerwise;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
   std::shared_ptr<RetentionInterface> object = make_object<RetentionInterface, RetentionObject<Drop>>();
   [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const { return object->on_preempt(view, row); }
   [[nodiscard]] Kept on_reclaim(const View& view, const RequestRow& row) const { return object->on_reclaim(view, row); }
@@ -300,6 +304,9 @@ struct BackendObject final : BackendInterface {
 };
 struct VirtualBackend {
   using role = roles::Backend;
+  static constexpr bool real_time = false;
+  static constexpr bool ends_requests = false;
+  static constexpr bool plans_async = false;
   std::shared_ptr<BackendInterface> object;
   [[nodiscard]] Seconds now() const { return object->now(); }
   void idle_until(Seconds when) { object->idle_until(when); }

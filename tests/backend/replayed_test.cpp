@@ -38,6 +38,8 @@ class Noisy {
  public:
   using role = roles::Backend;
   static constexpr bool real_time = real;
+  static constexpr bool ends_requests = real;
+  static constexpr bool plans_async = real;
   Noisy(SmallCost world, std::uint64_t seed) : all_(std::make_shared<All>(world, seed)) {}
 
   [[nodiscard]] Seconds now() const { return all_->now += Seconds{1.7e-5}; }

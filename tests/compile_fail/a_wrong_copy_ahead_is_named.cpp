@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optional hook whose answer is wrong must not pass for none: nothing would be copied, in silence.
+// A hook whose answer is of another type is not the hook that the policy says it has.
 // sentences: 1
-// says: this Retention policy's .copy_ahead. must be .LayerBlocks copy_ahead\(const View&, LayerBlocks idle\) const.
+// says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead\(const View&
 #include "sluice/retention/eager_copy.hpp"
 
 struct InTokens : sluice::EagerCopy {

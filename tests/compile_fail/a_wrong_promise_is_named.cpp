@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optional hook whose answer is wrong must not pass for none: nobody would be refused for its SLO, in silence.
+// A hook whose answer is of another type is not the hook that the policy says it has.
 // sentences: 1
-// says: this Weights policy's .promise. must be .template <class Request> Expected<LayerBlocks> promise\(const
-// Request&\) const.
+// says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
 #include "sluice/weights/resident_weights.hpp"
 
 struct SaysYes : sluice::ResidentWeights {
+  static constexpr bool promises = true;
   template <class Request>
 #ifdef GOOD
   sluice::Expected<sluice::LayerBlocks> promise(const Request&) const {

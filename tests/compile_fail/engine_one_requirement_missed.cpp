@@ -8,6 +8,8 @@ struct Keep {
   using role = sluice::roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
   sluice::Kept on_preempt(const sluice::View&, const sluice::RequestRow&) const { return sluice::Kept::device; }
 #ifdef GOOD
   sluice::Kept on_reclaim(const sluice::View&, const sluice::RequestRow&) const { return sluice::Kept::host; }

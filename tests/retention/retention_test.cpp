@@ -22,6 +22,8 @@ struct Forgets {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
   Kept on_preempt(const View&, const RequestRow&) const { return Kept::nothing; }
   Kept on_reclaim(const View&, const RequestRow&) const { return Kept::nothing; }
 };

@@ -20,6 +20,8 @@ namespace {
 /// does not. No hysteresis: nothing that a server should do, and all that accounts must stand.
 struct LendWhenShort {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {};
 
   template <class Task>
@@ -39,6 +41,8 @@ struct OffersNothing : LendWhenShort {
 };
 struct FreesNobodyKnows {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {};
   template <class Task>
   void offer(const Task&, State&, std::vector<WeightsLevel>&) const {}
@@ -74,6 +78,7 @@ struct WeightsAudit : SilentObserver {
 
 /// Promises half of its memory to whoever needs no more, and refuses odd prompts.
 struct PromisesHalf : LendWhenShort {
+  static constexpr bool promises = true;
   template <class Request>
   Expected<LayerBlocks> promise(const Request& request) const {
     if (request.spec.prompt.count() % 2 == 1)
@@ -82,6 +87,7 @@ struct PromisesHalf : LendWhenShort {
   }
 };
 struct PromisesTokens : LendWhenShort {
+  static constexpr bool promises = true;
   template <class Request>
   Tokens promise(const Request&) const {
     return Tokens{0};

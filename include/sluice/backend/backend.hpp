@@ -17,6 +17,7 @@
 #include <concepts>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace sluice {
 
@@ -120,12 +121,13 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
 
-/// `P`'s clock is the world's: iterations take the time that they take, decisions too.
+/// `P` says whether its clock is the world's: iterations take the time that they take, decisions too.
 template <class P>
-inline constexpr bool is_real_time = false;
+concept StatesRealTime = requires {
+  typename std::bool_constant<P::real_time>;
+};
 template <class P>
-  requires requires { P::real_time; }
-inline constexpr bool is_real_time<P> = P::real_time;
+inline constexpr bool is_real_time = P::real_time;
 
 /// What became of a request in an iteration beyond what its batch says: it has generated the last token that it wanted,
 /// before its length ran out; or it is lost.
@@ -135,20 +137,51 @@ struct RequestOutcome {
   std::string_view reason{}; ///< of a failure; valid until the next iteration
 };
 
+/// `P` says whether requests can end early or fail on it.
+template <class P>
+concept StatesOutcomes = requires {
+  typename std::bool_constant<P::ends_requests>;
+};
+template <class P>
+concept EndsRequests = StatesOutcomes<P> && bool(P::ends_requests);
+
 /// `P` says, after an iteration, which requests ended early or failed: at most one outcome for each.
 template <class P>
-concept EndsRequests = requires(const P& backend) {
-  { backend.outcomes() } -> std::same_as<std::span<const RequestOutcome>>;
+concept HasOutcomes = requires(const P& backend) {
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  requires std::same_as<decltype(backend.outcomes()), std::span<const RequestOutcome>>;
+};
+template <class P>
+concept NamesOutcomes = requires(P& backend) {
+  backend.outcomes();
 };
 
-/// `P` has a thread beside the one that runs iterations, for one piece of work at a time: `async(work, what)`
-/// starts `work(what)`, `async_done()` says whether the last has ended, `join_async()` waits for it.
+/// `P` says whether it has a thread beside the one that runs iterations.
 template <class P>
-concept PlansAsync = requires(P& backend, void (*work)(void*), void* what) {
-  { backend.async(work, what) } -> std::same_as<void>;
-  { backend.async_done() } -> std::same_as<bool>;
-  { backend.join_async() } -> std::same_as<void>;
+concept StatesThread = requires {
+  typename std::bool_constant<P::plans_async>;
 };
+template <class P>
+concept PlansAsync = StatesThread<P> && bool(P::plans_async);
+
+/// `P` has that thread, for one piece of work at a time: `async(work, what)` starts `work(what)`, `async_done()` says
+/// whether the last has ended, `join_async()` waits for it.
+template <class P>
+concept HasThread = requires(P& backend, void (*work)(void*), void* what) {
+  requires std::same_as<decltype(backend.async(work, what)), void>;
+  requires std::same_as<decltype(backend.async_done()), bool>;
+  requires std::same_as<decltype(backend.join_async()), void>;
+};
+template <class P>
+concept NamesThread = requires(P& backend, void (*work)(void*), void* what) {
+  backend.async(work, what);
+};
+
+/// What `P` says of itself is so.
+template <class P>
+concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
+    hook_as_said(EndsRequests<P>, HasOutcomes<P>, NamesOutcomes<P>) && StatesThread<P> &&
+    hook_as_said(PlansAsync<P>, HasThread<P>, NamesThread<P>);
 
 /// What an iteration *does*, and what time it is. Unlike the other roles a backend is an object with a life of its own
 /// (a clock, a device): the engine owns it, and calls its non-const members.
@@ -157,14 +190,14 @@ concept PlansAsync = requires(P& backend, void (*work)(void*), void* what) {
 ///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
 ///  3. `run<Transfer>(iteration, state)` executes one iteration from what the last one left and advances the clock.
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
-///  5. `static constexpr bool real_time = true`, if it is there: time passes by itself, so that no figure of what
-///  planning
-///     takes is added to it. With `OneStepAhead` such a backend must be `PlansAsync`, and copyable (a handle).
-///  6. `outcomes()`, if it is there: who ended early or failed (`EndsRequests`).
+///  5. `P::real_time`: whether time passes by itself, so that no figure of what planning takes is added to it.
+///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which.
+///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
+///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).
 ///
 /// Not checked, and owed: time never runs backwards; `run` allocates nothing in the steady state.
 template <class P>
-concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P>;
+concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && BackendAsSaid<P>;
 
 template <>
 struct Contract<roles::Backend> {
@@ -178,6 +211,27 @@ struct Contract<roles::Backend> {
     static_assert(RunsIteration<P>, "sluice: this Backend needs `template <class Transfer> IterationCost run(const "
                                     "Iteration&, typename Transfer::State&)` and `template <class Transfer, class "
                                     "Sink> void replay(const Iteration&, typename Transfer::State&, Sink&&)`");
+    static_assert(StatesRealTime<P>, "sluice: this Backend needs `static constexpr bool real_time = false;` (true if "
+                                     "time passes by itself)");
+    static_assert(StatesOutcomes<P>, "sluice: this Backend needs `static constexpr bool ends_requests = false;` (true "
+                                     "if requests end early or fail on it: `outcomes`)");
+    if constexpr (StatesOutcomes<P>) {
+      static_assert(!EndsRequests<P> || HasOutcomes<P>, "sluice: this Backend says ends_requests = true and needs "
+                                                        "`std::span<const RequestOutcome> outcomes() const`");
+      static_assert(EndsRequests<P> || !NamesOutcomes<P>,
+                    "sluice: this Backend has `outcomes`, but says ends_requests = false: nobody would ask it. Say "
+                    "true, or leave the hook out");
+    }
+    static_assert(StatesThread<P>, "sluice: this Backend needs `static constexpr bool plans_async = false;` (true if "
+                                   "it has a thread on which to plan: `async`, `async_done` and `join_async`)");
+    if constexpr (StatesThread<P>) {
+      static_assert(!PlansAsync<P> || HasThread<P>,
+                    "sluice: this Backend says plans_async = true and needs `void async(void (*work)(void*), void* "
+                    "what)`, `bool async_done()` and `void join_async()`");
+      static_assert(PlansAsync<P> || !NamesThread<P>,
+                    "sluice: this Backend has `async`, but says plans_async = false: nobody would plan on its thread. "
+                    "Say true, or leave the hook out");
+    }
     return true;
   }
 };

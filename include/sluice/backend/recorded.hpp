@@ -63,7 +63,9 @@ class Recorded {
  public:
   using role = roles::Backend;
   using base_type = Base;
-  static constexpr bool real_time = is_real_time<Base>;
+  static constexpr bool real_time = Base::real_time;
+  static constexpr bool ends_requests = Base::ends_requests;
+  static constexpr bool plans_async = Base::plans_async;
 
   /// `record` is empty, and outlives this.
   Recorded(Base base, ClockRecord& record) : base_(std::move(base)), writer_(record, base_.now()) {}

@@ -94,7 +94,9 @@ class Replayed {
   using role = roles::Backend;
   using base_type = Base;
   using world_type = World;
-  static constexpr bool real_time = is_real_time<Base>;
+  static constexpr bool real_time = Base::real_time;
+  static constexpr bool ends_requests = Base::ends_requests;
+  static constexpr bool plans_async = Base::plans_async;
 
   /// `replay` outlives this. A handle: copies have one clock.
   Replayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)) {}

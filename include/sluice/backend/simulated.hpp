@@ -16,6 +16,9 @@ template <class World>
 class BasicSimulated {
  public:
   using role = roles::Backend;
+  static constexpr bool real_time = false;
+  static constexpr bool ends_requests = false;
+  static constexpr bool plans_async = false;
   using world_type = World;
 
   BasicSimulated() requires std::default_initializable<World>

@@ -31,6 +31,11 @@ concept HasState = requires {
 }
 &&std::default_initializable<typename P::State>;
 
+/// A hook that only some models of a role have is announced by a constant that every model has, and the constant is
+/// believed: `right` and `named` say whether the hook is there as it should be, and whether anything of its name is.
+/// Rejected: an engine that looks whether the hook is there. A misspelt one would be a policy without it, in silence.
+consteval bool hook_as_said(bool said, bool right, bool named) { return said ? right : !named; }
+
 /// Put `static_assert(explain<MyPolicy>());` under a policy to see at its definition what it lacks.
 template <DeclaresRole P>
 consteval auto explain() {

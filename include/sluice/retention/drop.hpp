@@ -11,6 +11,8 @@ struct Drop {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }

@@ -19,6 +19,8 @@ struct EagerCopy {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = true;
 
   /// Of the time that the way out is idle, how much is used. All of it in DuplexKV, although with both ways active the
   /// prefetches are slower by the link's mix loss.
@@ -32,6 +34,6 @@ struct EagerCopy {
   }
 };
 
-static_assert(Retention<EagerCopy> && CopiesAhead<EagerCopy>);
+static_assert(explain<EagerCopy>());
 
 } // namespace sluice

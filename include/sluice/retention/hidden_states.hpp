@@ -35,6 +35,8 @@ struct HiddenStates {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = true;
+  static constexpr bool copies_ahead = false;
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

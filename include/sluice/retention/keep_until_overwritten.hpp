@@ -12,6 +12,8 @@ struct KeepUntilOverwritten {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = true;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }

@@ -13,6 +13,8 @@ struct BasicMoveToHost {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = Layerwise;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/cost/cost_model.hpp"
 #include "sluice/view/view.hpp"
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace sluice {
 
@@ -42,26 +44,50 @@ concept StatesFinding = requires {
   { P::finds_released } -> std::convertible_to<bool>;
 };
 
+/// `P` says whether it ever answers `Kept::hidden`.
+template <class P>
+concept StatesHiding = requires {
+  typename std::bool_constant<P::keeps_hidden>;
+};
+template <class P, class = CostArchetype>
+concept KeepsHidden = StatesHiding<P> && bool(P::keeps_hidden);
+
 /// `P` says, in answer to `Kept::hidden`, of which layers hidden states are kept; of the others K and V are. It may ask
-/// the planner's cost model. Of retentions that never answer so, nothing of it is asked.
-template <class P, class Cost>
-concept KeepsHidden = requires(const P& policy, const View& view, const RequestRow& row, const Cost& cost) {
-  { policy.hidden_layers(view, row, cost) } -> std::same_as<LayerSet>;
+/// the planner's cost model.
+template <class P>
+concept HasHiddenLayers = requires(const P& policy, const View& view, const RequestRow& row,
+                                   const CostArchetype& cost) {
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  requires std::same_as<decltype(policy.hidden_layers(view, row, cost)), LayerSet>;
+};
+template <class P>
+concept NamesHiddenLayers = requires(P& policy, const View& view, const RequestRow& row, const CostArchetype& cost) {
+  policy.hidden_layers(view, row, cost);
 };
 
-/// `P` copies KV of those who run to the host, before anybody asks for the room. Optional: without it nothing is
-/// copied.
+/// `P` says whether it copies KV of those who run to the host, before anybody asks for the room.
 template <class P>
-concept CopiesAhead = requires(const P& policy, const View& view, LayerBlocks idle) {
-  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+concept StatesCopying = requires {
+  typename std::bool_constant<P::copies_ahead>;
+};
+template <class P>
+concept CopiesAhead = StatesCopying<P> && bool(P::copies_ahead);
+
+/// `P` says how much it copies.
+template <class P>
+concept HasCopyAhead = requires(const P& policy, const View& view, LayerBlocks idle) {
   requires std::same_as<decltype(policy.copy_ahead(view, idle)), LayerBlocks>;
 };
-
-/// Such a hook is right, or not there.
 template <class P>
-concept CopiesAheadOrNot = CopiesAhead<P> || !requires(const P& policy, const View& view, LayerBlocks idle) {
+concept NamesCopyAhead = requires(P& policy, const View& view, LayerBlocks idle) {
   policy.copy_ahead(view, idle);
 };
+
+/// What `P` says of itself is so.
+template <class P>
+concept RetentionAsSaid = StatesHiding<P> &&
+    hook_as_said(KeepsHidden<P>, HasHiddenLayers<P>, NamesHiddenLayers<P>) && StatesCopying<P> &&
+    hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>);
 
 /// What remains of a request that does not run.
 ///
@@ -72,14 +98,16 @@ concept CopiesAheadOrNot = CopiesAhead<P> || !requires(const P& policy, const Vi
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
 ///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache),
 ///  and whoever computes that content again begins behind them.
-///  6. `copy_ahead(view, idle)`, if it is there: how many layer blocks of full blocks to copy to the host during this
-///  iteration, of the `idle` that the way out has time for. The engine says whose, keeps the copies while the host has
-///  room for them, and gives them up before anything else.
+///  6. `P::keeps_hidden`: whether `on_preempt` ever answers `Kept::hidden`; `hidden_layers(view, row, cost)` then says
+///  of which layers.
+///  7. `P::copies_ahead`: whether KV is copied to the host while its request runs; `copy_ahead(view, idle)` then says
+///  how many layer blocks of full blocks to copy during this iteration, of the `idle` that the way out has time for.
+///  The engine says whose, keeps the copies while the host has room for them, and gives them up before anything else.
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>
 concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPreempt<P> && YieldsOnDemand<P> && StatesReturn<P> &&
-    StatesFinding<P> && CopiesAheadOrNot<P>;
+    StatesFinding<P> && RetentionAsSaid<P>;
 
 template <>
 struct Contract<roles::Retention> {
@@ -97,8 +125,26 @@ struct Contract<roles::Retention> {
                   "sluice: this Retention policy needs `static constexpr bool returns_layerwise = true;` (or false)");
     static_assert(StatesFinding<P>,
                   "sluice: this Retention policy needs `static constexpr bool finds_released = false;` (or true)");
-    static_assert(CopiesAheadOrNot<P>, "sluice: this Retention policy's `copy_ahead` must be `LayerBlocks "
-                                       "copy_ahead(const View&, LayerBlocks idle) const`");
+    static_assert(StatesHiding<P>, "sluice: this Retention policy needs `static constexpr bool keeps_hidden = false;` "
+                                   "(true if it answers Kept::hidden: `hidden_layers`)");
+    if constexpr (StatesHiding<P>) {
+      static_assert(!KeepsHidden<P> || HasHiddenLayers<P>,
+                    "sluice: this Retention policy says keeps_hidden = true and needs `template <class Cost> LayerSet "
+                    "hidden_layers(const View&, const RequestRow&, const Cost&) const`");
+      static_assert(KeepsHidden<P> || !NamesHiddenLayers<P>,
+                    "sluice: this Retention policy has `hidden_layers`, but says keeps_hidden = false: nobody would "
+                    "ask it. Say true, or leave the hook out");
+    }
+    static_assert(StatesCopying<P>, "sluice: this Retention policy needs `static constexpr bool copies_ahead = false;` "
+                                    "(true if it copies KV of those who run: `copy_ahead`)");
+    if constexpr (StatesCopying<P>) {
+      static_assert(!CopiesAhead<P> || HasCopyAhead<P>,
+                    "sluice: this Retention policy says copies_ahead = true and needs `LayerBlocks copy_ahead(const "
+                    "View&, LayerBlocks idle) const`");
+      static_assert(CopiesAhead<P> || !NamesCopyAhead<P>,
+                    "sluice: this Retention policy has `copy_ahead`, but says copies_ahead = false: nothing would be "
+                    "copied. Say true, or leave the hook out");
+    }
     return true;
   }
 };

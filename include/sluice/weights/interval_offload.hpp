@@ -22,6 +22,8 @@ namespace sluice {
 /// One interval for good, whatever the batch.
 struct IntervalOffload {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {};
 
   int interval = 1; ///< at least 1

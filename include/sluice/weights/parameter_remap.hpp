@@ -46,6 +46,8 @@ enum class RemapSlots : std::uint8_t {
 template <RemapSlots Slots = RemapSlots::by_equations, bool Reverts = true>
 struct BasicParameterRemap {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = true;
   struct State {
     StreamedStep step;
   };

@@ -10,6 +10,8 @@ namespace sluice {
 
 struct ResidentWeights {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {};
 
   template <class Task>

@@ -45,6 +45,8 @@ namespace sluice {
 template <class Source>
 struct BasicSloInterval {
   using role = roles::Weights;
+  static constexpr bool promises = true;
+  static constexpr bool lends = false;
   struct State {
     typename Source::State source;
     std::vector<ChunkWork> chunks;

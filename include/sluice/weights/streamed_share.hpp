@@ -22,6 +22,8 @@ namespace sluice {
 template <CostModel Peak>
 struct BasicStreamedShare {
   using role = roles::Weights;
+  static constexpr bool promises = true;
+  static constexpr bool lends = false;
   struct State {
     StreamedStep step;
   };

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -88,26 +89,50 @@ concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
   { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
 };
 
-/// `P` says what it frees for a request within its SLO, or why the SLO cannot be kept. Optional: without it a request
-/// is refused for want of memory alone.
+/// `P` says whether it answers for a request's SLO at submission; else a request is refused for want of memory alone.
 template <class P>
-concept PromisesRoom = requires(const P& policy, const SubmissionArchetype& request) {
+concept StatesPromising = requires {
+  typename std::bool_constant<P::promises>;
+};
+template <class P>
+concept PromisesRoom = StatesPromising<P> && bool(P::promises);
+
+/// `P` says what it frees for a request within its SLO, or why the SLO cannot be kept.
+template <class P>
+concept HasPromise = requires(const P& policy, const SubmissionArchetype& request) {
   // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
   requires std::same_as<decltype(policy.promise(request)), Expected<LayerBlocks>>;
 };
 
-/// Such a hook is right, or not there.
 template <class P>
-concept PromisesRoomOrNot = PromisesRoom<P> || !requires(const P& policy, const SubmissionArchetype& request) {
+concept NamesPromise = requires(P& policy, const SubmissionArchetype& request) {
   policy.promise(request);
 };
 
-/// `P` can lend layers' memory to other engines of its node while its own is inactive (optional): of `layers`, each of
-/// which comes over the link in `transfer_s`, as many as its first prompt, `prefill_s`, has time to bring back.
+/// `P` says whether layers' memory can be lent to other engines of its node while its own is inactive.
 template <class P>
-concept LendsWeights = requires(const P& policy) {
-  { policy.most_lent(0, 0.0, 0.0) } -> std::same_as<int>;
+concept StatesLending = requires {
+  typename std::bool_constant<P::lends>;
 };
+template <class P>
+concept LendsWeights = StatesLending<P> && bool(P::lends);
+
+/// `P` says how many: of `layers`, each of which comes over the link in `transfer_s`, as many as its first prompt,
+/// `prefill_s`, has time to bring back.
+template <class P>
+concept HasMostLent = requires(const P& policy) {
+  requires std::same_as<decltype(policy.most_lent(0, 0.0, 0.0)), int>;
+};
+template <class P>
+concept NamesMostLent = requires(P& policy) {
+  policy.most_lent(0, 0.0, 0.0);
+};
+
+/// What `P` says of itself is so.
+template <class P>
+concept WeightsAsSaid = StatesPromising<P> &&
+    hook_as_said(PromisesRoom<P>, HasPromise<P>, NamesPromise<P>) && StatesLending<P> &&
+    hook_as_said(LendsWeights<P>, HasMostLent<P>, NamesMostLent<P>);
 
 /// How much device memory the weights give up for KV, which layers stream, through how many slots.
 ///
@@ -116,15 +141,20 @@ concept LendsWeights = requires(const P& policy) {
 ///     first. None: the weights stay as they are, all resident.
 ///  3. `most_freed(geometry)`: what it frees for any batch that needs it: with that a request is accepted that else
 ///     would be refused at submission, so it is a promise.
-///  4. `promise(request)`, if it is there, says the same of one request, in the light of its SLO: the blocks, or an
-///     error with `what` (the SLO asked, the best there is) and `expected`, with which it is refused at submission.
-///     What is promised must be among the levels whenever that request is the only claim.
+///  4. `P::promises`: whether it answers for SLOs; `promise(request)` then says the same as `most_freed` of one
+///  request,
+///     in the light of its SLO: the blocks, or an error with `what` (the SLO asked, the best there is) and `expected`,
+///     with which it is refused at submission. What is promised must be among the levels whenever that request is the
+///     only claim.
+///  5. `P::lends`: whether its memory can be lent in a node; `most_lent(layers, transfer_s, prefill_s)` then says how
+///  many
+///     layers' while its engine is inactive.
 ///
 /// Not checked, and owed: levels depend on the steady decode, not on the current batch, or they flip between prompts
 /// and decodes; a level is never above what the transfer rule can hide within the SLO.
 template <class P>
 concept Weights =
-    PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P> && StatesMostFreed<P> && PromisesRoomOrNot<P>;
+    PlaysRole<P, roles::Weights> && HasState<P> && OffersLevels<P> && StatesMostFreed<P> && WeightsAsSaid<P>;
 
 template <>
 struct Contract<roles::Weights> {
@@ -141,8 +171,26 @@ struct Contract<roles::Weights> {
     }
     static_assert(StatesMostFreed<P>, "sluice: this Weights policy needs `LayerBlocks most_freed(const Geometry&) "
                                       "const`, 0 if it never frees any");
-    static_assert(PromisesRoomOrNot<P>, "sluice: this Weights policy's `promise` must be `template <class Request> "
-                                        "Expected<LayerBlocks> promise(const Request&) const`");
+    static_assert(StatesPromising<P>, "sluice: this Weights policy needs `static constexpr bool promises = false;` "
+                                      "(true if it answers for SLOs at submission: `promise`)");
+    if constexpr (StatesPromising<P>) {
+      static_assert(!PromisesRoom<P> || HasPromise<P>,
+                    "sluice: this Weights policy says promises = true and needs `template <class Request> "
+                    "Expected<LayerBlocks> promise(const Request&) const`");
+      static_assert(PromisesRoom<P> || !NamesPromise<P>,
+                    "sluice: this Weights policy has `promise`, but says promises = false: nobody would be refused for "
+                    "its SLO. Say true, or leave the hook out");
+    }
+    static_assert(StatesLending<P>, "sluice: this Weights policy needs `static constexpr bool lends = false;` (true if "
+                                    "it lends layers' memory in a node: `most_lent`)");
+    if constexpr (StatesLending<P>) {
+      static_assert(!LendsWeights<P> || HasMostLent<P>,
+                    "sluice: this Weights policy says lends = true and needs `int most_lent(int layers, double "
+                    "transfer_s, double prefill_s) const`");
+      static_assert(LendsWeights<P> || !NamesMostLent<P>,
+                    "sluice: this Weights policy has `most_lent`, but says lends = false: nothing would be lent. Say "
+                    "true, or leave the hook out");
+    }
     return true;
   }
 };

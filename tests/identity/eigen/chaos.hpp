@@ -96,6 +96,8 @@ struct ChaosRetention {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
   static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = false;
+  static constexpr bool copies_ahead = false;
   [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const {
     const std::int64_t turn = (view.step + index(row.id)) % 3;
     return turn == 0 ? Kept::nothing : turn == 1 ? Kept::host : Kept::device;
@@ -113,6 +115,8 @@ struct ChaosSwap : ChaosRetention {
 /// Other layers stream in every step, whole or in part, through more slots or fewer.
 struct ChaosWeights {
   using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
   struct State {
     Random random{3};
   };

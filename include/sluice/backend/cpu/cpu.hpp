@@ -63,6 +63,8 @@ class Cpu {
  public:
   using role = roles::Backend;
   static constexpr bool real_time = true;
+  static constexpr bool ends_requests = true;
+  static constexpr bool plans_async = true;
 
   Cpu() = default;
   explicit Cpu(std::shared_ptr<CpuWorld> world) : world_(std::move(world)) {}
@@ -106,6 +108,6 @@ class Cpu {
   std::shared_ptr<CpuWorld> world_;
 };
 
-static_assert(Backend<Cpu> && EndsRequests<Cpu> && PlansAsync<Cpu>);
+static_assert(explain<Cpu>());
 
 } // namespace sluice

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hook that is there while the policy says that it has none would never be called: a sentence.
+// sentences: 6
+// says: this Retention policy has .hidden_layers., but says keeps_hidden = false
+// says: this Retention policy has .copy_ahead., but says copies_ahead = false
+// says: this Weights policy has .promise., but says promises = false
+// says: this Weights policy has .most_lent., but says lends = false
+// says: this Backend has .outcomes., but says ends_requests = false
+// says: this Backend has .async., but says plans_async = false
+#include "sluice/backend/simulated.hpp"
+#include "sluice/retention/drop.hpp"
+#include "sluice/weights/resident_weights.hpp"
+
+using namespace sluice;
+
+struct Keep : Drop {
+#ifdef GOOD
+  static constexpr bool keeps_hidden = true;
+  static constexpr bool copies_ahead = true;
+#endif
+  LayerSet hidden_layers(const View&, const RequestRow&, const auto&) const { return {}; }
+  LayerBlocks copy_ahead(const View&, LayerBlocks idle) const { return idle; }
+};
+static_assert(explain<Keep>());
+
+struct Stay : ResidentWeights {
+#ifdef GOOD
+  static constexpr bool promises = true;
+  static constexpr bool lends = true;
+#endif
+  Expected<LayerBlocks> promise(const auto&) const { return LayerBlocks{0}; }
+  int most_lent(int, double, double) const { return 0; }
+};
+static_assert(explain<Stay>());
+
+struct Clock : Simulated {
+#ifdef GOOD
+  static constexpr bool ends_requests = true;
+  static constexpr bool plans_async = true;
+#endif
+  std::span<const RequestOutcome> outcomes() const { return {}; }
+  void async(void (*)(void*), void*) {}
+  bool async_done() { return true; }
+  void join_async() {}
+};
+static_assert(explain<Clock>());

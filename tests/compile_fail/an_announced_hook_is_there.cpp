@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hook that a policy says it has, and that is misspelt or not there, is a sentence.
+// sentences: 6
+// says: this Retention policy says keeps_hidden = true and needs .template <class Cost> LayerSet hidden_layers
+// says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead
+// says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
+// says: this Weights policy says lends = true and needs .int most_lent
+// says: this Backend says ends_requests = true and needs .std::span<const RequestOutcome> outcomes\(\) const.
+// says: this Backend says plans_async = true and needs .void async\(void \(\*work\)\(void\*\), void\* what\).
+#include "sluice/backend/simulated.hpp"
+#include "sluice/retention/drop.hpp"
+#include "sluice/weights/resident_weights.hpp"
+
+using namespace sluice;
+
+struct Keep : Drop {
+  static constexpr bool keeps_hidden = true;
+  static constexpr bool copies_ahead = true;
+#ifdef GOOD
+  LayerSet hidden_layers(const View&, const RequestRow&, const auto&) const { return {}; }
+  LayerBlocks copy_ahead(const View&, LayerBlocks idle) const { return idle; }
+#else
+  LayerSet hiden_layers(const View&, const RequestRow&, const auto&) const { return {}; }
+  LayerBlocks copy_ahed(const View&, LayerBlocks idle) const { return idle; }
+#endif
+};
+static_assert(explain<Keep>());
+
+struct Stay : ResidentWeights {
+  static constexpr bool promises = true;
+  static constexpr bool lends = true;
+#ifdef GOOD
+  Expected<LayerBlocks> promise(const auto&) const { return LayerBlocks{0}; }
+  int most_lent(int, double, double) const { return 0; }
+#else
+  Expected<LayerBlocks> promised(const auto&) const { return LayerBlocks{0}; }
+  int most_lend(int, double, double) const { return 0; }
+#endif
+};
+static_assert(explain<Stay>());
+
+struct Clock : Simulated {
+  static constexpr bool ends_requests = true;
+  static constexpr bool plans_async = true;
+#ifdef GOOD
+  std::span<const RequestOutcome> outcomes() const { return {}; }
+  void async(void (*)(void*), void*) {}
+#else
+  std::span<const RequestOutcome> outcome() const { return {}; }
+#endif
+  bool async_done() { return true; }
+  void join_async() {}
+};
+static_assert(explain<Clock>());
