@@ -77,6 +77,12 @@ struct Contract<roles::Admission> {
                   "its order moves with time)");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Admission policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -51,4 +51,9 @@ using FcfsPrefillFirst = BasicFcfs<Batching::prefill_first>;
 
 static_assert(Admission<Fcfs>);
 
+template <>
+struct Default<roles::Admission> {
+  using type = Fcfs;
+};
+
 } // namespace sluice

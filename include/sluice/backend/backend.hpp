@@ -234,6 +234,12 @@ struct Contract<roles::Backend> {
     }
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Backends in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -61,4 +61,9 @@ class BasicSimulated {
 
 using Simulated = BasicSimulated<Roofline>;
 
+template <>
+struct Default<roles::Backend> {
+  using type = Simulated;
+};
+
 } // namespace sluice

@@ -14,10 +14,12 @@ namespace sluice {
 ///     template <> struct Contract<roles::Delivery> {
 ///       template <class P> static constexpr bool met = Delivery<P>;
 ///       template <class P> static consteval auto explain() { static_assert(…, "…"); …; return true; }
+///       template <bool Once> static consteval auto explain_twice() { static_assert(Once, "…"); return true; }
 ///     };
 ///
 /// `met` answers yes or no from the concept alone and never fails to compile; `explain` is instantiated only for a
 /// policy that was rejected, and holds one static_assert per named requirement, so that every miss gives one sentence.
+/// `explain_twice` says what an engine of two policies of the role is told; Observer's has none, as there may be many.
 /// Rejected: a static_assert in the engine's body. Clang then treats the class as broken and every later use of it is
 /// one more error; g++ goes on into the body with the wrong policy.
 template <class Role>

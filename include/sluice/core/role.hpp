@@ -6,27 +6,45 @@
 
 namespace sluice {
 
-/// One empty type per role. A policy declares `using role = roles::Placement;`. The concept of each role is the first
-/// header of the folder of that name, its default model is named in engine/defaults.hpp.
-namespace roles {
-struct Admission; ///< who is proposed for the next iteration, in which order; who leaves on purpose
-struct Placement; ///< where each layer's KV lives, or infeasible, and why
-struct Weights;   ///< how much device memory the weights give up for KV
-struct Cost;      ///< how long things take, as the planner believes
-struct Transfer;  ///< when a transfer may start, and who gets the link
-struct Replan;    ///< when to plan again, and how long a plan must hold
-struct Relief;    ///< who gives way when no plan fits, and who may come back
-struct Retention; ///< what remains of a request that does not run
-struct Delivery;  ///< when a generated token reaches the user
-struct Lookahead; ///< decide now, or one step ahead beside the running iteration
-struct Layout;    ///< how many layers a unit of KV memory spans
-struct Backend;   ///< what an iteration does, and what time it is
-struct Observer;  ///< who is told
-} // namespace roles
-
-/// A bundle is a policy of several roles: a plain type that names its parts, `using parts = Parts<A, B>;`.
+/// A list of types. A bundle is a policy of several roles: a plain type that names its parts,
+/// `using parts = Parts<A, B>;`.
 template <class... Policies>
 struct Parts {};
+
+/// One empty type per role, declared by its line in this list. A policy declares `using role = roles::Placement;`.
+namespace roles {
+
+/// The roles of which an engine has one policy each, in the order in which an engine's policies are written. This is
+/// the only list of them: composition, its checks, sentences and names go through it. A line more is a role more, once
+/// the folder of that name has
+///
+///  - the concept and the `Contract` with its sentences, in its first header;
+///  - the `Default`, beside the model that it names, which engine/defaults.hpp includes.
+///
+/// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/compose.hpp
+/// (NamedPolicies) and engine/engine.hpp (Config).
+using OnePerEngine = Parts<struct Admission, ///< who is proposed for the next iteration, in which order; who leaves
+                           struct Placement, ///< where each layer's KV lives, or infeasible, and why
+                           struct Weights,   ///< how much device memory the weights give up for KV
+                           struct Cost,      ///< how long things take, as the planner believes
+                           struct Transfer,  ///< when a transfer may start, and who gets the link
+                           struct Replan,    ///< when to plan again, and how long a plan must hold
+                           struct Relief,    ///< who gives way when no plan fits, and who may come back
+                           struct Retention, ///< what remains of a request that does not run
+                           struct Delivery,  ///< when a generated token reaches the user
+                           struct Lookahead, ///< decide now, or one step ahead beside the running iteration
+                           struct Layout,    ///< how many layers a unit of KV memory spans
+                           struct Backend    ///< what an iteration does, and what time it is
+                           >;
+
+/// Who is told: the role of which an engine has any number.
+struct Observer;
+
+} // namespace roles
+
+/// The model of a role that an engine takes where none is named, as `type`. Specialised beside that model.
+template <class Role>
+struct Default;
 
 /// `P` says which role it plays.
 template <class P>

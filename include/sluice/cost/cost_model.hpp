@@ -89,6 +89,14 @@ struct Contract<roles::Cost> {
     }
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(
+        Once,
+        "sluice: two Cost models in one engine: keep one (the world's belongs to the backend: BasicSimulated<World>)");
+    return true;
+  }
 };
 
 } // namespace sluice

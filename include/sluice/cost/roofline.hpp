@@ -87,4 +87,9 @@ class Roofline {
 
 static_assert(explain<Roofline>());
 
+template <>
+struct Default<roles::Cost> {
+  using type = Roofline;
+};
+
 } // namespace sluice

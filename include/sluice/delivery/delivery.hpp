@@ -68,6 +68,12 @@ struct Contract<roles::Delivery> {
                   "sluice: this Delivery policy needs `static constexpr bool deposits = true;` (or false)");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Delivery policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

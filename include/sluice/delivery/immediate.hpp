@@ -20,4 +20,9 @@ struct Immediate {
 
 static_assert(Delivery<Immediate>);
 
+template <>
+struct Default<roles::Delivery> {
+  using type = Immediate;
+};
+
 } // namespace sluice

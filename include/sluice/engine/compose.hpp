@@ -10,25 +10,57 @@
 
 namespace sluice {
 
-/// One policy for each role, by name. Two engines with the same policies are the same type, whatever order they were
-/// written in and whether their defaults were named.
-template <class AdmissionP, class PlacementP, class WeightsP, class CostP, class TransferP, class ReplanP,
-          class ReliefP, class RetentionP, class DeliveryP, class LookaheadP, class LayoutP, class BackendP,
-          class... ObserverPs>
-struct Composition {
-  using admission_type = AdmissionP;
-  using placement_type = PlacementP;
-  using weights_type = WeightsP;
-  using cost_type = CostP;
-  using transfer_type = TransferP;
-  using replan_type = ReplanP;
-  using relief_type = ReliefP;
-  using retention_type = RetentionP;
-  using delivery_type = DeliveryP;
-  using lookahead_type = LookaheadP;
-  using layout_type = LayoutP;
-  using backend_type = BackendP;
-  using observer_types = Parts<ObserverPs...>;
+namespace detail {
+
+/// The names by which code speaks of an engine's policies, each bound to its role here and nowhere else.
+/// `Policies::of<Role>` is who plays it.
+template <class Policies>
+struct NamedPolicies {
+  using admission_type = typename Policies::template of<roles::Admission>;
+  using placement_type = typename Policies::template of<roles::Placement>;
+  using weights_type = typename Policies::template of<roles::Weights>;
+  using cost_type = typename Policies::template of<roles::Cost>;
+  using transfer_type = typename Policies::template of<roles::Transfer>;
+  using replan_type = typename Policies::template of<roles::Replan>;
+  using relief_type = typename Policies::template of<roles::Relief>;
+  using retention_type = typename Policies::template of<roles::Retention>;
+  using delivery_type = typename Policies::template of<roles::Delivery>;
+  using lookahead_type = typename Policies::template of<roles::Lookahead>;
+  using layout_type = typename Policies::template of<roles::Layout>;
+  using backend_type = typename Policies::template of<roles::Backend>;
+};
+
+/// Finds who plays a role among policies of different roles by overload resolution: one instantiation for all of them,
+/// where a recursion through the list takes one for each.
+template <class Role, class P>
+struct Plays {};
+template <class... Ps>
+struct Cast : Plays<typename Ps::role, Ps>... {};
+template <class Role, class P>
+P* played(const Plays<Role, P>*);
+template <class Role>
+typename Default<Role>::type* played(const void*);
+
+/// Who plays `Role` among these policies, no two of one role; its default if nobody does.
+template <class Role, class... Ps>
+using Chosen = std::remove_pointer_t<decltype(played<Role>(static_cast<const Cast<Ps...>*>(nullptr)))>;
+
+template <class... Ps>
+struct PolicyOf {
+  template <class Role>
+  using of = Chosen<Role, Ps...>;
+};
+
+} // namespace detail
+
+/// One policy for each role in the order of `roles::OnePerEngine`, and the observers. Two engines with the same
+/// policies are the same type, whatever order they were written in and whether their defaults were named.
+template <class Policies, class Observers>
+struct Composition;
+template <class... Ps, class... Os>
+struct Composition<Parts<Ps...>, Parts<Os...>> : detail::NamedPolicies<detail::PolicyOf<Ps...>> {
+  using policies = Parts<Ps...>;
+  using observer_types = Parts<Os...>;
 };
 
 namespace detail {
@@ -60,54 +92,49 @@ struct OfRole;
 template <class Role, class... Ps>
 struct OfRole<Role, Parts<Ps...>> : Concat<std::conditional_t<PlaysRole<Ps, Role>, Parts<Ps>, Parts<>>...> {};
 
+/// Those that do not.
 template <class Role, class List>
-struct OrDefault {
-  using type = typename Default<Role>::type;
-};
-template <class Role, class P, class... More>
-struct OrDefault<Role, Parts<P, More...>> {
-  using type = P;
-};
-
-template <class Role, class List>
-using Chosen = typename OrDefault<Role, typename OfRole<Role, List>::type>::type;
+struct NotOfRole;
+template <class Role, class... Ps>
+struct NotOfRole<Role, Parts<Ps...>> : Concat<std::conditional_t<PlaysRole<Ps, Role>, Parts<>, Parts<Ps>>...> {};
 
 template <class List>
-struct Compose;
-template <class... Ps>
-struct Compose<Parts<Ps...>> {
-  using list = Parts<Ps...>;
-  template <class... Observers>
-  static auto with(Parts<Observers...>)
-      -> Composition<Chosen<roles::Admission, list>, Chosen<roles::Placement, list>, Chosen<roles::Weights, list>,
-                     Chosen<roles::Cost, list>, Chosen<roles::Transfer, list>, Chosen<roles::Replan, list>,
-                     Chosen<roles::Relief, list>, Chosen<roles::Retention, list>, Chosen<roles::Delivery, list>,
-                     Chosen<roles::Lookahead, list>, Chosen<roles::Layout, list>, Chosen<roles::Backend, list>,
-                     Observers...>;
-  using type = decltype(with(typename OfRole<roles::Observer, list>::type{}));
+struct Compose {
+  template <class... Roles, class... Ps>
+  static auto choose(Parts<Roles...>, Parts<Ps...>) -> Parts<Chosen<Roles, Ps...>...>;
+  using type = Composition<decltype(choose(roles::OnePerEngine{}, typename NotOfRole<roles::Observer, List>::type{})),
+                           typename OfRole<roles::Observer, List>::type>;
 };
 
 // Yes or no, from concepts alone: nothing here fails to compile whatever the policies are. ----------------------------
 
+template <class Role, class... Roles>
+consteval bool is_one_of(Parts<Roles...>) {
+  return (std::same_as<Role, Roles> || ...);
+}
+
+/// `P`'s role is one that an engine has.
 template <class P>
-concept MeetsItsContract = DeclaresRole<P> && requires {
+concept PlaysInEngine = PlaysRole<P, roles::Observer> ||
+    (DeclaresRole<P>&& is_one_of<typename P::role>(roles::OnePerEngine{}));
+
+template <class P>
+concept MeetsItsContract = PlaysInEngine<P> && requires {
   requires Contract<typename P::role>::template met<P>;
 };
 
-template <class List>
-inline constexpr bool at_most_one = true;
-template <class A, class B, class... More>
-inline constexpr bool at_most_one<Parts<A, B, More...>> = false;
-
 template <class Role, class List>
-concept HasOneOf = at_most_one<typename OfRole<Role, List>::type>;
+inline constexpr bool played_once = false;
+template <class Role, class... Ps>
+inline constexpr bool played_once<Role, Parts<Ps...>> = (int{PlaysRole<Ps, Role>} + ... + 0) <= 1;
+
+template <class List, class... Roles>
+consteval bool no_role_twice(Parts<Roles...>) {
+  return (played_once<Roles, List> && ...);
+}
 
 template <class List>
-concept NoRoleTwice =
-    HasOneOf<roles::Admission, List> && HasOneOf<roles::Placement, List> && HasOneOf<roles::Weights, List> &&
-    HasOneOf<roles::Cost, List> && HasOneOf<roles::Transfer, List> && HasOneOf<roles::Replan, List> &&
-    HasOneOf<roles::Relief, List> && HasOneOf<roles::Retention, List> && HasOneOf<roles::Delivery, List> &&
-    HasOneOf<roles::Lookahead, List> && HasOneOf<roles::Layout, List> && HasOneOf<roles::Backend, List>;
+concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 
 /// Policies that place layers one by one need a layout that can hold them so.
 template <class C>
@@ -132,32 +159,25 @@ consteval auto explain_policy() {
     static_assert(DeclaresRole<P>,
                   "sluice: this type is no policy: a policy says `using role = roles::…;` (core/role.hpp), "
                   "a bundle says `using parts = Parts<…>;`");
+  } else if constexpr (!PlaysInEngine<P>) {
+    static_assert(PlaysInEngine<P>,
+                  "sluice: an engine has no such role as this policy's (core/role.hpp lists those that "
+                  "it has); a Coordinator and a Sharing are a Node's");
   } else {
     explain<P>();
   }
   return true;
 }
 
+/// One sentence per role, so that the reader sees which.
+template <class List, class... Roles>
+consteval void explain_roles(Parts<Roles...>) {
+  (Contract<Roles>::template explain_twice<played_once<Roles, List>>(), ...);
+}
+
 template <class List>
 consteval auto explain_pairs() {
-  // One sentence per role, so that the reader sees which.
-  static_assert(HasOneOf<roles::Admission, List>, "sluice: two Admission policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Placement, List>, "sluice: two Placement policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Weights, List>, "sluice: two Weights policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Cost, List>,
-                "sluice: two Cost models in one engine: keep one (the world's belongs to the "
-                "backend: BasicSimulated<World>)");
-  static_assert(HasOneOf<roles::Transfer, List>, "sluice: two Transfer rules in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Replan, List>, "sluice: two Replan policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Relief, List>, "sluice: two Relief policies in one engine: keep one of them (does a "
-                                               "bundle such as PauseResume bring one?)");
-  static_assert(HasOneOf<roles::Retention, List>,
-                "sluice: two Retention policies in one engine: keep one of them (does a "
-                "bundle such as PauseResume bring one?)");
-  static_assert(HasOneOf<roles::Delivery, List>, "sluice: two Delivery policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Lookahead, List>, "sluice: two Lookahead policies in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Layout, List>, "sluice: two Layouts in one engine: keep one of them");
-  static_assert(HasOneOf<roles::Backend, List>, "sluice: two Backends in one engine: keep one of them");
+  explain_roles<List>(roles::OnePerEngine{});
   if constexpr (PoliciesStand<List>) {
     static_assert(LayersFitLayout<typename Compose<List>::type>,
                   "sluice: this Placement holds some layers of a request and not others, but the Layout gives room to "

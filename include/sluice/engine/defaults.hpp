@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defaults: the model of each role that an engine takes where none is named.
+// Defaults: the model of each role that an engine takes where none is named, brought together. Each says of itself that
+// it is the default. Together they are a plain server: first come, first served, chunked prefill, everything resident,
+// preemption by recomputation.
 #pragma once
 
 #include "sluice/admission/fcfs.hpp"
 #include "sluice/backend/simulated.hpp"
+#include "sluice/core/contract.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/delivery/immediate.hpp"
 #include "sluice/layout/per_layer.hpp"
@@ -15,26 +18,20 @@
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/weights/resident_weights.hpp"
 
-namespace sluice {
+namespace sluice::detail {
 
-/// The default model of a role. Together they are a plain server: first come, first served, chunked prefill, everything
-/// resident, preemption by recomputation.
+/// A role has a default, and that is a model of it.
 template <class Role>
-struct Default;
+concept HasDefault = requires {
+  requires Contract<Role>::template met<typename Default<Role>::type>;
+};
 
-// clang-format off
-template <> struct Default<roles::Admission> { using type = Fcfs; };
-template <> struct Default<roles::Placement> { using type = AllResident; };
-template <> struct Default<roles::Weights>   { using type = ResidentWeights; };
-template <> struct Default<roles::Cost>      { using type = Roofline; };
-template <> struct Default<roles::Transfer>  { using type = DeadlinePool; };
-template <> struct Default<roles::Replan>    { using type = OnBatchChange; };
-template <> struct Default<roles::Relief>    { using type = PreemptNewest; };
-template <> struct Default<roles::Retention> { using type = Drop; };
-template <> struct Default<roles::Delivery>  { using type = Immediate; };
-template <> struct Default<roles::Lookahead> { using type = InStep; };
-template <> struct Default<roles::Layout>    { using type = PerLayer; };
-template <> struct Default<roles::Backend>   { using type = Simulated; };
-// clang-format on
+template <class... Roles>
+consteval bool have_defaults(Parts<Roles...>) {
+  return (HasDefault<Roles> && ...);
+}
+static_assert(have_defaults(roles::OnePerEngine{}),
+              "sluice: a role in the list has no default: its folder needs a concept with a Contract, and a Default "
+              "beside a model of it, which engine/defaults.hpp includes");
 
-} // namespace sluice
+} // namespace sluice::detail

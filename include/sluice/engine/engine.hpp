@@ -33,6 +33,7 @@ namespace sluice {
 template <class C>
 class BasicEngine {
  public:
+  // Each is bound to its role in NamedPolicies, and repeated for the body below, which names it without `C::`.
   using composition = C;
   using admission_type = typename C::admission_type;
   using placement_type = typename C::placement_type;
@@ -129,7 +130,6 @@ class BasicEngine {
   }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
   void learn(const Iteration& iteration, const IterationCost& cost);
-  void report(const Iteration& iteration, const IterationCost& cost, const TransferState& before);
 
   Core core_;
   Committer committer_;

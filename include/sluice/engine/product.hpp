@@ -236,12 +236,17 @@ template <class P>
 
 namespace detail {
 
-template <class Role, class P>
+template <class P>
 void append_choice(std::string& text) {
-  if constexpr (!std::same_as<P, typename Default<Role>::type>) {
+  if constexpr (!std::same_as<P, typename Default<typename P::role>::type>) {
     if (!text.empty()) text += ", ";
     text += policy_name<P>();
   }
+}
+
+template <class... Ps>
+void append_choices(std::string& text, Parts<Ps...>) {
+  (append_choice<Ps>(text), ...);
 }
 
 } // namespace detail
@@ -251,18 +256,7 @@ void append_choice(std::string& text) {
 template <class E>
 [[nodiscard]] std::string engine_name() {
   std::string text;
-  detail::append_choice<roles::Admission, typename E::admission_type>(text);
-  detail::append_choice<roles::Placement, typename E::placement_type>(text);
-  detail::append_choice<roles::Weights, typename E::weights_type>(text);
-  detail::append_choice<roles::Cost, typename E::cost_type>(text);
-  detail::append_choice<roles::Transfer, typename E::transfer_type>(text);
-  detail::append_choice<roles::Replan, typename E::replan_type>(text);
-  detail::append_choice<roles::Relief, typename E::relief_type>(text);
-  detail::append_choice<roles::Retention, typename E::retention_type>(text);
-  detail::append_choice<roles::Delivery, typename E::delivery_type>(text);
-  detail::append_choice<roles::Lookahead, typename E::lookahead_type>(text);
-  detail::append_choice<roles::Layout, typename E::layout_type>(text);
-  detail::append_choice<roles::Backend, typename E::backend_type>(text);
+  detail::append_choices(text, typename E::composition::policies{});
   return "Engine<" + text + ">";
 }
 

@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/core/role.hpp"
+#include "sluice/engine/compose.hpp"
 #include "sluice/engine/decision.hpp"
 #include "sluice/memory/prefix_cache.hpp"
 #include "sluice/view/view.hpp"
@@ -38,6 +39,16 @@ struct StateOf<O> {
   using type = typename O::State;
 };
 
+/// Stands for the composition of an engine that was rejected.
+struct PlayedByAnything {
+  template <class Role>
+  using of = Anything;
+};
+struct RejectedComposition : NamedPolicies<PlayedByAnything> {
+  using policies = Parts<>;
+  using observer_types = Parts<>;
+};
+
 } // namespace detail
 
 /// The members of an engine, declared and never defined: whatever is written with a rejected engine compiles, and the
@@ -46,21 +57,8 @@ struct StateOf<O> {
 ///
 /// `Explained` is what the sentences' function returns: naming this type says them.
 template <class Explained>
-struct RejectedEngine {
-  using composition = Parts<>;
-  using admission_type = detail::Anything;
-  using placement_type = detail::Anything;
-  using weights_type = detail::Anything;
-  using cost_type = detail::Anything;
-  using transfer_type = detail::Anything;
-  using replan_type = detail::Anything;
-  using relief_type = detail::Anything;
-  using retention_type = detail::Anything;
-  using delivery_type = detail::Anything;
-  using lookahead_type = detail::Anything;
-  using layout_type = detail::Anything;
-  using backend_type = detail::Anything;
-  using observer_types = Parts<>;
+struct RejectedEngine : detail::RejectedComposition {
+  using composition = detail::RejectedComposition;
 
   struct Config {
     Limits limits;

@@ -24,14 +24,6 @@ struct ComposeEngine<List> {
   using type = BasicEngine<typename Compose<List>::type>;
 };
 
-/// The policies of a composition, as a list, with the observers last.
-template <class C>
-struct PoliciesOf;
-template <class... Ps>
-struct PoliciesOf<Composition<Ps...>> {
-  using type = Parts<Ps...>;
-};
-
 /// A list without the policies whose role another list plays.
 template <class Keep, class Others>
 struct Without;
@@ -50,7 +42,9 @@ struct CompositionOf<BasicEngine<C>> {
 
 template <class E, class Overrides>
 struct Override {
-  using kept = typename Without<typename PoliciesOf<typename CompositionOf<E>::type>::type, Overrides>::type;
+  using before = typename CompositionOf<E>::type;
+  using kept = typename Without<typename Concat<typename before::policies, typename before::observer_types>::type,
+                                Overrides>::type;
   using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
 };
 

@@ -46,6 +46,12 @@ struct Contract<roles::Layout> {
                                  "resident, int layers)`");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Layouts in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

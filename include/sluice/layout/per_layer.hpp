@@ -16,4 +16,9 @@ struct PerLayer {
   }
 };
 
+template <>
+struct Default<roles::Layout> {
+  using type = PerLayer;
+};
+
 } // namespace sluice

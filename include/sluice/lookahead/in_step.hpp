@@ -21,4 +21,9 @@ struct InStep {
 
 static_assert(Lookahead<InStep>);
 
+template <>
+struct Default<roles::Lookahead> {
+  using type = InStep;
+};
+
 } // namespace sluice

@@ -44,6 +44,12 @@ struct Contract<roles::Lookahead> {
                   "sluice: this Lookahead policy needs `Seconds planning_time(std::int64_t effort) const`");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Lookahead policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

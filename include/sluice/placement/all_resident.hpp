@@ -37,4 +37,9 @@ struct AllResident {
 
 static_assert(Placement<AllResident>);
 
+template <>
+struct Default<roles::Placement> {
+  using type = AllResident;
+};
+
 } // namespace sluice

@@ -140,6 +140,12 @@ struct Contract<roles::Placement> {
                                          "true;` (false if a request is on the device whole or not at all)");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Placement policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 /// The most optional claims that can join: the longest prefix for which `feasible(claims)` holds, given that it holds

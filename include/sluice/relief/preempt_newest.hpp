@@ -24,4 +24,9 @@ struct PreemptNewest {
 
 static_assert(Relief<PreemptNewest>);
 
+template <>
+struct Default<roles::Relief> {
+  using type = PreemptNewest;
+};
+
 } // namespace sluice

@@ -68,6 +68,14 @@ struct Contract<roles::Relief> {
                                     "Parting::preempt;` (or `Parting::refuse`)");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(
+        Once,
+        "sluice: two Relief policies in one engine: keep one of them (does a bundle such as PauseResume bring one?)");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -20,4 +20,9 @@ struct OnBatchChange {
 
 static_assert(Replan<OnBatchChange>);
 
+template <>
+struct Default<roles::Replan> {
+  using type = OnBatchChange;
+};
+
 } // namespace sluice

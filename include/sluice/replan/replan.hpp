@@ -60,6 +60,12 @@ struct Contract<roles::Replan> {
     static_assert(SaysWindow<P>, "sluice: this Replan policy needs `Window window() const`");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Replan policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -20,4 +20,9 @@ struct Drop {
 
 static_assert(Retention<Drop>);
 
+template <>
+struct Default<roles::Retention> {
+  using type = Drop;
+};
+
 } // namespace sluice

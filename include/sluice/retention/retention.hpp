@@ -147,6 +147,13 @@ struct Contract<roles::Retention> {
     }
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Retention policies in one engine: keep one of them (does a bundle such as "
+                        "PauseResume bring one?)");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -321,4 +321,9 @@ struct DeadlinePool {
 
 static_assert(TransferScheduler<DeadlinePool>);
 
+template <>
+struct Default<roles::Transfer> {
+  using type = DeadlinePool;
+};
+
 } // namespace sluice

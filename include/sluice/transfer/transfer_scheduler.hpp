@@ -88,6 +88,12 @@ struct Contract<roles::Transfer> {
         "read `room_blocks`)");
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Transfer rules in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

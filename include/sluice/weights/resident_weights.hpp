@@ -21,4 +21,9 @@ struct ResidentWeights {
 
 static_assert(Weights<ResidentWeights>);
 
+template <>
+struct Default<roles::Weights> {
+  using type = ResidentWeights;
+};
+
 } // namespace sluice

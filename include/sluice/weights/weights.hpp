@@ -193,6 +193,12 @@ struct Contract<roles::Weights> {
     }
     return true;
   }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(Once, "sluice: two Weights policies in one engine: keep one of them");
+    return true;
+  }
 };
 
 } // namespace sluice

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A policy of a node, given to an engine, must not be left out in silence.
+// sentences: 1
+// says: an engine has no such role as this policy's
+#include "sluice/engine/engine.hpp"
+#include "sluice/node/sharing.hpp"
+
+#ifdef GOOD
+using E = sluice::Engine<sluice::Drop>;
+#else
+using E = sluice::Engine<sluice::Drop, sluice::TakeTurns>;
+#endif
+
+std::int64_t steps_of(const E& engine) { return engine.steps(); }

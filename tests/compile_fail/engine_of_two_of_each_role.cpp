@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every role of the list has its sentence for a second policy, and only Observer may be played by many.
+// sentences: 12
+// says: two Admission policies in one engine: keep one of them
+// says: two Cost models in one engine: keep one .the world's belongs to the backend: BasicSimulated<World>
+// says: two Transfer rules in one engine: keep one of them
+// says: two Retention policies in one engine: keep one of them .does a bundle such as PauseResume bring one
+// says: two Layouts in one engine: keep one of them
+// says: two Backends in one engine: keep one of them
+#include "sluice/engine/engine.hpp"
+#include "sluice/observer/series.hpp"
+#include "sluice/observer/summary.hpp"
+
+template <class... Roles>
+#ifdef GOOD
+sluice::Engine<typename sluice::Default<Roles>::type..., sluice::Summary, sluice::Series>
+#else
+sluice::Engine<typename sluice::Default<Roles>::type..., typename sluice::Default<Roles>::type...>
+#endif
+    engine_of(sluice::Parts<Roles...>);
+using E = decltype(engine_of(sluice::roles::OnePerEngine{}));
+
+std::int64_t use(E& engine) { return engine.step() == sluice::Stepped::ran ? engine.steps() : engine.alive(); }
