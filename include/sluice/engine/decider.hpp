@@ -158,7 +158,7 @@ class Decider {
     if constexpr (streams_weights) stale = stale || !(granted() == core_.plan.weights);
     bool enforce_slo = true;
     for (;;) {
-      const Budget budget = budget_of(core_, calls(), decision, required, granted(), view);
+      const Budget budget = budget_of(core_, calls(), decision, required, granted(), view.now);
       Verdict verdict = stale ? Verdict{} : apply_plan(core_, draft_, decision, required, budget);
       if (!verdict.feasible) {
         verdict = solve(view, decision, required, enforce_slo, budget);

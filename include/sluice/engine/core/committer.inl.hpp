@@ -73,8 +73,10 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
       grow(core, claim.slot, claim.tokens);
       continue;
     }
-    const Holding target = decision.new_plan ? target_of(core.plan, i, claim) : core.holding_by_plan(request);
-    move_claim(core, claim, target, policies, now);
+    if (decision.new_plan)
+      move_claim(core, claim, target_of(core.plan, i, claim), policies, now);
+    else
+      move_claim(core, claim, Holding{core.holding_by_plan(request)}, policies, now); // a copy: it may be the row's own
     if (keeps_slots) moves_.stream_slots.resize(moves_.streams.size(), claim.slot);
   }
   if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);

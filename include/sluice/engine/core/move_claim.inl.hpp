@@ -13,6 +13,12 @@ namespace sluice {
 SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target,
                                          const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(claim.slot);
+  if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() &&
+      !policies.table.copies_ahead) { // stays where it is
+    grow(core, claim.slot, claim.tokens);
+    request.holding = target;
+    return;
+  }
   const bool returns = request.phase == Phase::preempted;
   const Holding from = request.holding;
   const TokenBlocks held = request.blocks; // before this iteration's tokens
@@ -20,7 +26,7 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   const HiddenSize hidden = core.geometry.hidden_size();
   if (request.phase != Phase::running) join(core, claim.slot, policies, now);
   grow(core, claim.slot, claim.tokens);
-  request.holding = with_copies(core, request, target);
+  request.holding = policies.table.copies_ahead ? with_copies(core, request, target) : target;
   request.resident_layers = core.geometry.layers - target.away().count();
   if (held.count() == 0) {
     // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.

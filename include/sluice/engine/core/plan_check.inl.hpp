@@ -69,7 +69,7 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
 
   std::size_t required = 0;
   while (required < claims.size() && claims[required].required) ++required;
-  const Budget budget = budget_of(core, policies, decision, required, plan.weights, core.view(now));
+  const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
   if (change.after.device + plan.in_flight > budget.device)
     return wrong("its " + std::to_string(claims.size()) + " requests take " +
                      std::to_string(change.after.device.count()) + " layer blocks of device memory and " +

@@ -25,7 +25,7 @@ struct Budget {
 /// The budget of the claims, of which the first `required` are required, with the weights as `weights` says. What
 /// preempted requests hold on the device is given up for those who run, so that only their host memory counts.
 [[nodiscard]] Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,
-                               std::size_t required, const WeightsPlan& weights, const View& view);
+                               std::size_t required, const WeightsPlan& weights, Seconds now);
 
 /// The plan in force, applied to the claims: whether the required ones still fit, and how many optional ones fit beside
 /// them. Writes the room in flight into `decision`.

@@ -13,7 +13,7 @@
 namespace sluice {
 
 SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,
-                               std::size_t required, const WeightsPlan& weights, const View& view) {
+                               std::size_t required, const WeightsPlan& weights, Seconds now) {
   LayerBlocks preempted_host{0};
   Budget budget;
   for (const Slot slot : core.requests.preempted) {
@@ -28,13 +28,16 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
       if (request.phase == Phase::preempted) preempted_host -= core.footprint(request).host;
     }
   // So does that of requests which this very decision preempts, unless it is dropped with the rest.
-  for (const auto& aside : {std::span<const Slot>(decision.leaving), std::span<const Slot>(decision.victims)})
-    for (const Slot slot : aside) {
-      const RequestRow& request = core.row(slot);
-      if (request.phase == Phase::running && !decision.empties_preempted &&
-          policies.table.on_preempt(policies.policies, view, request) != Kept::nothing)
-        preempted_host += core.footprint(request).host;
-    }
+  if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
+    const View view = core.view(now);
+    for (const auto* aside : {&decision.leaving, &decision.victims})
+      for (const Slot slot : *aside) {
+        const RequestRow& request = core.row(slot);
+        if (request.phase == Phase::running &&
+            policies.table.on_preempt(policies.policies, view, request) != Kept::nothing)
+          preempted_host += core.footprint(request).host;
+      }
+  }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
   budget.host = core.ledger.host().capacity() - preempted_host;
   return budget;
@@ -56,12 +59,15 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
       if (is_required) return {};
       break; // an optional claim that the plan has not seen waits for the next plan
     }
-    Holding holding = core.holding_by_plan(request);
-    holding.copied = Tokens{0}; // given up where it is in the way
+    const Holding& planned = core.holding_by_plan(request);
     const TokenBlocks blocks =
         request.blocks_after(is_required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
-    used = used + core.footprint(holding, blocks);
-    if (!holding.all_resident()) {
+    if (planned.all_resident()) {
+      used.device += core.layout.room(blocks); // copies are given up where they are in the way
+    } else {
+      Holding holding = planned;
+      holding.copied = Tokens{0};
+      used = used + core.footprint_away(holding, blocks);
       away = true;
       Moves::stream(draft.streams, holding, static_cast<double>(holding.head_blocks(blocks, block_tokens).count()),
                     core.geometry.hidden_size());
