@@ -161,6 +161,7 @@
 #include "sluice/backend/replayed.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/engine/compose.hpp"
+#include "sluice/engine/config.hpp"
 #include "sluice/engine/core/candidate_key.hpp"
 #include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/checks.inl.hpp"

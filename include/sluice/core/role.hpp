@@ -22,7 +22,7 @@ namespace roles {
 ///  - the `Default`, beside the model that it names, which engine/defaults.hpp includes.
 ///
 /// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/compose.hpp
-/// (NamedPolicies) and engine/engine.hpp (Config).
+/// (NamedPolicies) and engine/config.hpp.
 using OnePerEngine = Parts<struct Admission, ///< who is proposed for the next iteration, in which order; who leaves
                            struct Placement, ///< where each layer's KV lives, or infeasible, and why
                            struct Weights,   ///< how much device memory the weights give up for KV

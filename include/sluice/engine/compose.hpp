@@ -6,6 +6,7 @@
 #include "sluice/engine/defaults.hpp"
 
 #include <concepts>
+#include <tuple>
 #include <type_traits>
 
 namespace sluice {
@@ -61,6 +62,7 @@ template <class... Ps, class... Os>
 struct Composition<Parts<Ps...>, Parts<Os...>> : detail::NamedPolicies<detail::PolicyOf<Ps...>> {
   using policies = Parts<Ps...>;
   using observer_types = Parts<Os...>;
+  using observer_values = std::tuple<Os...>;
 };
 
 namespace detail {

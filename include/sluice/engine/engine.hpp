@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/engine/config.hpp"
 #include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/committer.hpp"
 #include "sluice/engine/core/draft.hpp"
@@ -49,27 +50,7 @@ class BasicEngine {
   using backend_type = typename C::backend_type;
   using observer_types = typename C::observer_types;
 
-  /// Everything an engine is made from. Policies are values: those that are not set are default-constructed. The models
-  /// of cost, the planner's and the one in a simulated backend, have no default: they are somebody's hardware.
-  struct Config {
-    Limits limits;
-    Geometry geometry;
-    /// Device memory for KV beside all weights, blocks in flight included. Below 0 where the weights alone are larger
-    /// than the device, for engines whose weights can stream.
-    LayerBlocks device_blocks{0};
-    LayerBlocks host_blocks{0}; ///< host memory for KV
-    cost_type cost;             ///< the planner's
-    backend_type backend;
-    admission_type admission{};
-    placement_type placement{};
-    weights_type weights{};
-    replan_type replan{};
-    relief_type relief{};
-    retention_type retention{};
-    delivery_type delivery{};
-    lookahead_type lookahead{};
-    typename ObserverSet<observer_types>::policies observers{};
-  };
+  using Config = EngineConfig<C>;
 
   /// Only `make` has one: an engine is made of a configuration that was checked.
   class Checked {

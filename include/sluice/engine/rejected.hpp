@@ -6,6 +6,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/engine/compose.hpp"
+#include "sluice/engine/config.hpp"
 #include "sluice/engine/decision.hpp"
 #include "sluice/memory/prefix_cache.hpp"
 #include "sluice/view/view.hpp"
@@ -47,6 +48,7 @@ struct PlayedByAnything {
 struct RejectedComposition : NamedPolicies<PlayedByAnything> {
   using policies = Parts<>;
   using observer_types = Parts<>;
+  using observer_values = Anything;
 };
 
 } // namespace detail
@@ -60,14 +62,7 @@ template <class Explained>
 struct RejectedEngine : detail::RejectedComposition {
   using composition = detail::RejectedComposition;
 
-  struct Config {
-    Limits limits;
-    Geometry geometry;
-    LayerBlocks device_blocks{0};
-    LayerBlocks host_blocks{0};
-    detail::Anything cost, backend, admission, placement, weights, replan, relief, retention, delivery, lookahead;
-    detail::Anything observers;
-  };
+  using Config = EngineConfig<composition>;
 
   static Expected<RejectedEngine> make(Config config);
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
