@@ -34,7 +34,8 @@ class ProfileCsv {
     const Expected<std::optional<std::string_view>> first = csv.lines_.next();
     if (!first) return first.error();
     if (!*first)
-      return Error{ErrorCode::bad_input, csv.file(), "the file is empty", "the header '" + std::string{header} + "'"};
+      return Error{ErrorCode::bad_input, csv.file_name(), "the file is empty",
+                   "the header '" + std::string{header} + "'"};
     if (**first != header) {
       return Error{ErrorCode::bad_input, csv.where(), "the header is '" + excerpt(**first) + "'",
                    "'" + std::string{header} + "'"};
@@ -74,7 +75,7 @@ class ProfileCsv {
   /// The last column, microseconds in the file.
   [[nodiscard]] double seconds() const { return numbers_.back() * 1e-6; }
   [[nodiscard]] std::string where() const { return lines_.where(); }
-  [[nodiscard]] const std::string& file() const { return lines_.name(); }
+  [[nodiscard]] const std::string& file_name() const { return lines_.name(); }
 
  private:
   ProfileCsv(LineReader lines, std::size_t names, std::size_t fields)
@@ -143,12 +144,12 @@ inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, st
     const bool found = lines.find(kernel.name) != lines.end();
     const bool within = kernel.place == KernelPlace::layer && kernel.name != "whole_layer";
     if (whole && within && found) {
-      return Error{ErrorCode::bad_input, csv->file(),
+      return Error{ErrorCode::bad_input, csv->file_name(),
                    "the kernel " + std::string{kernel.name} + " is part of whole_layer", "one of the two"};
     }
     if (whole && (within || kernel.place == KernelPlace::after)) continue;
     if (belongs(kernel) && kernel.required && !found) {
-      return Error{ErrorCode::bad_input, csv->file(), "the kernel " + std::string{kernel.name} + " is missing",
+      return Error{ErrorCode::bad_input, csv->file_name(), "the kernel " + std::string{kernel.name} + " is missing",
                    "its measured times"};
     }
   }
@@ -198,12 +199,12 @@ inline Expected<AttentionGrid> read_attention_grid(Expected<LineReader> file) {
     pasts.back().contexts.push_back({key[3], seconds});
   }
   if (chunks.front().tokens != 0 || chunks.size() < 2) {
-    return Error{ErrorCode::bad_input, csv->file(), "decodes alone or prompt chunks are missing",
+    return Error{ErrorCode::bad_input, csv->file_name(), "decodes alone or prompt chunks are missing",
                  "rows with prefill_chunk 0, and rows with more"};
   }
   for (const AttentionGrid::Chunk& chunk : chunks) {
     if (chunk.tokens > 0 && chunk.decodes.front().count != 0) {
-      return Error{ErrorCode::bad_input, csv->file(),
+      return Error{ErrorCode::bad_input, csv->file_name(),
                    "prefill_chunk " + std::to_string(chunk.tokens) + " was not measured alone", "rows with n_decode 0"};
     }
   }

@@ -67,7 +67,7 @@ class TensorIndex {
     const auto at = found_.find(name);
     return at == found_.end() ? nullptr : &at->second;
   }
-  [[nodiscard]] const std::string& path(std::size_t file) const { return paths_[file]; }
+  [[nodiscard]] const std::string& path_of(std::size_t file) const { return paths_[file]; }
   [[nodiscard]] std::span<const std::byte> bytes(const Found& found) const {
     return files_[found.file].bytes().subspan(static_cast<std::size_t>(found.tensor.begin),
                                               static_cast<std::size_t>(found.tensor.bytes));
@@ -129,7 +129,7 @@ inline Expected<TensorIndex> map_checkpoint(const std::string& folder) {
     if (Status status = tensors.add(path); !status) return status.error();
     for (const std::string& name : names) {
       const TensorIndex::Found* found = tensors.find(name);
-      if (found != nullptr && tensors.path(found->file) == path) continue;
+      if (found != nullptr && tensors.path_of(found->file) == path) continue;
       return Error{ErrorCode::bad_input, path, "there is no " + tensor_text(name), "it here, as the index says"};
     }
   }
@@ -208,8 +208,8 @@ class CheckpointReader {
     return status_ ? found : nullptr;
   }
   void refuse(const TensorIndex::Found& found, const std::string& what, const std::string& expected) {
-    status_ =
-        Error{ErrorCode::bad_input, tensors_.path(found.file), tensor_text(found.tensor.name) + " " + what, expected};
+    status_ = Error{ErrorCode::bad_input, tensors_.path_of(found.file), tensor_text(found.tensor.name) + " " + what,
+                    expected};
   }
 
   /// A matrix that is computed with where it lies. The format promises no alignment beyond a convention; where a file
