@@ -28,7 +28,7 @@ $(RELEASE)/build.ninja: | setup
 setup:
 	@.ci/setup
 
-## umbrella: write include/sluice/sluice.hpp anew after adding or removing a header
+## umbrella: write sluice/sluice.hpp, simulation.hpp and explore.hpp anew after adding or removing a header
 umbrella:
 	@cmake -P cmake/umbrella.cmake
 

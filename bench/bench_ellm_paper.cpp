@@ -2,7 +2,7 @@
 // eLLM's comparison on the paper's setup (section 6): headline, ablations, wrong costs, units of F layers, and what the
 // paper's own equations leave room for. Prints the tables of docs/reproductions.md.
 #include "sluice/placement/ellm_equations.hpp"
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 #include "sluice/systems/ellm.hpp"
 #include "sluice/systems/hcache.hpp"
 

@@ -19,7 +19,7 @@
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 #include "sluice/placement/fixed_distance.hpp"
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

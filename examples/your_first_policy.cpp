@@ -5,7 +5,7 @@
 // on the host and be fetched in every step. Which? Goals of this program: to write one's own answer in thirty lines; to
 // have the compiler say what it lacks; and to see what it does to the users' SLOs, beside two published answers and the
 // control row. docs/writing-a-policy.md walks through it.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

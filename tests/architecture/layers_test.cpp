@@ -42,6 +42,7 @@ TEST_CASE("the layer check accepts what points left and reports what does not") 
   CHECK(faults("sluice/core/a.hpp", "#include \"sluice/sluice.hpp\"\n") == 1);
   CHECK(faults("sluice/core/a.hpp", "#include \"b.hpp\"\n") == 1);
   CHECK(faults("sluice/sluice.hpp", "#include \"sluice/engine/a.hpp\"\n#include \"sluice/core/a.hpp\"\n") == 0);
+  CHECK(faults("sluice/simulation.hpp", "#include \"sluice/sluice.hpp\"\n") == 0);
 }
 
 TEST_CASE("the layer check keeps libraries in the folders that name them") {
