@@ -41,7 +41,7 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
     if (tuned.interval) config.weights.interval = *tuned.interval;
   if constexpr (requires { config.weights.most_layers; })
     if (tuned.remapped) config.weights.most_layers = *tuned.remapped;
-  if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record;
+  if constexpr (requires { config.weights.source.record; }) config.weights.source.record = setup.record.get();
   if constexpr (requires { config.relief.max_wait; }) config.relief.max_wait = tuned.max_wait;
   if constexpr (requires { config.placement.worst_batch; }) config.placement.worst_batch = setup.worst_batch;
   return config;

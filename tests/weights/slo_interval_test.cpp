@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 using namespace sluice;
@@ -193,7 +192,7 @@ TEST_CASE("a recorded interval meets the SLO of any batch, length and SLO within
           CHECK(all == 2 * grid.batches() * grid.lengths());
         });
     CHECK(told == 2 * grid.batches() * grid.lengths());
-    const RecordedInterval source{std::make_shared<const IntervalRecord>(record)};
+    const RecordedInterval source{&record};
     for (int i = 0; i < 100; ++i) {
       const InferencePhase phase = random_phase(random);
       const auto batch = static_cast<std::int64_t>(1 + random.below(32));

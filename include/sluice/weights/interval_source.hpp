@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -97,7 +96,8 @@ struct RecordedInterval {
     RecordedWork work;
   };
 
-  std::shared_ptr<const IntervalRecord> record{}; ///< of this model on this device: whoever sets it checks that
+  /// Of this model on this device, which whoever sets it checks, and outlives the engines; none: the planner's own.
+  const IntervalRecord* record = nullptr;
 
   /// 0: none, or beyond the record.
   template <class Question>
