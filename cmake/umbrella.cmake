@@ -1,6 +1,6 @@
 # Writes the headers that include the others, in the order of the layers: include/sluice/sluice.hpp, simulation.hpp and
-# explore.hpp. cmake/layers.txt says which has what. `make umbrella` runs this; the test `umbrella` runs it with -DCHECK=1
-# and fails when one of the three is stale, so nobody edits them by hand.
+# explore.hpp. cmake/layers.txt says which has what. `make umbrella` runs this; the test `umbrella` runs it with
+# -DCHECK=1 and fails when one of the three is stale, so nobody edits them by hand.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)
@@ -11,8 +11,9 @@ list(FILTER headers EXCLUDE REGEX "\\.inl\\.hpp$")
 set(folders "")
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/layers.txt" lines REGEX "^[a-z]")
 foreach(line IN LISTS lines)
-  if(line MATCHES "^([a-z]+): *(.+)")
-    string(REPLACE " " ";" line_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+  if(line MATCHES "^([a-z]+): *(.+)") # as often as it takes
+    string(REPLACE " " ";" names "${CMAKE_MATCH_2}")
+    list(APPEND line_${CMAKE_MATCH_1} ${names})
   elseif(NOT line MATCHES "->")
     string(REPLACE " " ";" names "${line}")
     list(APPEND folders ${names})
@@ -39,8 +40,8 @@ function(named_in places out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Left out is what the line `alone:` names and what includes a standard header of the line `apart:`; then what includes any
-# of these, until nothing changes.
+# Left out is what the line `alone:` names and what includes a standard header of the line `apart:`; then what includes
+# any of these, until nothing changes.
 named_in("${line_alone}" left_out)
 list(JOIN line_apart "|" apart)
 foreach(header IN LISTS headers)
@@ -112,10 +113,10 @@ function(write_umbrella name what first)
   endif()
 endfunction()
 
-write_umbrella(sluice "The engine: the roles and their policies, the memory, cost and transfer models, the published systems." "")
-write_umbrella(simulation "What engines are simulated with: workloads, observers, serve, nodes; and sluice/sluice.hpp."
+write_umbrella(sluice "The engine: the roles and their policies, what they decide about, the published systems." "")
+write_umbrella(simulation "What engines are simulated with: workloads, measured costs, observers, serve, nodes."
                "sluice/sluice.hpp")
-write_umbrella(explore "Every engine that some policies per role compose; and sluice/sluice.hpp." "sluice/sluice.hpp")
+write_umbrella(explore "Every engine that some policies per role compose." "sluice/sluice.hpp")
 if(NOT CHECK)
   list(REMOVE_DUPLICATES left_out)
   list(SORT left_out)

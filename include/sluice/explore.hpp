@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every engine that some policies per role compose; and sluice/sluice.hpp.
+// Every engine that some policies per role compose.
 // Written by `make umbrella`.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What engines are simulated with: workloads, observers, serve, nodes; and sluice/sluice.hpp.
+// What engines are simulated with: workloads, measured costs, observers, serve, nodes.
 // Written by `make umbrella`.
 #pragma once
 
@@ -14,6 +14,11 @@
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/workload.hpp"
+#include "sluice/cost/measured_grid.hpp"
+#include "sluice/cost/table_profile.hpp"
+#include "sluice/cost/all_reduce.hpp"
+#include "sluice/cost/tensor_parallel.hpp"
+#include "sluice/memory/shared_beginnings.hpp"
 #include "sluice/observer/chosen_iteration.hpp"
 #include "sluice/observer/deadlines.hpp"
 #include "sluice/observer/decision_log.hpp"
@@ -25,6 +30,9 @@
 #include "sluice/observer/series.hpp"
 #include "sluice/observer/summary.hpp"
 #include "sluice/observer/timeline.hpp"
+#include "sluice/backend/clock_record.hpp"
+#include "sluice/backend/recorded.hpp"
+#include "sluice/backend/replayed.hpp"
 #include "sluice/engine/simulate.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/node/bus.hpp"

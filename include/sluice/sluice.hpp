@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: the roles and their policies, the memory, cost and transfer models, the published systems.
+// The engine: the roles and their policies, what they decide about, the published systems.
 // Written by `make umbrella`.
 #pragma once
 
@@ -28,7 +28,6 @@
 #include "sluice/layout/layer_groups.hpp"
 #include "sluice/layout/layout.hpp"
 #include "sluice/layout/per_layer.hpp"
-#include "sluice/cost/all_reduce.hpp"
 #include "sluice/cost/calibrated.hpp"
 #include "sluice/cost/cost_model.hpp"
 #include "sluice/cost/device_link.hpp"
@@ -36,17 +35,13 @@
 #include "sluice/cost/fused_kernels.hpp"
 #include "sluice/cost/layer_work.hpp"
 #include "sluice/cost/linear_profile.hpp"
-#include "sluice/cost/measured_grid.hpp"
 #include "sluice/cost/rebuild.hpp"
 #include "sluice/cost/roofline.hpp"
-#include "sluice/cost/table_profile.hpp"
-#include "sluice/cost/tensor_parallel.hpp"
 #include "sluice/cost/work.hpp"
 #include "sluice/memory/block_states.hpp"
 #include "sluice/memory/holding.hpp"
 #include "sluice/memory/ledger.hpp"
 #include "sluice/memory/prefix_cache.hpp"
-#include "sluice/memory/shared_beginnings.hpp"
 #include "sluice/plan/instance.hpp"
 #include "sluice/plan/plan.hpp"
 #include "sluice/plan/problem.hpp"
@@ -138,9 +133,6 @@
 #include "sluice/lookahead/lookahead.hpp"
 #include "sluice/lookahead/one_step_ahead.hpp"
 #include "sluice/backend/backend.hpp"
-#include "sluice/backend/clock_record.hpp"
-#include "sluice/backend/recorded.hpp"
-#include "sluice/backend/replayed.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/config.hpp"
