@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program pays that uses eight published engines out of sluice::compiled.
+#include "sluice/systems/deepspeed_inference.hpp"
+#include "sluice/systems/dynamic_heuristic.hpp"
+#include "sluice/systems/flexgen.hpp"
+#include "sluice/systems/orbitflow.hpp"
+#include "sluice/systems/slo_aware.hpp"
+#include "sluice/systems/vllm.hpp"
+
+namespace {
+
+template <class E>
+sluice::Stepped serve(typename E::Config config, const sluice::RequestSpec& request) {
+  auto engine = E::make(std::move(config));
+  if (!engine || !engine->submit(request)) return sluice::Stepped::idle;
+  return engine->step();
+}
+
+} // namespace
+
+#define SLUICE_SERVE(E)                                                                                                \
+  sluice::Stepped serve_##E(sluice::E::Config config, const sluice::RequestSpec& request) {                            \
+    return serve<sluice::E>(std::move(config), request);                                                               \
+  }
+SLUICE_SERVE(VllmRecompute)
+SLUICE_SERVE(VllmSwap)
+SLUICE_SERVE(DeepSpeedInference)
+SLUICE_SERVE(FlexGen)
+SLUICE_SERVE(SloAware)
+SLUICE_SERVE(DynamicHeuristic)
+SLUICE_SERVE(OrbitFlow)
+SLUICE_SERVE(OrbitFlowPool)

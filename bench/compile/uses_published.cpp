@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program pays that uses a published engine out of sluice::compiled.
+#include "sluice/systems/orbitflow.hpp"
+
+sluice::Stepped serve(sluice::OrbitFlow::Config config, const sluice::RequestSpec& request) {
+  auto engine = sluice::OrbitFlow::make(std::move(config));
+  if (!engine || !engine->submit(request)) return sluice::Stepped::idle;
+  return engine->step();
+}
