@@ -252,7 +252,7 @@ void compare(const Bench& bench, const char* name, double kv_share, double rate)
     bytes = off.bytes;
     const std::int64_t block = kv_block_floats(bench.weights.config.shape, bench.limits.block_tokens) * 4;
     Beside async(static_cast<std::int64_t>(bytes), block, link);
-    const Measured in = run<Engine<>>(bench, 1.05, {}, believed, [&beside] { beside.step(); });
+    const Measured in = run<Engine<>>(bench, 1.05, {}, believed, [&async] { async.step(); });
     turn.stolen = (stolen_s() - stolen) / (1e-9 * static_cast<double>(WallClock::now() - began));
     Shown world = believed;
     world.time = in.time;
