@@ -41,15 +41,7 @@ struct DistanceSpace {
   static constexpr std::string_view name = "distance";
   static constexpr bool listed = true;
 
-  static void candidates(int layers, std::vector<LayerSet>& out) {
-    out.clear();
-    out.push_back({});
-    for (int distance = layers; distance >= 1;) {
-      const int count = layers / distance;
-      out.push_back(every_kth_layer(layers, distance));
-      distance = layers / (count + 1); // the largest distance of the next count that occurs
-    }
-  }
+  static void candidates(int layers, std::vector<LayerSet>& out);
 };
 
 /// Any count 0..L, evenly spaced: L + 1 members.
@@ -57,10 +49,7 @@ struct EvenSpace {
   static constexpr std::string_view name = "even";
   static constexpr bool listed = true;
 
-  static void candidates(int layers, std::vector<LayerSet>& out) {
-    out.clear();
-    for (int count = 0; count <= layers; ++count) out.push_back(evenly_spaced_layers(layers, count));
-  }
+  static void candidates(int layers, std::vector<LayerSet>& out);
 };
 
 /// Any subset: 2^L members (OrbitFlow's Fig. 15). Lists them up to `most_listed_layers` layers; above, planners search
@@ -70,19 +59,23 @@ struct FreeSpace {
   static constexpr bool listed = false;
   static constexpr int most_listed_layers = 10;
 
-  static void candidates(int layers, std::vector<LayerSet>& out) {
-    out.clear();
-    if (layers > most_listed_layers) return;
-    for (int count = 0; count <= layers; ++count)
-      for (unsigned bits = 0; bits < (1u << layers); ++bits) {
-        LayerSet set;
-        for (int layer = 0; layer < layers; ++layer)
-          if ((bits >> layer & 1u) != 0) set.insert(layer);
-        if (set.count() == count) out.push_back(set);
-      }
-  }
+  static void candidates(int layers, std::vector<LayerSet>& out);
 };
+
+/// A space as a table, for code that is compiled once for all spaces.
+struct CandidateSpace {
+  std::string_view name;
+  bool listed;
+  void (*candidates)(int layers, std::vector<LayerSet>& out);
+};
+template <PlacementSpace Space>
+inline constexpr CandidateSpace candidate_space_of{
+    Space::name, Space::listed, [](int layers, std::vector<LayerSet>& out) { Space::candidates(layers, out); }};
 
 static_assert(PlacementSpace<DistanceSpace> && PlacementSpace<EvenSpace> && PlacementSpace<FreeSpace>);
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/plan/space.inl.hpp"
+#endif
