@@ -2,6 +2,7 @@
 // evaluate_link: one iteration with both ways of the link, under any rule, and with what the computation needs of it.
 #pragma once
 
+#include "sluice/transfer/any_timeline.hpp"
 #include "sluice/transfer/contended.hpp"
 #include "sluice/transfer/pipeline.hpp"
 #include "sluice/transfer/slot_order.hpp"
@@ -79,7 +80,7 @@ inline double due_out_blocks(const Pipeline& pipeline) {
 /// last. To either that is a lane of its own which loses more than half of its rate meanwhile. Evictions go behind
 /// both.
 template <class Rule, class Sink>
-StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state, Sink& sink) {
   const BlockLink& link = pipeline.link;
   OutwardLane out{due_out_blocks(pipeline) / link.blocks_per_s, 0, (1 + link.mix_loss) / 2};
   const double background = state.background_blocks + pipeline.background_blocks;
@@ -112,7 +113,7 @@ StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state
 
 /// The iteration if the computation left the link alone. `link_s`: time in which anything crosses it.
 template <class Rule, class Sink>
-StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
+StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink& sink) {
   const BlockLink& link = pipeline.link;
   if (!link.each_way()) return evaluate_one_lane<Rule>(pipeline, state, sink);
   const double background = state.background_blocks + pipeline.background_blocks;
@@ -152,10 +153,9 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
 }
 
 /// Tells a sink the same in longer seconds.
-template <class Sink>
 struct Stretched {
-  static constexpr bool enabled = std::remove_reference_t<Sink>::enabled;
-  Sink& sink;
+  static constexpr bool enabled = true;
+  AnyTimeline& sink;
   double factor;
   void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
     sink.layer(layer, start_s * factor, end_s * factor, stall_s * factor, cause);
@@ -163,8 +163,22 @@ struct Stretched {
   void transfer(int stream, int layer, double start_s, double end_s) {
     sink.transfer(stream, layer, start_s * factor, end_s * factor);
   }
-  void link(double begin_s, double end_s) requires WatchesLink<Sink> { sink.link(begin_s * factor, end_s * factor); }
+  void link(double begin_s, double end_s) { sink.link(begin_s * factor, end_s * factor); }
 };
+
+/// `evaluate_link` with a sink that wants the timeline.
+template <class Rule>
+StepCost evaluate_told(const Pipeline& pipeline, typename Rule::State& state, AnyTimeline& sink) {
+  if (pipeline.on_link <= 0) return evaluate_lanes<Rule>(pipeline, state, sink);
+  NoTimeline nothing;
+  typename Rule::State before = state;
+  const StepCost alone = evaluate_lanes<Rule>(pipeline, before, nothing);
+  const StepCost cost = contended(alone, pipeline.on_link);
+  Stretched stretched{sink, cost.step_s / alone.step_s};
+  AnyTimeline told{stretched};
+  evaluate_lanes<Rule>(pipeline, state, told);
+  return cost;
+}
 
 } // namespace detail
 
@@ -180,27 +194,43 @@ struct Stretched {
 ///
 /// Where the computation needs the link too, the sink is told an iteration that is slower all along: when it was slower
 /// is known in sum only.
-template <class Rule, class Sink>
-StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, Sink&& sink) {
-  if constexpr (std::remove_reference_t<Sink>::enabled) {
-    if (pipeline.on_link > 0) {
-      NoTimeline nothing;
-      typename Rule::State before = state;
-      const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, before, nothing);
-      const StepCost cost = contended(alone, pipeline.on_link);
-      detail::Stretched<std::remove_reference_t<Sink>> stretched{sink, cost.step_s / alone.step_s};
-      detail::evaluate_lanes<Rule>(pipeline, state, stretched);
-      return cost;
-    }
-  }
-  const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, state, sink);
-  return pipeline.on_link > 0 ? contended(alone, pipeline.on_link) : alone;
-}
-
 template <class Rule>
 StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state) {
   NoTimeline nothing;
-  return evaluate_link<Rule>(pipeline, state, nothing);
+  const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, state, nothing);
+  return pipeline.on_link > 0 ? contended(alone, pipeline.on_link) : alone;
+}
+
+template <class Rule, class Sink>
+StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, [[maybe_unused]] Sink&& sink) {
+  if constexpr (std::remove_reference_t<Sink>::enabled) {
+    AnyTimeline told{sink};
+    return detail::evaluate_told<Rule>(pipeline, state, told);
+  } else {
+    return evaluate_link<Rule>(pipeline, state);
+  }
 }
 
 } // namespace sluice
+
+#ifdef SLUICE_COMPILED
+#include "sluice/transfer/deadline_pool.hpp"
+#include "sluice/transfer/earliest_deadline_first.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+// The published rules are in the library; a rule of a user's own is compiled where it is used.
+namespace sluice {
+extern template StepCost evaluate_link<DeadlinePool>(const Pipeline&, DeadlinePool::State&);
+extern template StepCost evaluate_link<EarliestDeadlineFirst>(const Pipeline&, EarliestDeadlineFirst::State&);
+extern template StepCost evaluate_link<FairShare>(const Pipeline&, FairShare::State&);
+extern template StepCost evaluate_link<NextLayer>(const Pipeline&, NextLayer::State&);
+namespace detail {
+extern template StepCost evaluate_told<DeadlinePool>(const Pipeline&, DeadlinePool::State&, AnyTimeline&);
+extern template StepCost evaluate_told<EarliestDeadlineFirst>(const Pipeline&, EarliestDeadlineFirst::State&,
+                                                              AnyTimeline&);
+extern template StepCost evaluate_told<FairShare>(const Pipeline&, FairShare::State&, AnyTimeline&);
+extern template StepCost evaluate_told<NextLayer>(const Pipeline&, NextLayer::State&, AnyTimeline&);
+} // namespace detail
+} // namespace sluice
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// AnyTimeline: a sink of the evaluator's timeline whose type the evaluator need not know.
+#pragma once
+
+#include "sluice/transfer/pipeline.hpp"
+
+#include <concepts>
+#include <type_traits>
+
+namespace sluice {
+
+/// Another sink behind pointers: it must outlive this. A rule tells its timeline to this type and to no other, so that
+/// its loop is compiled twice, once with a timeline and once without, whatever sinks observers bring; and once for a
+/// whole program in a library, for sinks that the library has never seen.
+class AnyTimeline {
+ public:
+  static constexpr bool enabled = true;
+
+  template <class Sink>
+    requires(!std::same_as<std::remove_const_t<Sink>, AnyTimeline>)
+  explicit AnyTimeline(Sink& sink)
+      : sink_(const_cast<void*>(static_cast<const void*>(&sink))),
+        layer_([](void* to, int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+          static_cast<Sink*>(to)->layer(layer, start_s, end_s, stall_s, cause);
+        }),
+        transfer_([](void* to, int stream, int layer, double start_s, double end_s) {
+          static_cast<Sink*>(to)->transfer(stream, layer, start_s, end_s);
+        }) {
+    if constexpr (WatchesLink<Sink>)
+      link_ = [](void* to, double begin_s, double end_s) { static_cast<Sink*>(to)->link(begin_s, end_s); };
+  }
+
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    layer_(sink_, layer, start_s, end_s, stall_s, cause);
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    transfer_(sink_, stream, layer, start_s, end_s);
+  }
+  void link(double begin_s, double end_s) {
+    if (link_ != nullptr) link_(sink_, begin_s, end_s);
+  }
+
+ private:
+  void* sink_;
+  void (*layer_)(void*, int, double, double, double, StallCause);
+  void (*transfer_)(void*, int, int, double, double);
+  void (*link_)(void*, double, double) = nullptr; ///< null: the sink does not watch the link
+};
+
+} // namespace sluice
