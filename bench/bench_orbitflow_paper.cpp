@@ -49,7 +49,7 @@ Sample sample;
 constexpr double same = 1e-4; // relative: shorter by less than this is as long
 
 template <class Space, class Rule>
-void solve_beside(const Instance& instance, const Solution& pruned, BranchAndBound<Space, Rule>& planner, Beside& out) {
+void solve_beside(const Instance& instance, const Solution& pruned, ExactSearch<Space, Rule>& planner, Beside& out) {
   const double begin = cpu_seconds();
   const Solution& other = planner.solve(instance);
   out.seconds += cpu_seconds() - begin;
@@ -95,9 +95,9 @@ struct Sampling {
     }
     return solution;
   }
-  BranchAndBound<Space, Rule> pruned;
-  BranchAndBound<EvenSpace, Rule> even;
-  BranchAndBound<FreeSpace, Rule> any;
+  ExactSearch<Space, Rule> pruned;
+  ExactSearch<EvenSpace, Rule> even;
+  ExactSearch<FreeSpace, Rule> any;
   Instance again;
 };
 

@@ -2,7 +2,7 @@
 // bench_placement: how long the planner takes, how near its bound comes, and a MILP solver on the same instances.
 //
 //   bench_placement [--instances N] [--seed S] [--milp N]
-#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/placement/solver/planner.hpp"
 
 #include "planning_instances.hpp"
 
@@ -54,7 +54,7 @@ struct Case {
 template <class Space, class Rule = DeadlinePool>
 void run(const Case& what, int instances, std::uint64_t seed) {
   Random random{seed};
-  BranchAndBound<Space, Rule> planner;
+  ExactSearch<Space, Rule> planner;
   const auto draw = [&] {
     Instance instance = bench::random_instance(random, what.requests, what.layers);
     instance.deadline_s = what.deadline_s;
@@ -95,7 +95,7 @@ void run(const Case& what, int instances, std::uint64_t seed) {
 /// The same instances by both. A MILP that the time limit ends counts with the limit, and is not compared.
 int compare_with_milp(int instances, std::uint64_t seed, int limit_ms) {
   Random random{seed + 1000};
-  BranchAndBound<DistanceSpace, DeadlinePool> planner;
+  ExactSearch<DistanceSpace, DeadlinePool> planner;
   std::vector<LayerSet> candidates;
   DistanceSpace::candidates(32, candidates);
   planner.solve(bench::random_instance(random, 4, 32));

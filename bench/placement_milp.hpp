@@ -2,7 +2,7 @@
 // placement_milp: a planning instance as a mixed-integer program, solved by GLPK. docs/planner.md states the program.
 #pragma once
 
-#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/plan/instance.hpp"
 
 #include <glpk.h>
 

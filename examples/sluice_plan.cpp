@@ -5,8 +5,9 @@
 // and is fetched just in time. Which layers of which request? Goals of this program: one problem in, one answer out,
 // with what the planner knows about it; and to show how the planner and the evaluator are used without an engine:
 //
-//   sluice::BranchAndBound<sluice::DistanceSpace, sluice::DeadlinePool> planner;
-//   const sluice::Solution& solution = planner.solve(instance);
+//   sluice::Planner planner{sluice::candidate_space_of<sluice::DistanceSpace>,
+//   sluice::search_rule_of<sluice::DeadlinePool>}; const sluice::Solution& solution = planner.solve(instance);
+#include "sluice/placement/solver/placement_evaluator.hpp"
 #include "sluice/placement/solver/solve_problem.hpp"
 #include "sluice/plan/nlohmann/problem_json.hpp"
 #include "sluice/workload/trace_file.hpp"
@@ -19,9 +20,11 @@
 #include <fstream>
 #include <iostream>
 #include <istream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -83,12 +86,13 @@ std::string why(const PlanningProblem& problem, const Solution& solution, bool g
 }
 
 /// Solves the problem, or evaluates the placement that it gives.
-template <class Types>
-Answer answer_with(const PlanningProblem& problem, bool record) {
+Answer answer_problem(const PlanningProblem& problem, bool record) {
   using Clock = std::chrono::steady_clock;
-  // One planner for all the problems of a batch: it keeps its memory, never what it learned.
-  static BranchAndBound<typename Types::Space, typename Types::Rule, typename Types::Count> planner;
-  static PlacementEvaluator<typename Types::Rule, typename Types::Count> evaluator;
+  // One planner for all the problems of a batch that name the same tables: it keeps its memory, never what it learned.
+  static std::map<std::pair<const CandidateSpace*, const SearchRule*>, Planner> planners;
+  const PlannerTables tables = tables_of(problem);
+  Planner& planner = planners.try_emplace({&tables.space, &tables.rule}, tables.space, tables.rule).first->second;
+  PlacementEvaluator evaluator{*tables.rule.transfer};
   const Instance& instance = problem.instance;
   Answer answer;
   const auto begin = Clock::now();
@@ -115,16 +119,13 @@ Answer answer_with(const PlanningProblem& problem, bool record) {
   if (!problem.placement) answer.solution = planner.solution();
   if (!answer.solution.feasible) answer.reason = why(problem, answer.solution, answer.given);
   if (record && std::isfinite(answer.solution.step_s)) {
-    evaluator.explain(instance, answer.solution.offloaded, answer.recording);
+    with_rule(problem.transfer,
+              [&]<class Rule>() { evaluator.explain<Rule>(instance, answer.solution.offloaded, answer.recording); });
     for (std::size_t r = 0; r < problem.ids.size(); ++r)
       if (!answer.solution.offloaded[r].empty() && instance.requests[r].blocks > LayerBlocks{0})
         answer.streams.push_back(problem.ids[r]);
   }
   return answer;
-}
-
-Answer answer_problem(const PlanningProblem& problem, bool record) {
-  return with_planner(problem, [&]<class Types>(Types) { return answer_with<Types>(problem, record); });
 }
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }

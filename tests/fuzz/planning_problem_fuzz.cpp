@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A planning problem as sluice-plan reads it; one that was read and is small is solved, with few nodes.
-#include "sluice/placement/solver/branch_and_bound.hpp"
 #include "sluice/placement/solver/solve_problem.hpp"
 #include "sluice/plan/nlohmann/problem_json.hpp"
 
@@ -24,11 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (instance.layers() > 12 || instance.requests.size() > 4 || instance.window_max > 16 || instance.iterations > 3)
     return 0;
   instance.node_limit = std::min<std::int64_t>(instance.node_limit, 100);
-  sluice::with_planner(*problem, [&]<class S, class R, class C>(sluice::PlannerTypes<S, R, C>) {
-    sluice::BranchAndBound<S, R, C> solver;
-    const sluice::Solution& solution = solver.solve(instance);
-    sluice_test::require(solution.offloaded.size() == instance.requests.size(), "a set for each request");
-    sluice_test::require(!solution.feasible || solution.lower_bound_s <= solution.step_s, "the bound is a bound");
-  });
+  const sluice::PlannerTables tables = sluice::tables_of(*problem);
+  sluice::Planner planner{tables.space, tables.rule};
+  const sluice::Solution& solution = planner.solve(instance);
+  sluice_test::require(solution.offloaded.size() == instance.requests.size(), "a set for each request");
+  sluice_test::require(!solution.feasible || solution.lower_bound_s <= solution.step_s, "the bound is a bound");
   return 0;
 }

@@ -257,7 +257,7 @@ Judged<Transfer> judge(const Scene& scene, std::size_t count, LayerSet set) {
     Instance instance;
     planning_instance(task, count, PlanningOptions{}, instance);
     const std::vector<LayerSet> sets(count, set);
-    PlacementEvaluator<Transfer> evaluator;
+    PlacementEvaluator evaluator{transfer_rule_of<Transfer>};
     Judged<Transfer> judged;
     judged.cost = evaluator.cost(instance, sets);
     judged.holds = judged.cost.fits && room<Transfer>(scene, sets).host <= scene.host.count() &&

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/placement/planning_instance.hpp"
-#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/placement/solver/planner.hpp"
 #include "sluice/plan/space.hpp"
 
 #include <cmath>
@@ -12,15 +12,11 @@
 
 namespace sluice {
 
-/// The solver of this project, over held buffers.
-template <class Space, class Transfer>
-using ExactSearch = BranchAndBound<Space, Transfer>;
-
 /// The placement with the least predicted step time, of all that choose one member of `Space` per request, under memory
 /// and SLO over the window (OrbitFlow, section 3.3). Exact unless `options.node_limit` ends the search first; then the
 /// plan says that it is not proven, and how far it may be from the optimum.
 ///
-/// `Solver` is a template over space and transfer rule: branch and bound, or whatever has its `solve`.
+/// `Solver` is a template over space and transfer rule: ExactSearch, or whatever has its `solve`.
 template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
           template <class, class> class Solver = ExactSearch>
 struct BasicDistancePlacement {

@@ -16,7 +16,7 @@ namespace sluice {
 template <class Transfer>
 struct UniformTrial {
   Instance instance;
-  PlacementEvaluator<Transfer> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Transfer>};
   std::vector<LayerSet> offloaded; ///< scratch: the same set, once per request
 
   /// Does it fit when each of the first `count` claims holds `blocks_of(claim)` blocks? Returns the room in flight, or

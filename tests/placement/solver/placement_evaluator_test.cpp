@@ -19,7 +19,7 @@ namespace {
 /// The window by its definition: every step costed, every miss counted, nothing inferred from one step for another.
 template <class Rule>
 WindowCheck step_by_step(const Instance& instance, const std::vector<LayerSet>& sets) {
-  PlacementEvaluator<Rule> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule>};
   WindowCheck result{0, Binding::slo};
   double elapsed_s = 0;
   double misses = 0;
@@ -53,7 +53,7 @@ std::vector<LayerSet> random_sets(const Instance& instance, Random& random, bool
 template <class Rule>
 void check_windows(std::uint64_t seed) {
   Random random{seed};
-  PlacementEvaluator<Rule> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule>};
   int held = 0;
   int short_of_memory = 0;
   int too_slow = 0;
@@ -92,14 +92,14 @@ struct Recorder {
 template <class Rule>
 void check_explained(std::uint64_t seed) {
   Random random{seed};
-  PlacementEvaluator<Rule> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule>};
   for (int i = 0; i < 2000; ++i) {
     INFO(Rule::name << ", instance " << i);
     const Instance instance = random_instance(random, false);
     const std::vector<LayerSet> sets = random_sets(instance, random, i % 2 == 0);
     const PlacementCost plain = evaluator.cost(instance, sets);
     Recorder recorder;
-    const PlacementCost told = evaluator.explain(instance, sets, recorder);
+    const PlacementCost told = evaluator.explain<Rule>(instance, sets, recorder);
     CHECK(plain.fits == told.fits);
     if (!std::isfinite(plain.step.step_s)) continue;
     CHECK(recorder.layers == instance.layers());

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// BranchAndBound: the planner: the placement of a space with the shortest iteration that memory and SLO allow.
+// BranchAndBound: how a Planner finds the shortest iteration: which search when, and what is said of the answer.
 #pragma once
 
-#include "sluice/placement/solver/pool_search.hpp"
 #include "sluice/placement/solver/rule_search.hpp"
+#include "sluice/placement/solver/search_problem.hpp"
+#include "sluice/plan/solution.hpp"
+#include "sluice/plan/space.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
-#include <type_traits>
 #include <vector>
 
-namespace sluice {
+namespace sluice::detail {
 
-namespace detail {
-struct NoSearch {};
-} // namespace detail
-
-/// Solves planning instances over `Space`, under `Rule`, with the memory in flight that `Count` says. One object solves
-/// many instances: it keeps its memory, so that a steady state allocates nothing.
-///
-/// Exact, unless a deadline or node limit ends it first: then the best plan so far, a lower bound and
-/// `proven_optimal = false`. Deterministic without a deadline. Among plans of equal cost the first found is returned;
-/// where KV grows and the compute alone sets the time, one that holds for the whole window is preferred.
-template <PlacementSpace Space, TransferScheduler Rule, BufferCount<Rule> Count = HeldBuffer>
+/// What a Planner does, and the memory that it does it in.
+template <class Rule>
 class BranchAndBound {
  public:
-  /// The instance must pass `check`. The result lives until the next call.
-  const Solution& solve(const Instance& instance, const Hint& hint = {}) {
+  BranchAndBound(const CandidateSpace& space, const Rule& rule)
+      : space_(&space), rule_(&rule), problem_(rule), rule_search_(rule) {
+    if (rule.cold_search != nullptr) cold_search_.emplace(rule.cold_search->scratch);
+  }
+
+  const Solution& solve(const Instance& instance, const Hint& hint) {
     SLUICE_ASSERT(check(instance).ok(), "a checked instance");
     if (instance.layers() != listed_for_) {
       list_candidates(instance.layers());
@@ -45,7 +42,7 @@ class BranchAndBound {
       longest_.deadline_s = instance.deadline_s / 2;
       problem_.begin(longest_);
       const double open = search(hint);
-      if (problem_.found() && problem_.best_cost() <= compute_s(instance) * (1 + detail::same_cost))
+      if (problem_.found() && problem_.best_cost() <= compute_s(instance) * (1 + same_cost))
         return finish(instance, open);
       warm_.assign(problem_.best().begin(), problem_.best().end());
       const bool warm = problem_.found();
@@ -63,7 +60,7 @@ class BranchAndBound {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
   void list_candidates(int layers) {
-    Space::candidates(layers, candidates_);
+    space_->candidates(layers, candidates_);
     if (!candidates_.empty()) return;
     // Too many to list: start from what the listed spaces have, and go on by single layers.
     std::vector<LayerSet> more;
@@ -97,14 +94,12 @@ class BranchAndBound {
     double growth = 0;
     for (std::size_t r = 0; r < instance.requests.size(); ++r)
       growth += instance.blocks_at(r, instance.window_min - 1) - instance.blocks_at(r, 0);
-    const bool listed = Space::listed || instance.layers() <= FreeSpace::most_listed_layers;
-    if constexpr (std::is_same_v<Rule, DeadlinePool>) {
-      if (instance.iterations == 1 && instance.weights.empty()) {
-        open = pool_search_.run(problem_, candidates_, hint.offloaded, growth * instance.layers());
-        return listed ? open : beyond_the_list();
-      }
-    }
-    open = rule_search_.run(problem_, candidates_, hint.offloaded);
+    const bool listed = space_->listed || instance.layers() <= FreeSpace::most_listed_layers;
+    if (cold_search_ && instance.iterations == 1 && instance.weights.empty())
+      open = rule_->cold_search->run(cold_search_->get(), problem_, candidates_, hint.offloaded,
+                                     growth * instance.layers());
+    else
+      open = rule_search_.run(problem_, candidates_, hint.offloaded);
     return listed ? open : beyond_the_list();
   }
 
@@ -115,7 +110,7 @@ class BranchAndBound {
     const PlacementCost cost = problem_.evaluator.cost(instance, sets_);
     if (!cost.fits) return false;
     problem_.offer(std::span<const LayerSet>{sets_}, cost.step.step_s);
-    return problem_.found() && cost.step.stall_s <= detail::same_cost * cost.step.step_s;
+    return problem_.found() && cost.step.stall_s <= same_cost * cost.step.step_s;
   }
 
   /// Single layers in and out of the best plan, for as long as that helps; and a bound for all subsets: the blocks that
@@ -131,9 +126,9 @@ class BranchAndBound {
     if (!problem_.found()) return bound;
     sets_.assign(problem_.best().begin(), problem_.best().end());
     double best = problem_.best_cost();
-    for (bool better = true; better && best > bound * (1 + detail::same_cost);) {
+    for (bool better = true; better && best > bound * (1 + same_cost);) {
       better = false;
-      for (const detail::SearchItem& item : problem_.items())
+      for (const SearchItem& item : problem_.items())
         for (int out = -1; out < instance.layers(); ++out)
           for (int in = -1; in < instance.layers(); ++in) {
             if (problem_.out_of_time()) return bound;
@@ -143,7 +138,7 @@ class BranchAndBound {
             if (in >= 0) sets_[item.request].insert(in);
             ++problem_.nodes;
             const PlacementCost cost = problem_.evaluator.cost(instance, sets_);
-            if (cost.fits && cost.step.step_s < best * (1 - detail::same_cost)) {
+            if (cost.fits && cost.step.step_s < best * (1 - same_cost)) {
               problem_.offer(std::span<const LayerSet>{sets_}, cost.step.step_s);
               if (problem_.best_cost() < best) {
                 best = problem_.best_cost();
@@ -182,19 +177,19 @@ class BranchAndBound {
     else if (!s.proven_optimal)
       s.binding = Binding::search;
     else
-      s.binding = s.stall_s > detail::same_cost * s.step_s ? Binding::link : Binding::none;
+      s.binding = s.stall_s > same_cost * s.step_s ? Binding::link : Binding::none;
     s.lower_bound_s = s.proven_optimal ? s.step_s : std::min(open, s.step_s);
     if (!s.feasible) s.lower_bound_s = std::min(open, s.step_s);
     return s;
   }
-  [[nodiscard]] double s_cutoff() const { return problem_.best_cost() * (1 - detail::same_cost); }
+  [[nodiscard]] double s_cutoff() const { return problem_.best_cost() * (1 - same_cost); }
 
   /// `all_offloaded`: what binds for the plan that offloads everything. It needs the least memory under every rule
   /// whose buffers hold one layer: each layer has to be on the device as a whole once.
   Binding why_infeasible(const Instance& instance, Binding all_offloaded) {
     if (all_offloaded != Binding::device_memory) return Binding::slo;
     if (problem_.slo_refused) return Binding::slo;
-    if constexpr (!std::is_same_v<Rule, NextLayer>) return Binding::device_memory;
+    if (!rule_->whole_layers) return Binding::device_memory;
     // Two layers held at once: some other plan may fit where this one does not.
     for (const LayerSet& candidate : candidates_) {
       sets_.assign(instance.requests.size(), candidate);
@@ -204,17 +199,17 @@ class BranchAndBound {
     return Binding::device_memory;
   }
 
+  const CandidateSpace* space_;
+  const Rule* rule_;
   int listed_for_ = -1;
   std::vector<LayerSet> candidates_;
   std::vector<LayerSet> sets_;
   std::vector<LayerSet> warm_;
   Instance longest_;
-  detail::SearchProblem<Rule, Count> problem_;
-  [[no_unique_address]] std::conditional_t<std::is_same_v<Rule, DeadlinePool>, detail::PoolSearch<Count>,
-                                           detail::NoSearch>
-      pool_search_;
-  detail::RuleSearch<Rule, Count> rule_search_;
+  SearchProblem<Rule> problem_;
+  std::optional<Scratch> cold_search_;
+  RuleSearch<Rule> rule_search_;
   Solution solution_;
 };
 
-} // namespace sluice
+} // namespace sluice::detail

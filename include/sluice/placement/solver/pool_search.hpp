@@ -25,16 +25,14 @@ namespace sluice::detail {
 /// one mix (their polytopes are scaled copies), so the relaxation has one variable per candidate however many requests
 /// there are: a matrix game between candidates and paths, solved by generating paths. Its dual, a mix of paths, is one
 /// linear function that bounds every plan; a child's bound is then one multiplication and one addition.
-template <class Count>
+template <class Rule>
 class PoolSearch {
  public:
-  using Problem = SearchProblem<DeadlinePool, Count>;
-
   /// Searches `problem` over `candidates` (the empty set first). Returns a bound below every plan not looked at;
   /// infinite if all were, or were shown to be no better.
   /// `growth_blocks`: by how much all requests grow until the plan's memory has to hold; plans guessed without proof
   /// keep so much free, or the first step's best ones would all fail later.
-  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint,
+  double run(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint,
              double growth_blocks) {
     begin(problem, candidates);
     slack_ = growth_blocks;
@@ -85,7 +83,7 @@ class PoolSearch {
   [[nodiscard]] const double* mask(std::size_t choice) const { return &masks_[choice * layers_]; }
   [[nodiscard]] bool relaxes() const { return choices_ <= most_mixed_candidates && items() > 1; }
 
-  void begin(Problem& problem, std::span<const LayerSet> candidates) {
+  void begin(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates) {
     problem_ = &problem;
     candidates_ = candidates;
     const Instance& instance = problem.instance();
@@ -551,7 +549,7 @@ class PoolSearch {
     return moved * inverse + (lane[0] + lane[1]) + (lane[2] + lane[3]) + rest_s_[last];
   }
 
-  Problem* problem_ = nullptr;
+  SearchProblem<Rule>* problem_ = nullptr;
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
   std::size_t choices_ = 0;

@@ -3,45 +3,30 @@
 #pragma once
 
 #include "sluice/placement/solver/search_problem.hpp"
-#include "sluice/transfer/deadline_pool.hpp"
-#include "sluice/transfer/earliest_deadline_first.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/transfer/next_layer.hpp"
+#include "sluice/transfer/transfer_rule.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 namespace sluice::detail {
 
-/// A rule that ends no later than `Rule` on any plan, and no earlier when a request offloads more: the cost of a
-/// partial plan under it bounds every completion. `EarliestDeadlineFirst` and `NextLayer` bound themselves. Sharing the
-/// link evenly is not monotone by itself (a flow that is delayed leaves its share to another), but never ends before
-/// the nearest layer first.
-template <class Rule>
-struct BoundingRule {
-  using type = Rule;
-};
-template <>
-struct BoundingRule<FairShare> {
-  using type = EarliestDeadlineFirst;
-};
-
 /// Exact over a listed space for every rule, buffer count and number of iterations. Under `DeadlinePool` a partial
 /// plan's own pipeline is no bound (what else offloads frees room), so the link alone is counted; `PoolSearch` does
 /// better.
-template <class Rule, class Count>
+template <class Rule>
 class RuleSearch {
  public:
-  using Problem = SearchProblem<Rule, Count>;
+  explicit RuleSearch(const Rule& rule) : rule_(&rule) {
+    if (rule.bounding != nullptr) state_.emplace(*rule.bounding->state);
+  }
 
   /// As `PoolSearch::run`.
-  double run(Problem& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
+  double run(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
     begin(problem, candidates);
     const double floor_s = std::max(problem.instance().before_s + problem.instance().after_s + compute_s_, bound(0));
     if (floor_s >= problem.cutoff()) return infinity; // infeasible, and no plan need be tried to know it
@@ -66,10 +51,6 @@ class RuleSearch {
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
-  using Bounding = typename BoundingRule<Rule>::type;
-  /// Every request that offloads holds one layer of its own, whatever the others do.
-  static constexpr bool own_buffers = std::is_same_v<Count, HeldBuffer> &&
-                                      (std::is_same_v<Rule, FairShare> || std::is_same_v<Rule, EarliestDeadlineFirst>);
 
   struct Child {
     double bound;
@@ -80,7 +61,7 @@ class RuleSearch {
     double buffers; ///< a layer of each request that offloads
   };
 
-  void begin(Problem& problem, std::span<const LayerSet> candidates) {
+  void begin(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates) {
     problem_ = &problem;
     candidates_ = candidates;
     const Instance& instance = problem.instance();
@@ -152,14 +133,13 @@ class RuleSearch {
     const Instance& instance = problem_->instance();
     double moved = sums_.back().moved;
     double buffer = sums_.back().buffers;
-    if constexpr (!own_buffers) {
+    if (!rule_->own_buffers) {
       LayerArray loads;
       layer_loads(pipeline(), loads);
-      buffer = Count::template blocks<Rule>(std::span<const double>{loads.data(), layers_},
-                                            std::span<const LayerStream>{streams_});
+      buffer = rule_->transfer->blocks({loads.data(), layers_}, streams_);
     }
     double result = link_bound(depth, moved, buffer);
-    if constexpr (std::is_same_v<Rule, DeadlinePool>) {
+    if (rule_->bounding == nullptr) {
       ++problem_->nodes;
     } else {
       if (result >= problem_->cutoff()) return result;
@@ -167,9 +147,9 @@ class RuleSearch {
       if (depth == problem_->items().size()) return result;
       ++problem_->nodes; // what took time; the link's bound alone takes next to none
       const Pipeline partial = pipeline();
-      state_.clear();
+      rule_->bounding->clear(state_->get());
       double total = 0;
-      for (int i = 0; i < instance.iterations; ++i) total += Bounding::evaluate(partial, state_).step_s;
+      for (int i = 0; i < instance.iterations; ++i) total += rule_->bounding->evaluate(partial, state_->get()).step_s;
       result = std::max(result, total / instance.iterations);
     }
     return result;
@@ -180,13 +160,12 @@ class RuleSearch {
     const Instance& instance = problem_->instance();
     const double to_free = need_ + weights_ + buffer - moved;
     // A further request frees at most all its layers but those that it holds itself.
-    const double held_layers = std::is_same_v<Rule, NextLayer> && std::is_same_v<Count, HeldBuffer> ? 2 : 1;
-    const double most_freed = std::max(0.0, static_cast<double>(layers_) - held_layers);
+    const double most_freed = std::max(0.0, static_cast<double>(layers_) - rule_->held_layers);
     if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
     if (to_free > 0) {
       // Where each holds a layer of its own, what is to be freed costs the link more than its blocks; and where one
       // request is left, as many as its candidates let it.
-      if (!own_buffers)
+      if (!rule_->own_buffers)
         moved += to_free;
       else if (depth + 1 == problem_->items().size())
         moved += rest_blocks_[depth] * least_count(to_free / rest_blocks_[depth]);
@@ -216,7 +195,7 @@ class RuleSearch {
     pipeline.weights = instance.weights;
     // The latency of a layer is shared by its transfers: one more transfer can bring it forward. Left out, but for the
     // rule that moves layers as a whole.
-    pipeline.link = {instance.link_blocks_per_s, std::is_same_v<Rule, NextLayer> ? instance.link_per_layer_s : 0.0};
+    pipeline.link = {instance.link_blocks_per_s, rule_->whole_layers ? instance.link_per_layer_s : 0.0};
     return pipeline;
   }
 
@@ -259,7 +238,8 @@ class RuleSearch {
     return open;
   }
 
-  Problem* problem_ = nullptr;
+  const Rule* rule_;
+  SearchProblem<Rule>* problem_ = nullptr;
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
   double compute_s_ = 0;
@@ -273,7 +253,7 @@ class RuleSearch {
   std::vector<double> rest_blocks_;
   std::vector<int> choice_;
   std::vector<std::vector<Child>> children_;
-  typename Bounding::State state_;
+  std::optional<Scratch> state_; ///< of the bounding rule
 };
 
 } // namespace sluice::detail

@@ -4,7 +4,7 @@
 
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/placement/solver/placement_evaluator.hpp"
-#include "sluice/plan/space.hpp"
+#include "sluice/plan/instance.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,9 +26,13 @@ struct SearchItem {
   bool twin = false;       ///< the same as the item before it: only one order of their choices need be tried
 };
 
-template <TransferScheduler Rule, BufferCount<Rule> Count>
+/// `Rule` is SearchRule, here and in the searches: templates, so that whoever includes a planner and does not plan
+/// compiles none of it.
+template <class Rule>
 class SearchProblem {
  public:
+  explicit SearchProblem(const Rule& rule) : evaluator(*rule.transfer) {}
+
   void begin(const Instance& instance) {
     instance_ = &instance;
     items_.clear();
@@ -101,7 +105,7 @@ class SearchProblem {
     return stopped;
   }
 
-  PlacementEvaluator<Rule, Count> evaluator;
+  PlacementEvaluator evaluator;
   std::int64_t nodes = 0;
   bool stopped = false;
   bool slo_refused = false; ///< some plan fitted in memory, and the SLO refused it
@@ -139,7 +143,7 @@ class SearchProblem {
       for (int t = 1; t <= instance_->window_max; ++t, elapsed_s += step_s) {
         misses += instance_->paused_without_deposit;
         for (const InstanceRequest& request : instance_->requests)
-          if (PlacementEvaluator<Rule, Count>::misses_step(request, t, elapsed_s)) misses += 1;
+          if (PlacementEvaluator::misses_step(request, t, elapsed_s)) misses += 1;
         if (misses > instance_->alpha * instance_->window_max + 1e-9) return false;
         if (t >= instance_->window_min && misses <= instance_->alpha * t + 1e-9) return true;
       }

@@ -1,59 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// with_planner: from the names in a planning problem to the types that solve it.
+// tables_of: from the names in a planning problem to the tables by which it is solved.
 #pragma once
 
-#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/placement/solver/planner.hpp"
 #include "sluice/plan/problem.hpp"
-
-#include <type_traits>
-#include <utility>
 
 namespace sluice {
 
-/// A planner's parts, to be passed as a value.
-template <class S, class R, class C>
-struct PlannerTypes {
-  using Space = S;
-  using Rule = R;
-  using Count = C;
+/// What a Planner is made of: `Planner planner{tables.space, tables.rule};`
+struct PlannerTables {
+  const CandidateSpace& space;
+  const SearchRule& rule;
 };
 
-namespace detail {
-template <class S, class R, class Visit>
-decltype(auto) with_buffer(const PlanningProblem& problem, Visit&& visit) {
-  // The pool's own count is the paper's: its worst layer.
-  if constexpr (!std::is_same_v<R, DeadlinePool>)
-    if (problem.buffer == BufferKind::paper) return visit(PlannerTypes<S, R, PaperBuffer>{});
-  return visit(PlannerTypes<S, R, HeldBuffer>{});
-}
-template <class R, class Visit>
-decltype(auto) with_space(const PlanningProblem& problem, Visit&& visit) {
-  switch (problem.space) {
-  case SpaceKind::even:
-    return with_buffer<EvenSpace, R>(problem, visit);
-  case SpaceKind::free:
-    return with_buffer<FreeSpace, R>(problem, visit);
-  case SpaceKind::distance:
-    break;
-  }
-  return with_buffer<DistanceSpace, R>(problem, visit);
-}
-} // namespace detail
+/// The space, rule and buffer count that the problem names.
+[[nodiscard]] PlannerTables tables_of(const PlanningProblem& problem);
 
-/// Calls `visit(PlannerTypes<Space, Rule, Count>{})` with the types that the problem names.
+/// Calls `visit.template operator()<Rule>()` with the rule's type: for `PlacementEvaluator::explain`.
 template <class Visit>
-decltype(auto) with_planner(const PlanningProblem& problem, Visit&& visit) {
-  switch (problem.transfer) {
+decltype(auto) with_rule(TransferKind transfer, Visit&& visit) {
+  switch (transfer) {
   case TransferKind::next_layer:
-    return detail::with_space<NextLayer>(problem, visit);
+    return visit.template operator()<NextLayer>();
   case TransferKind::fair_share:
-    return detail::with_space<FairShare>(problem, visit);
+    return visit.template operator()<FairShare>();
   case TransferKind::earliest_deadline_first:
-    return detail::with_space<EarliestDeadlineFirst>(problem, visit);
+    return visit.template operator()<EarliestDeadlineFirst>();
   case TransferKind::deadline_pool:
     break;
   }
-  return detail::with_space<DeadlinePool>(problem, visit);
+  return visit.template operator()<DeadlinePool>();
 }
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/placement/solver/solve_problem.inl.hpp"
+#endif

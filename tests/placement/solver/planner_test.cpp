@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner against exhaustive search, under every rule, in the distance, even and free spaces.
-#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/placement/solver/placement_evaluator.hpp"
+#include "sluice/placement/solver/planner.hpp"
 
 #include "placement/solver/random_instance.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -24,7 +30,7 @@ template <class Space, class Rule, class Count>
 Exhaustive exhaustive(const Instance& instance) {
   std::vector<LayerSet> candidates;
   Space::candidates(instance.layers(), candidates);
-  PlacementEvaluator<Rule, Count> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule, Count>};
   Exhaustive result;
   std::vector<std::size_t> digits(instance.requests.size(), 0);
   std::vector<LayerSet> sets(instance.requests.size());
@@ -43,7 +49,7 @@ Exhaustive exhaustive(const Instance& instance) {
 }
 
 template <class Space, class Rule, class Count>
-void compare(BranchAndBound<Space, Rule, Count>& planner, const Instance& instance, Random& random) {
+void compare(Planner& planner, const Instance& instance, Random& random) {
   const Exhaustive truth = exhaustive<Space, Rule, Count>(instance);
   const Solution solution = planner.solve(instance);
   REQUIRE(solution.feasible == std::isfinite(truth.best));
@@ -60,7 +66,7 @@ void compare(BranchAndBound<Space, Rule, Count>& planner, const Instance& instan
   CHECK(solution.window <= instance.window_max);
 
   // The plan is what it says, by another object.
-  PlacementEvaluator<Rule, Count> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule, Count>};
   const PlacementCost cost = evaluator.cost(instance, solution.offloaded);
   CHECK(cost.fits);
   CHECK(cost.step.step_s == solution.step_s);
@@ -68,7 +74,7 @@ void compare(BranchAndBound<Space, Rule, Count>& planner, const Instance& instan
   CHECK(evaluator.hold(instance, solution.offloaded, cost).window == solution.window);
 
   // Again, by a planner that has done other things: the same plan. From any start: the same cost.
-  BranchAndBound<Space, Rule, Count> fresh;
+  Planner fresh{candidate_space_of<Space>, search_rule_of<Rule, Count>};
   CHECK(fresh.solve(instance).offloaded == solution.offloaded);
   std::vector<LayerSet> candidates;
   Space::candidates(instance.layers(), candidates);
@@ -89,10 +95,10 @@ void compare(BranchAndBound<Space, Rule, Count>& planner, const Instance& instan
 template <class Space, class Rule, class Count>
 void compare_many(int instances, std::uint64_t seed, int most_requests = 4, int most_layers = 12) {
   Random random{seed};
-  BranchAndBound<Space, Rule, Count> planner;
+  Planner planner{candidate_space_of<Space>, search_rule_of<Rule, Count>};
   for (int i = 0; i < instances; ++i) {
     INFO(Space::name << ", " << Rule::name << ", " << Count::name << ", instance " << i);
-    compare(planner, random_instance(random, i % 2 == 1, most_requests, most_layers), random);
+    compare<Space, Rule, Count>(planner, random_instance(random, i % 2 == 1, most_requests, most_layers), random);
   }
 }
 
@@ -119,6 +125,70 @@ TEST_CASE("the planner finds what exhaustive search finds: the paper's buffer co
   compare_many<FreeSpace, FairShare, HeldBuffer>(60, 14, 2, 5);
 }
 
+/// A rule of a user's own: a layer is fetched when it is its turn, and nothing overlaps.
+struct FetchThenCompute {
+  using role = roles::Transfer;
+  static constexpr std::string_view name = "fetch-then-compute";
+  static constexpr bool needs_room = false;
+  struct State {
+    double background_blocks = 0;
+    std::vector<double> scratch;
+    void clear() { background_blocks = 0; }
+  };
+  static double held_blocks(std::span<const double> loads, std::span<const LayerStream> /*streams*/) {
+    return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+  }
+  template <class Sink = NoTimeline>
+  static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
+    LayerArray loads;
+    detail::layer_loads(pipeline, loads);
+    state.scratch.assign(loads.begin(), loads.begin() + pipeline.layers());
+    if (!pipeline.weights.empty())
+      pipeline.weights.layers.for_each(
+          [&](int layer) { state.scratch[static_cast<std::size_t>(layer)] += pipeline.weights.blocks; });
+    StepCost cost{pipeline.compute_total_s()};
+    double time = pipeline.before_s;
+    for (std::size_t l = 0; l < state.scratch.size(); ++l) {
+      const double wait_s =
+          state.scratch[l] > 0 ? state.scratch[l] / pipeline.link.blocks_per_s + pipeline.link.per_layer_s : 0;
+      cost.stall_s += wait_s;
+      time += wait_s + pipeline.compute_s[l];
+      if constexpr (std::remove_reference_t<Sink>::enabled)
+        sink.layer(static_cast<int>(l), time - pipeline.compute_s[l], time, wait_s, StallCause::room);
+    }
+    cost.step_s += cost.stall_s;
+    cost.link_s = cost.stall_s;
+    return cost;
+  }
+};
+static_assert(explain<FetchThenCompute>());
+
+TEST_CASE("the planner finds what exhaustive search finds: under a rule of a user's own, through its table") {
+  compare_many<DistanceSpace, FetchThenCompute, HeldBuffer>(300, 21);
+  compare_many<EvenSpace, FetchThenCompute, HeldBuffer>(200, 22, 3, 9);
+  compare_many<DistanceSpace, FetchThenCompute, PaperBuffer>(100, 23, 3);
+}
+
+TEST_CASE("a copied planner works in memory of its own and finds the same") {
+  Random random{31};
+  ExactSearch<DistanceSpace, FairShare> planner;
+  Planner assigned{candidate_space_of<EvenSpace>, search_rule_of<DeadlinePool>};
+  for (int i = 0; i < 40; ++i) {
+    const Instance instance = random_instance(random, i % 2 == 1, 3, 8);
+    const Solution first = planner.solve(instance);
+    ExactSearch<DistanceSpace, FairShare> copy = planner;
+    assigned = planner; // its space and rule too
+    Planner moved = std::move(copy);
+    for (Planner* other : {&assigned, &moved}) {
+      CHECK(other->solution().step_s == first.step_s);
+      const Solution& again = other->solve(instance);
+      CHECK(again.offloaded == first.offloaded);
+      CHECK(again.step_s == first.step_s);
+      CHECK(again.nodes == first.nodes);
+    }
+  }
+}
+
 TEST_CASE("OrbitFlow's worked example at step 16: 8 block times in the distance space, 6 in the even one") {
   Instance instance;
   instance.layer_compute_s.assign(9, 1.0);
@@ -127,8 +197,8 @@ TEST_CASE("OrbitFlow's worked example at step 16: 8 block times in the distance 
   instance.requests.resize(2);
   instance.requests[0].blocks = LayerBlocks{4};
   instance.requests[1].blocks = LayerBlocks{6};
-  BranchAndBound<DistanceSpace, DeadlinePool> distance;
-  BranchAndBound<EvenSpace, DeadlinePool> even;
+  ExactSearch<DistanceSpace, DeadlinePool> distance;
+  ExactSearch<EvenSpace, DeadlinePool> even;
   CHECK(distance.solve(instance).stall_s * 3 == doctest::Approx(8));
   CHECK(even.solve(instance).stall_s * 3 == doctest::Approx(6));
   CHECK(even.solve(instance).proven_optimal);
@@ -144,11 +214,11 @@ TEST_CASE("a window: the longest through which memory holds, while KV grows a to
   instance.requests[1].tokens = Tokens{81}; // 6 blocks throughout
   instance.window_max = 20;
   // The shortest step is the compute alone, and needs all of request 1 resident: until it needs a fourth block.
-  BranchAndBound<DistanceSpace, DeadlinePool> planner;
+  ExactSearch<DistanceSpace, DeadlinePool> planner;
   const Solution& solution = planner.solve(instance);
   REQUIRE(solution.feasible);
   CHECK(solution.step_s == 9);
-  PlacementEvaluator<DeadlinePool> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<DeadlinePool>};
   const PlacementCost last = evaluator.cost(instance, solution.offloaded, solution.window - 1);
   CHECK(last.fits);
   if (solution.window < 20) CHECK(!evaluator.cost(instance, solution.offloaded, solution.window).fits);
@@ -165,7 +235,7 @@ TEST_CASE("deposits carry a plan through steps that are too slow") {
   instance.requests[0].blocks = LayerBlocks{10};
   instance.requests[0].slo_s = 3; // the compute takes 4
   instance.alpha = 0;
-  BranchAndBound<DistanceSpace, DeadlinePool> planner;
+  ExactSearch<DistanceSpace, DeadlinePool> planner;
   CHECK(planner.solve(instance).binding == Binding::slo);
   instance.requests[0].deposit =
       1; // 2 tokens by second 4, 4/3 owed; 3 by second 8, 8/3 owed; 4 by 12, 4 owed; then short
@@ -185,7 +255,7 @@ TEST_CASE("everything fits: 256 requests at once, nothing offloaded, proven") {
   instance.requests.resize(256);
   for (InstanceRequest& request : instance.requests) request.blocks = LayerBlocks{10};
   instance.device_blocks = LayerBlocks{256 * 10 * 80};
-  BranchAndBound<EvenSpace, DeadlinePool> planner;
+  ExactSearch<EvenSpace, DeadlinePool> planner;
   const Solution& solution = planner.solve(instance);
   CHECK(solution.proven_optimal);
   CHECK(solution.step_s == 80);

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PlacementEvaluator reckons: memory, an iteration, a window.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/placement/solver/placement_evaluator.hpp"
+#include "sluice/transfer/contended.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace sluice {
+
+SLUICE_INLINE PlacementCost PlacementEvaluator::cost(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                     int step) {
+  SLUICE_ASSERT(offloaded.size() == instance.requests.size(), "one set per request");
+  PlacementCost result = memory(instance, offloaded, step);
+  Pipeline pipeline;
+  LayerStream uniform;
+  if (!lay_out(instance, false, result, uniform, pipeline)) return result;
+  rule_->clear(state_.get());
+  StepCost total;
+  for (int i = 0; i < instance.iterations; ++i) add(instance, pipeline, rule_->evaluate(pipeline, state_.get()), total);
+  result.step = {total.step_s / instance.iterations, total.stall_s / instance.iterations};
+  return result;
+}
+
+SLUICE_INLINE WindowCheck PlacementEvaluator::hold(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                   const PlacementCost& first) {
+  WindowCheck result;
+  result.binding = Binding::device_memory;
+  if (!first.fits) return result;
+  const bool grows = mark_growth(instance);
+  const int fits_until = grows ? longest_that_fits(instance, offloaded) : instance.window_max;
+  if (fits_until < instance.window_min) return result;
+  result.binding = Binding::none;
+  result.window = fits_until;
+  if (!instance.has_slo()) return result;
+
+  result = {0, Binding::slo};
+  const bool moves = std::any_of(offloaded.begin(), offloaded.end(), [](LayerSet set) { return !set.empty(); });
+  double elapsed_s = 0;
+  double misses = 0;
+  double step_s = first.step.step_s;
+  for (int t = 1; t <= fits_until; ++t) {
+    // Only a new block changes the time of a step: a token in every sixteen, of each request.
+    if (moves && grows && t > 1 && grows_after(instance, t - 2)) step_s = cost(instance, offloaded, t - 1).step.step_s;
+    elapsed_s += step_s;
+    misses += instance.paused_without_deposit;
+    for (const InstanceRequest& request : instance.requests)
+      if (misses_step(request, t, elapsed_s)) misses += 1;
+    if (misses > instance.alpha * instance.window_max + 1e-9) break; // no longer window can make up for them
+    if (t >= instance.window_min && misses <= instance.alpha * t + 1e-9) result = {t, Binding::none};
+  }
+  return result;
+}
+
+/// Notes at which steps, modulo the size of a block, some request fills its last block. Whether any request grows.
+SLUICE_INLINE bool PlacementEvaluator::mark_growth(const Instance& instance) {
+  const std::int64_t size = instance.block_tokens.count();
+  bool grows = false;
+  fills_.assign(static_cast<std::size_t>(std::min<std::int64_t>(size, instance.window_max)), 0);
+  for (const InstanceRequest& request : instance.requests) {
+    if (request.tokens <= Tokens{0}) continue;
+    grows = true;
+    const std::int64_t first = (size - request.tokens.count() % size) % size;
+    if (first < static_cast<std::int64_t>(fills_.size())) fills_[static_cast<std::size_t>(first)] = 1;
+  }
+  return grows;
+}
+/// Whether a step after `step` needs another block.
+SLUICE_INLINE bool PlacementEvaluator::grows_after(const Instance& instance, int step) const {
+  const std::int64_t phase = step % instance.block_tokens.count();
+  return phase < static_cast<std::int64_t>(fills_.size()) && fills_[static_cast<std::size_t>(phase)] != 0;
+}
+
+/// The most steps through which the placement fits, or fewer than `window_min`. KV only grows: by bisection.
+SLUICE_INLINE int PlacementEvaluator::longest_that_fits(const Instance& instance, std::span<const LayerSet> offloaded) {
+  const auto fits = [&](int steps) { return memory(instance, offloaded, steps - 1).fits; };
+  if (instance.window_min > 1 && !fits(instance.window_min)) return 0;
+  if (fits(instance.window_max)) return instance.window_max;
+  int good = instance.window_min;
+  int bad = instance.window_max;
+  while (bad - good > 1) {
+    const int middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+SLUICE_INLINE PlacementCost PlacementEvaluator::memory(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                       int step) {
+  PlacementCost result;
+  const int layers = instance.layers();
+  streams_.clear();
+  LayerArray loads;
+  std::fill_n(loads.begin(), layers, 0.0);
+  // Neighbours that offload the same layers are added up first: a uniform placement is one pass over the layers.
+  double alike = 0;
+  const auto add_alike = [&] {
+    if (alike > 0) streams_.back().layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += alike; });
+    alike = 0;
+  };
+  for (std::size_t r = 0; r < offloaded.size(); ++r) {
+    const double blocks = instance.blocks_at(r, step);
+    result.resident_blocks += blocks * (layers - offloaded[r].count());
+    if (offloaded[r].empty() || blocks <= 0) continue;
+    if (!streams_.empty() && streams_.back().layers != offloaded[r]) add_alike();
+    streams_.push_back({offloaded[r], blocks});
+    alike += blocks;
+  }
+  add_alike();
+  result.buffer_blocks = rule_->blocks({loads.data(), instance.layer_compute_s.size()}, streams_);
+  const auto budget = static_cast<double>(instance.device_blocks.count());
+  result.fits = result.resident_blocks + result.buffer_blocks <= budget + 1e-9 * budget;
+  return result;
+}
+
+/// The iteration of a placement whose memory has been reckoned, as the rule takes it. False where there is none:
+/// `cost.step` is then infinite. `told`: the timeline is to name each stream; otherwise streams that are all alike are
+/// one, which `uniform` holds.
+SLUICE_INLINE bool PlacementEvaluator::lay_out(const Instance& instance, bool told, PlacementCost& cost,
+                                               LayerStream& uniform, Pipeline& pipeline) {
+  pipeline.compute_s = instance.layer_compute_s;
+  pipeline.before_s = instance.before_s;
+  pipeline.after_s = instance.after_s;
+  pipeline.link = {instance.link_blocks_per_s, instance.link_per_layer_s};
+  pipeline.streams = streams_;
+  if (!told && instance.weights.empty() && is_uniform(uniform))
+    pipeline.streams = std::span<const LayerStream>(&uniform, 1);
+  pipeline.weights = instance.weights;
+  pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - cost.resident_blocks;
+  if (rule_->needs_room) {
+    // A pool smaller than its worst layer never fills it: there is no such iteration.
+    LayerArray loads{};
+    detail::layer_loads(pipeline, loads);
+    const double worst = *std::max_element(loads.begin(), loads.begin() + instance.layers());
+    if (worst > pipeline.room_blocks * (1 + 1e-9)) {
+      constexpr double never = std::numeric_limits<double>::infinity();
+      cost.step = {never, never};
+      return false;
+    }
+  }
+  return true;
+}
+
+/// One iteration more.
+SLUICE_INLINE void PlacementEvaluator::add(const Instance& instance, const Pipeline& pipeline, StepCost part,
+                                           StepCost& total) {
+  if (instance.on_link > 0) {
+    // Of the link's time its own blocks': what the first iteration reads ahead, the one before has read in a row.
+    part.link_s = own_link_s(pipeline);
+    part = contended(part, instance.on_link);
+  }
+  total.step_s += part.step_s;
+  total.stall_s += part.stall_s;
+}
+
+/// Link time of what one iteration moves.
+SLUICE_INLINE double PlacementEvaluator::own_link_s(const Pipeline& pipeline) {
+  LayerArray loads;
+  detail::layer_loads(pipeline, loads);
+  double link_s = 0;
+  for (int l = 0; l < pipeline.layers(); ++l) {
+    const double blocks =
+        loads[static_cast<std::size_t>(l)] + (pipeline.weights.layers.contains(l) ? pipeline.weights.blocks : 0);
+    if (blocks > 0) link_s += blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s;
+  }
+  return link_s;
+}
+
+/// Whether all streams move the same layers, with nothing beside them; their sum. They then start together and are
+/// waited for together: however the link is divided between them, each layer waits for their sum.
+SLUICE_INLINE bool PlacementEvaluator::is_uniform(LayerStream& sum) const {
+  if (streams_.size() < 2) return false;
+  sum.layers = streams_.front().layers;
+  for (const LayerStream& stream : streams_) {
+    if (stream.layers != sum.layers) return false;
+    sum.blocks += stream.blocks;
+  }
+  return true;
+}
+
+} // namespace sluice

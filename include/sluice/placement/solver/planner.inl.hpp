@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Planner's members, which know the search.
+#pragma once
+
+#include "sluice/placement/solver/branch_and_bound.hpp"
+#include "sluice/placement/solver/planner.hpp"
+
+namespace sluice {
+
+template <class Rule>
+BasicPlanner<Rule>::BasicPlanner(const CandidateSpace& space, const Rule& rule)
+    : search_(new detail::BranchAndBound<Rule>(space, rule)) {}
+template <class Rule>
+BasicPlanner<Rule>::BasicPlanner(const BasicPlanner& other)
+    : search_(new detail::BranchAndBound<Rule>(*other.search_)) {}
+template <class Rule>
+BasicPlanner<Rule>& BasicPlanner<Rule>::operator=(const BasicPlanner& other) {
+  if (search_ == nullptr)
+    search_ = new detail::BranchAndBound<Rule>(*other.search_);
+  else
+    *search_ = *other.search_; // keeps its memory
+  return *this;
+}
+template <class Rule>
+BasicPlanner<Rule>::~BasicPlanner() {
+  delete search_;
+}
+
+template <class Rule>
+const Solution& BasicPlanner<Rule>::solve(const Instance& instance, const Hint& hint) {
+  return search_->solve(instance, hint);
+}
+template <class Rule>
+const Solution& BasicPlanner<Rule>::solution() const {
+  return search_->solution();
+}
+
+} // namespace sluice
