@@ -2,7 +2,7 @@
 // Every system that there is, and every one that sluice-compare runs, is held to what every engine owes.
 #include "sluice/systems/vllm.hpp"
 
-#include "../../examples/compare/variants.hpp"
+#include "../../examples/tools/compare/variants.hpp"
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
@@ -63,13 +63,13 @@ TEST_CASE("every system of sluice-compare and of include/sluice/systems has its 
   std::set<std::string> tried, compared, published, variants;
   for_each_file("tests", "_test.cpp",
                 [&](const std::string& text) { collect(text, "SLUICE_CONSERVES\\((\\w+)\\)", tried); });
-  const std::string cmake = read("examples/CMakeLists.txt");
+  const std::string cmake = read("examples/tools/shared/systems.cmake");
   collect(cmake_list(cmake, "compared_systems"), " +(\\w+)=", compared);
   std::istringstream words(cmake_list(cmake, "compared_variants"));
   words.ignore(static_cast<std::streamsize>(std::string{"set(compared_variants"}.size()));
   for (std::string name; words >> name;) variants.insert(name);
   std::set<std::string> rows; // of its table: some are other names, or another rule
-  const std::string table = read("examples/compare/systems.cpp");
+  const std::string table = read("examples/tools/compare/systems.cpp");
   const std::regex name("\\.name = \"(\\w+)\"");
   for (std::sregex_iterator it(table.begin(), table.end(), name), end; it != end; ++it) rows.insert((*it)[1]);
   for_each_file("include/sluice/systems", ".hpp",
@@ -90,7 +90,7 @@ TEST_CASE("every system of sluice-compare that serves tenants has its trials in 
   std::set<std::string> tried, served;
   for_each_file("tests", "_test.cpp",
                 [&](const std::string& text) { collect(text, "SLUICE_NODE_CONSERVES\\((\\w+, \\w+)\\)", tried); });
-  const std::string cmake = read("examples/CMakeLists.txt");
+  const std::string cmake = read("examples/tools/shared/systems.cmake");
   const std::regex line("\nset\\(tenants_(\\w+) (\\w+)\\)");
   for (std::sregex_iterator it(cmake.begin(), cmake.end(), line), end; it != end; ++it)
     served.insert(std::string{(*it)[1]} + ", " + std::string{(*it)[2]});

@@ -13,7 +13,7 @@ using Pasted = Parts<
   ${pasted}>;
 static_assert(std::is_same_v<Pasted, explored::Compositions::engines>);
 ")
-execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${SOURCE}/include -I${SOURCE}/examples ${WORK}/pasted.cpp
+execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${SOURCE}/include -I${SOURCE}/examples/tools ${WORK}/pasted.cpp
                 RESULT_VARIABLE status ERROR_VARIABLE said)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "what was pasted does not compile:\n${said}")

@@ -4,7 +4,7 @@
 #include "sluice/report/report.hpp"
 #include "sluice/report/table.hpp"
 
-#include "../examples/progress.hpp"
+#include "../examples/tools/shared/progress.hpp"
 #include "report/synthetic.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

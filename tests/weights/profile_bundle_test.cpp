@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sluice-profile --measure writes: all or nothing, and over no model's config.
-#include "../../examples/profile/bundle.hpp"
+#include "../../examples/tools/profile/bundle.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../examples/profile/spread.hpp"
+#include "../../examples/tools/profile/spread.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>

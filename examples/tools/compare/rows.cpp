@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a comparison: runs them one after the other, and publishes what they gave.
+#include "sluice/report/html.hpp"
+#include "sluice/report/json.hpp"
+
+#include "compare/comparison.hpp"
+#include "compare/outcome.hpp"
+#include "shared/progress.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+Status write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return {};
+  return Error{ErrorCode::bad_input, path.string(), "the file cannot be written", "a folder that can be written to"};
+}
+
+std::string trace_name(const System& system, bool deposit, const std::string& scale) {
+  return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
+}
+
+/// What an earlier run left, which a reader would take for this one's. Other files stay.
+void remove_traces(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    for (const System& system : systems())
+      for (const bool deposit : {false, true})
+        if (name.ends_with(".json") && name.starts_with(fmt::format("{}{}-x", system.name, deposit ? "-deposit" : "")))
+          std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+} // namespace
+
+Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c) {
+  ComparisonReport report{c.workload, {}};
+  struct Row {
+    const System* system;
+    double scale;
+    bool deposit;
+  };
+  std::vector<Row> rows;
+  for (const double scale : options.slo_scales)
+    for (const bool deposit : {false, true})
+      for (const System* system : c.systems)
+        if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
+          rows.push_back({system, scale, deposit});
+  if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
+
+  const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
+  if (!options.out.empty()) {
+    std::error_code refused;
+    std::filesystem::create_directories(traces, refused);
+    if (refused)
+      return flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to");
+    remove_traces(traces);
+  }
+  // Rows know nothing of each other: each has its engine and its reading of the workload.
+  const auto each = static_cast<double>(c.workload.requests);
+  Progress progress(each * static_cast<double>(rows.size()), stderr,
+                    options.quiet ? Progress::Style::silent : Progress::Style::detect);
+  std::vector<double> ended(rows.size(), 0);
+  std::mutex telling; // of `progress` and `ended`
+  std::vector<Outcome> outcomes(rows.size());
+  std::vector<Status> statuses(rows.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < rows.size() && !failed; i = next++) {
+      const Row& row = rows[i];
+      const std::string label =
+          fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
+                      row.system->name, row.deposit ? " + deposit" : "", row.scale);
+      const Request request{.setup = c.setup,
+                            .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
+                            .deposit = row.deposit,
+                            .rule = !c.rule.empty() ? c.rule : row.system->rule,
+                            .details = !options.out.empty(),
+                            .tell = [&](std::int64_t count) {
+                              const std::lock_guard lock(telling);
+                              ended[i] = static_cast<double>(count);
+                              double sum = 0;
+                              for (const double one : ended) sum += one;
+                              progress.update(sum, label);
+                            }};
+      statuses[i] = row.system->run(request, outcomes[i]);
+      if (!statuses[i]) failed = true;
+      const std::lock_guard lock(telling);
+      ended[i] = each;
+    }
+  };
+  {
+    const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    const auto threads = std::min<std::int64_t>(options.jobs.value_or(processors), std::ssize(rows));
+    std::vector<std::jthread> others;
+    for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!statuses[i]) return statuses[i].error();
+    const Row& row = rows[i];
+    Outcome& outcome = outcomes[i];
+    outcome.report.name = row.system->name;
+    outcome.report.control = row.system->control;
+    outcome.report.slo_scale = row.scale;
+    const auto keep = [&](Outcome& one, const std::string& tenant) -> Status {
+      if (!options.out.empty()) {
+        const std::string name =
+            trace_name(*row.system, row.deposit, fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant));
+        if (Status written = write_file(traces / name, one.trace); !written) return written;
+      }
+      report.systems.push_back(std::move(one.report));
+      return {};
+    };
+    if (outcome.tenants.empty()) {
+      if (Status kept = keep(outcome, ""); !kept) return kept.error();
+      continue;
+    }
+    report.systems.push_back(std::move(outcome.report));
+    for (Outcome& tenant : outcome.tenants) {
+      const std::string who = tenant.report.name;
+      tenant.report.name = fmt::format("{}/{}", row.system->name, who);
+      tenant.report.control = row.system->control;
+      tenant.report.slo_scale = row.scale;
+      if (Status kept = keep(tenant, who); !kept) return kept.error();
+    }
+  }
+  return report;
+}
+
+Status write_report(const Options& options, const ComparisonReport& report) {
+  if (options.out.empty()) return {};
+  const std::filesystem::path out{options.out};
+  const JsonOptions json{.wall_times = options.wall_times};
+  for (const auto& [name, text] :
+       {std::pair{"report.json", report_json(report, json)}, std::pair{"report.html", report_html(report)}})
+    if (Status written = write_file(out / name, text); !written) return written;
+  return {};
+}
+
+} // namespace compared

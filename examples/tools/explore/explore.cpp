@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs every engine of the space and every published system, beside one another.
+#include "compare/outcome.hpp"
+#include "explore/exploration.hpp"
+#include "shared/progress.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace explored {
+
+using namespace sluice;
+using compared::Comparison;
+using compared::Options;
+
+namespace {
+
+struct Task {
+  compared::Runner run = nullptr;
+  std::string_view rule;
+};
+
+/// Runs tasks in order of their number on some threads; each leaves its outcome at its own place, so that nothing
+/// depends on who was quicker. The first task in order that fails is the error.
+class Runs {
+ public:
+  Runs(const Comparison& comparison, Slo slo, bool deposit, std::vector<Task> tasks)
+      : comparison_(comparison),
+        slo_(slo),
+        deposit_(deposit),
+        tasks_(std::move(tasks)),
+        outcomes_(tasks_.size()),
+        failures_(tasks_.size()) {}
+
+  Status run(int threads, bool quiet) {
+    Progress progress(static_cast<double>(total()), stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
+    std::vector<std::thread> workers;
+    for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+    {
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, std::chrono::milliseconds{100}, [this] { return finished_ == tasks_.size(); }))
+        progress.update(static_cast<double>(ended_.load()), fmt::format("{} of {} engines", finished_, tasks_.size()));
+    }
+    for (std::thread& worker : workers) worker.join();
+    for (const std::optional<Error>& failure : failures_)
+      if (failure) return *failure;
+    return {};
+  }
+
+  [[nodiscard]] SystemReport& report(std::size_t task) { return outcomes_[task].report; }
+
+ private:
+  [[nodiscard]] std::int64_t total() const {
+    return comparison_.workload.requests * static_cast<std::int64_t>(tasks_.size());
+  }
+  void work() {
+    for (std::size_t i; (i = next_++) < tasks_.size();) {
+      std::int64_t told = 0;
+      const compared::Request request{.setup = comparison_.setup,
+                                      .slo = slo_,
+                                      .deposit = deposit_,
+                                      .rule = tasks_[i].rule,
+                                      .tell = [&](std::int64_t ended) {
+                                        ended_ += ended - told;
+                                        told = ended;
+                                      }};
+      if (Status ran = tasks_[i].run(request, outcomes_[i]); !ran) failures_[i] = ran.error();
+      outcomes_[i].trace.clear();
+      ended_ += comparison_.workload.requests - told;
+      const std::lock_guard lock(mutex_);
+      ++finished_;
+      wake_.notify_one();
+    }
+  }
+
+  const Comparison& comparison_;
+  Slo slo_;
+  bool deposit_;
+  std::vector<Task> tasks_;
+  std::vector<compared::Outcome> outcomes_;
+  std::vector<std::optional<Error>> failures_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::int64_t> ended_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::size_t finished_ = 0;
+};
+
+Row row_of(SystemReport& report) {
+  Row row;
+  row.metrics = report.metrics;
+  row.refusals = std::move(report.refusals);
+  return row;
+}
+
+} // namespace
+
+Expected<Exploration> explore(const Options& options, const Comparison& comparison, int threads) {
+  Exploration found;
+  found.space = space();
+  found.workload = comparison.workload;
+  found.deposit = options.deposit == "on";
+  found.slo_scale = options.slo_scales.front();
+  const Slo slo{.ttft = Seconds{options.slo_ttft}, .tbt = comparison.base_slo * found.slo_scale};
+  found.slo_tbt_s = slo.tbt.count();
+
+  std::vector<Task> tasks;
+  for (const Candidate& candidate : found.space.engines) tasks.push_back({candidate.run, {}});
+  std::vector<const compared::System*> systems;
+  for (const compared::System* system : comparison.systems)
+    if (!(found.deposit && system->deposit_never)) systems.push_back(system);
+  for (const compared::System* system : systems) tasks.push_back({system->run, system->rule});
+
+  Runs runs(comparison, slo, found.deposit, std::move(tasks));
+  if (Status ran = runs.run(threads, options.quiet); !ran) return ran.error();
+  std::size_t task = 0;
+  for (const Candidate& candidate : found.space.engines) {
+    Row row = row_of(runs.report(task++));
+    row.name = row.engine = candidate.name;
+    row.number = candidate.number;
+    found.rows.push_back(std::move(row));
+  }
+  for (std::size_t i = 0; i < systems.size(); ++i) {
+    SystemReport& report = runs.report(task++);
+    Row row = row_of(report);
+    row.name = systems[i]->name;
+    row.engine = report.engine_type;
+    row.published = true;
+    row.control = systems[i]->control;
+    row.number = i;
+    found.rows.push_back(std::move(row));
+  }
+  analyse(found);
+  return found;
+}
+
+} // namespace explored

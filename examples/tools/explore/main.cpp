@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-explore: every engine that can be composed of some models per role, ranked on one workload.
+//
+// The problem: each paper compares its system with a few others, so that nobody knows which of its parts did it, or
+// whether parts of two papers together would do better. Goals of this program: enumerate the compositions at compile
+// time (include/sluice/engine/product.hpp), run them all, and say what each choice is worth, on the workload at hand.
+#include "compare/comparison.hpp"
+#include "explore/exploration.hpp"
+#include "shared/flags.hpp"
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace {
+
+using namespace sluice;
+using compared::Comparison;
+using compared::flag_error;
+using explored::Exploration;
+
+struct Options : compared::Options {
+  std::int64_t threads = 2, top = 15;
+  bool list = false;
+};
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "sluice-explore: %s\n", error.line().c_str());
+  return 2;
+}
+
+/// What can be explored: one engine a line, as it would be typed.
+void list_space() {
+  const explored::Space space = explored::space();
+  for (const explored::Candidate& engine : space.engines) fmt::print("{}\n", engine.name);
+}
+
+Status check(const Options& options) {
+  if (options.deposit != "on" && options.deposit != "off")
+    return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "on or off");
+  if (options.slo_scales.size() != 1) return flag_error("--slo-scale", "there are several", "one scale to rank by");
+  return {};
+}
+
+Status write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return {};
+  return Error{ErrorCode::bad_input, path.string(), "the file cannot be written", "a folder that can be written to"};
+}
+
+Status publish(const Options& options, const Exploration& found) {
+  std::fputs(exploration_text(found, static_cast<std::size_t>(options.top)).c_str(), stdout);
+  if (options.out.empty()) return {};
+  const std::filesystem::path out{options.out};
+  for (const auto& [name, text] :
+       {std::pair{"explore.json", exploration_json(found)}, std::pair{"explore.html", exploration_html(found)}})
+    if (Status written = write_file(out / name, text); !written) return written;
+  fmt::print("\n{0}/explore.html  to look at\n{0}/explore.json  for programs\n", options.out);
+  return {};
+}
+
+int run(const Options& options, const std::string& command) {
+  if (Status checked = check(options); !checked) return fail(checked.error());
+  const Expected<Comparison> comparison = prepare(options, command);
+  if (!comparison) return fail(comparison.error());
+  if (!options.out.empty()) {
+    std::error_code failed;
+    std::filesystem::create_directories(options.out, failed);
+    if (failed)
+      return fail(
+          flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to"));
+  }
+  const Expected<Exploration> found = explored::explore(options, *comparison, static_cast<int>(options.threads));
+  if (!found) return fail(found.error());
+  if (Status published = publish(options, *found); !published) return fail(published.error());
+  return 0;
+}
+
+/// The words as a shell takes them back.
+std::string command_line(int argc, char** argv) {
+  std::string command = "sluice-explore";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool plain =
+        !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                                "-_=+,./:@%") == std::string_view::npos;
+    std::string quoted{word};
+    for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4) quoted.replace(at, 1, "'\\''");
+    command += plain ? " " + quoted : " '" + quoted + "'";
+  }
+  return command;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.deposit = "off";
+  Flags flags{"sluice-explore", "Serves one workload with every engine that some models per role compose, simulated, "
+                                "ranks them beside the published systems, and says what each choice is worth."};
+  CLI::App& app = flags.app();
+  constexpr std::int64_t many = 1'000'000'000;
+  app.add_option("--trace", options.trace, "a trace file (default: a generated workload, \"demo\")");
+  app.add_option("--format", options.format, "its format: azure, mooncake, orbitflow or vllm");
+  app.add_option("--generate", options.generate,
+                 "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
+  flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
+  flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  app.add_option("--model", options.model,
+                 "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
+                     std::string{compared::default_model} + ")");
+  app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
+  app.add_option("--profile", options.profile,
+                 "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
+  flags.whole("--kv-blocks", options.kv_blocks, 1, many,
+              "device memory for KV, in token blocks of 16 tokens (all layers; default: as sluice-compare's)");
+  flags.whole("--batch", options.batch, 1, 1'000'000,
+              "requests that run at once (default: the trace's own, 4 for the demo, or 256)");
+  flags.whole("--max-batch-tokens", options.batch_tokens, 1, many,
+              "tokens computed in one iteration (default: the trace's own, 32768 for the demo, or 2048)");
+  flags.numbers("--slo-scale", options.slo_scales, 0, false, "of the base SLO: one (default: 1.5)");
+  flags.number("--slo-tbt", options.slo_tbt, 0, false,
+               "the base SLO, seconds per token (default: a step that fills the budget)");
+  flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
+  app.add_option("--systems", options.systems, "published systems to rank beside: names with commas, or all")
+      ->capture_default_str();
+  app.add_option("--deposit", options.deposit, "on or off: token deposit for every engine and system")
+      ->capture_default_str();
+  flags.number("--alpha", options.alpha, 0, true,
+               "misses a step that DistancePlacement's plans may take (default: 1, OrbitFlow's)");
+  flags.number("--max-pause", options.max_pause, 0, true,
+               "seconds after which paused requests may return (default: never bounded)");
+  flags.whole(
+      "--rotation-blocks", options.rotation_blocks, 0, many,
+      "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
+  flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
+  flags.whole("--threads", options.threads, 1, 256, "engines that run at once (default: 2)");
+  app.add_option("--out", options.out, "folder for explore.html and explore.json");
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)");
+  app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
+  app.add_flag("--quiet", options.quiet, "no progress");
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (options.list) {
+    list_space();
+    return 0;
+  }
+  if (options.slo_scales.empty()) options.slo_scales = {1.5};
+  return run(options, command_line(argc, argv));
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The small product of sluice-explore: what every build compiles.
+#pragma once
+
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/placement/distance_placement.hpp"
+#include "sluice/placement/fewest_layers.hpp"
+#include "sluice/relief/pause.hpp"
+#include "sluice/retention/keep_until_needed.hpp"
+#include "sluice/retention/move_to_host.hpp"
+#include "sluice/transfer/fair_share.hpp"
+
+#include "explore/names.hpp"
+
+#include <cstddef>
+
+namespace explored {
+
+// The first model of each role is what the others are compared with, all else equal.
+using Compositions =
+    sluice::Product<sluice::Choices<sluice::AllResident, sluice::FewestLayers, sluice::DistancePlacement>,
+                    sluice::Choices<sluice::DeadlinePool, sluice::FairShare>,
+                    sluice::Choices<sluice::Fcfs, sluice::FcfsPrefillFirst, sluice::LargestVirtualLagFirst>,
+                    sluice::Choices<sluice::PreemptNewest, sluice::PauseLargest>,
+                    sluice::Choices<sluice::Drop, sluice::MoveToHost, sluice::KeepUntilNeeded>>;
+
+/// Translation units: one for each placement on each transfer rule. Read by CMakeLists.txt.
+inline constexpr std::size_t parts = 6;
+
+} // namespace explored

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Space: the product that was compiled, as values: roles, models, combinations and engines.
+#pragma once
+
+#include "compare/run.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace explored {
+
+struct RoleChoices {
+  std::string role;
+  std::vector<std::string> models;
+};
+
+/// One combination of models, by its number in the product.
+struct Combination {
+  bool works = false;       ///< its parts work together
+  std::size_t original = 0; ///< the number of the combination whose engine does the same; its own mostly
+};
+
+/// An engine that can be run.
+struct Candidate {
+  std::size_t number = 0; ///< of its combination
+  std::string name;       ///< `Engine<…>`
+  compared::Runner run = nullptr;
+};
+
+struct Space {
+  std::string product; ///< "small" or "full"
+  std::vector<RoleChoices> roles;
+  std::vector<Combination> combinations;
+  std::vector<Candidate> engines; ///< by number
+
+  /// Which model of role `r` a combination has.
+  [[nodiscard]] std::size_t model_of(std::size_t number, std::size_t r) const {
+    std::size_t stride = 1;
+    for (std::size_t later = r + 1; later < roles.size(); ++later) stride *= roles[later].models.size();
+    return number / stride % roles[r].models.size();
+  }
+  /// How far combinations lie apart that differ in role `r` alone, by neighbouring models.
+  [[nodiscard]] std::size_t stride_of(std::size_t r) const {
+    std::size_t stride = 1;
+    for (std::size_t later = r + 1; later < roles.size(); ++later) stride *= roles[later].models.size();
+    return stride;
+  }
+};
+
+/// The product of this build. Defined in a generated file, which knows its parts (CMakeLists.txt).
+Space space();
+
+} // namespace explored

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-plan: solves placement problems written as JSON.
+//
+// The problem: some requests decode together, their KV does not fit the device, so in some layers it waits on the host
+// and is fetched just in time. Which layers of which request? Goals of this program: one problem in, one answer out,
+// with what the planner knows about it; and to show how the planner and the evaluator are used without an engine:
+//
+//   sluice::Planner planner{sluice::candidate_space_of<sluice::DistanceSpace>,
+//   sluice::search_rule_of<sluice::DeadlinePool>}; const sluice::Solution& solution = planner.solve(instance);
+#include "sluice/placement/solver/placement_evaluator.hpp"
+#include "sluice/placement/solver/solve_problem.hpp"
+#include "sluice/plan/nlohmann/problem_json.hpp"
+#include "sluice/workload/trace_file.hpp"
+
+#include "shared/flags.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <istream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using Json = nlohmann::ordered_json;
+
+/// The evaluator's timeline, kept: what --explain prints and --timeline writes.
+struct Recording {
+  static constexpr bool enabled = true;
+  struct Layer {
+    int layer;
+    double start_s, end_s, stall_s;
+    StallCause cause;
+  };
+  struct Transfer {
+    int stream, layer;
+    double start_s, end_s;
+  };
+  std::vector<Layer> layers;
+  std::vector<Transfer> transfers;
+
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    layers.push_back({layer, start_s, end_s, stall_s, cause});
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    transfers.push_back({stream, layer, start_s, end_s});
+  }
+};
+
+struct Answer {
+  Solution solution;
+  bool given = false; ///< the placement was given, not sought
+  std::string reason; ///< of infeasibility
+  double solve_us = 0;
+  Recording recording;
+  std::vector<std::string> streams; ///< request ids in the order of the recording's streams
+};
+
+std::string blocks_text(double blocks) { return std::to_string(std::llround(blocks)); }
+
+std::string why(const PlanningProblem& problem, const Solution& solution, bool given) {
+  const double held = solution.resident_blocks + solution.buffer_blocks;
+  switch (solution.binding) {
+  case Binding::device_memory:
+    return "device memory: " + std::string{given ? "the placement" : "offloading every layer of every request"} +
+           " takes " + blocks_text(held) + " layer blocks at the first step (" + blocks_text(solution.resident_blocks) +
+           " resident, " + blocks_text(solution.buffer_blocks) + " in flight), the device has " +
+           std::to_string(problem.instance.device_blocks.count()) +
+           (problem.instance.window_min > 1 ? ", and KV grows through the window" : "");
+  case Binding::slo:
+    return "SLO: " + std::string{given ? "the placement" : "every placement that fits"} +
+           " misses more than alpha tokens a step";
+  case Binding::search:
+    return "search: the deadline came before a placement that fits was found";
+  default:
+    return "";
+  }
+}
+
+/// Solves the problem, or evaluates the placement that it gives.
+Answer answer_problem(const PlanningProblem& problem, bool record) {
+  using Clock = std::chrono::steady_clock;
+  // One planner for all the problems of a batch that name the same tables: it keeps its memory, never what it learned.
+  static std::map<std::pair<const CandidateSpace*, const SearchRule*>, Planner> planners;
+  const PlannerTables tables = tables_of(problem);
+  Planner& planner = planners.try_emplace({&tables.space, &tables.rule}, tables.space, tables.rule).first->second;
+  PlacementEvaluator evaluator{*tables.rule.transfer};
+  const Instance& instance = problem.instance;
+  Answer answer;
+  const auto begin = Clock::now();
+  if (problem.placement) {
+    answer.given = true;
+    Solution& s = answer.solution;
+    const PlacementCost cost = evaluator.cost(instance, *problem.placement);
+    const WindowCheck held = evaluator.hold(instance, *problem.placement, cost);
+    s.offloaded = *problem.placement;
+    s.resident_blocks = cost.resident_blocks;
+    s.buffer_blocks = cost.buffer_blocks;
+    s.step_s = cost.step.step_s;
+    s.stall_s = cost.step.stall_s;
+    s.window = held.window;
+    s.feasible = held.window > 0;
+    s.binding = s.feasible && s.stall_s > 0 ? Binding::link : held.binding;
+    s.lower_bound_s = instance.before_s + instance.after_s;
+    for (const double seconds : instance.layer_compute_s) s.lower_bound_s += seconds;
+    s.proven_optimal = s.feasible && s.stall_s == 0;
+  } else {
+    planner.solve(instance);
+  }
+  answer.solve_us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  if (!problem.placement) answer.solution = planner.solution();
+  if (!answer.solution.feasible) answer.reason = why(problem, answer.solution, answer.given);
+  if (record && std::isfinite(answer.solution.step_s)) {
+    with_rule(problem.transfer,
+              [&]<class Rule>() { evaluator.explain<Rule>(instance, answer.solution.offloaded, answer.recording); });
+    for (std::size_t r = 0; r < problem.ids.size(); ++r)
+      if (!answer.solution.offloaded[r].empty() && instance.requests[r].blocks > LayerBlocks{0})
+        answer.streams.push_back(problem.ids[r]);
+  }
+  return answer;
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json whole(double value) { return Json(std::llround(value)); }
+
+Json to_json(const PlanningProblem& problem, const Answer& answer) {
+  const Solution& s = answer.solution;
+  Json placement = Json::object();
+  if (s.feasible || answer.given)
+    for (std::size_t r = 0; r < problem.ids.size(); ++r) {
+      Json layers = Json::array();
+      s.offloaded[r].for_each([&](int layer) { layers.push_back(layer + 1); });
+      placement[problem.ids[r]] = std::move(layers);
+    }
+  const bool shown = s.feasible || answer.given;
+  return Json{{"feasible", s.feasible},
+              {"reason", answer.reason},
+              {"resident_blocks", shown ? whole(s.resident_blocks) : Json(nullptr)},
+              {"buffer_blocks", shown ? whole(s.buffer_blocks) : Json(nullptr)},
+              {"step_s", shown ? finite(s.step_s) : Json(nullptr)},
+              {"stall_s", shown ? finite(s.stall_s) : Json(nullptr)},
+              {"placement", std::move(placement)},
+              {"lower_bound_s", shown ? finite(s.lower_bound_s) : Json(nullptr)},
+              {"proven_optimal", s.feasible && s.proven_optimal},
+              {"binding", std::string{name_of(s.binding)}},
+              {"next_best_s", finite(s.next_best_s)},
+              {"window", s.window},
+              {"nodes", s.nodes},
+              {"solve_us", answer.solve_us}};
+}
+
+void explain(const PlanningProblem& problem, const Answer& answer) {
+  const Solution& s = answer.solution;
+  const Instance& instance = problem.instance;
+  if (!s.feasible) std::printf("infeasible    %s\n", answer.reason.c_str());
+  if (!s.feasible && !answer.given) return;
+  std::printf("step          %.6g s, of which %.6g s stalled\n", s.step_s, s.stall_s);
+  std::printf("memory        %.0f resident + %.0f in flight of %lld layer blocks\n", s.resident_blocks, s.buffer_blocks,
+              static_cast<long long>(instance.device_blocks.count()));
+  if (!answer.given) {
+    std::printf("lower bound   %.6g s: %s\n", s.lower_bound_s,
+                s.proven_optimal ? "no placement of this space is shorter" : "the search was stopped before the proof");
+    std::printf("binds         %s\n",
+                s.stall_s > 0
+                    ? "device memory, which sends blocks over the link, and the link, which stalls the layers below"
+                    : "nothing: no layer waits");
+    if (std::isfinite(s.next_best_s))
+      std::printf("next best     %.6g s, at most (+%.2f %%)\n", s.next_best_s, 100 * (s.next_best_s / s.step_s - 1));
+    std::printf("search        %lld nodes, %.1f us\n", static_cast<long long>(s.nodes), answer.solve_us);
+  }
+  std::printf("window        %d steps\n", s.window);
+  for (std::size_t r = 0; r < problem.ids.size(); ++r) {
+    std::printf("offloaded     %s: %.0f blocks in %d layers:", problem.ids[r].c_str(), instance.blocks_at(r, 0),
+                s.offloaded[r].count());
+    s.offloaded[r].for_each([](int layer) { std::printf(" %d", layer + 1); });
+    std::printf("\n");
+  }
+  for (const Recording::Layer& layer : answer.recording.layers)
+    if (layer.stall_s > 0)
+      std::printf("stall         layer %d waits %.6g s: %s\n", layer.layer + 1, layer.stall_s,
+                  layer.cause == StallCause::link ? "the link was busy all along"
+                                                  : "its blocks had to wait for room, or for their turn to start");
+}
+
+/// Chrome's trace event format, which ui.perfetto.dev opens: compute on one track, the link on others.
+Json trace_of(const Answer& answer) {
+  Json events = Json::array();
+  const auto name = [&](int track, const std::string& text) {
+    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", track}, {"args", {{"name", text}}}});
+  };
+  const auto slice = [&](int track, const std::string& text, double start_s, double end_s) {
+    events.push_back({{"name", text},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", track},
+                      {"ts", start_s * 1e6},
+                      {"dur", (end_s - start_s) * 1e6}});
+  };
+  name(1, "compute");
+  name(2, "link");
+  for (std::size_t s = 0; s < answer.streams.size(); ++s) name(3 + static_cast<int>(s), "link: " + answer.streams[s]);
+  const int layers = static_cast<int>(answer.recording.layers.size());
+  for (const Recording::Layer& layer : answer.recording.layers) {
+    if (layer.stall_s > 0)
+      slice(1, std::string{"stall: "} + to_string(layer.cause), layer.start_s - layer.stall_s, layer.start_s);
+    slice(1, "layer " + std::to_string(layer.layer + 1), layer.start_s, layer.end_s);
+  }
+  for (const Recording::Transfer& transfer : answer.recording.transfers)
+    slice(transfer.stream < 0 ? 2 : 3 + transfer.stream,
+          "layer " + std::to_string(transfer.layer % layers + 1) +
+              (transfer.layer >= layers ? " of the next token" : ""),
+          transfer.start_s, transfer.end_s);
+  return {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
+}
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "sluice-plan: %s\n", error.line().c_str());
+  return 2;
+}
+
+int run(std::istream& in, const std::string& where, bool batch, bool explained, const std::string& timeline) {
+  const auto answer_text = [&](const std::string& text, std::optional<std::int64_t> line) -> int {
+    const std::string here = line ? where + ":" + std::to_string(*line) : where;
+    const Expected<nlohmann::json> object = parse_json_object(text, where, line);
+    if (!object) return fail(object.error());
+    const Expected<PlanningProblem> problem = read_problem(*object, here);
+    if (!problem) return fail(problem.error());
+    const Answer answer = answer_problem(*problem, explained || !timeline.empty());
+    if (explained)
+      explain(*problem, answer);
+    else
+      std::cout << to_json(*problem, answer).dump() << '\n';
+    if (!timeline.empty()) {
+      std::ofstream file(timeline);
+      file << trace_of(answer).dump() << '\n';
+      if (!file.flush()) return fail({ErrorCode::bad_input, timeline, "the file cannot be written", "a writable path"});
+    }
+    return 0;
+  };
+  const Error unreadable{ErrorCode::bad_input, where, "it cannot be read", "a readable file, not a folder"};
+  std::string text;
+  if (!batch) {
+    std::getline(in, text, '\0'); // JSON holds no zero byte
+    if (in.bad() || (in.fail() && !in.eof())) return fail(unreadable);
+    return answer_text(text, std::nullopt);
+  }
+  std::int64_t line = 1;
+  for (; std::getline(in, text); ++line) {
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (const int status = answer_text(text, line); status != 0) return status;
+  }
+  return in.bad() ? fail(unreadable) : 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Flags flags{"sluice-plan",
+              "Solves placement problems: which layers of which request to offload, so that the next iteration is "
+              "shortest."};
+  std::string path;
+  std::string timeline;
+  bool batch = false;
+  bool explained = false;
+  CLI::App& app = flags.app();
+  app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
+  app.add_flag("--batch", batch, "one problem a line in, one answer a line out");
+  app.add_flag("--explain", explained,
+               "for a person: what binds, each stall and its cause, the next best plan, the bound");
+  app.add_option("--timeline", timeline, "writes the iteration as a trace for ui.perfetto.dev");
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (batch && !timeline.empty())
+    return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
+  std::ios::sync_with_stdio(false);
+  if (path.empty() || path == "-") return run(std::cin, "stdin", batch, explained, timeline);
+  const Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
+  if (!file) return fail(file.error());
+  return run(**file, path, batch, explained, timeline);
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-profile: what a model's layers take on a device, Select-N's performance record made of it, and this machine
+// measured.
+//
+// The problem: how many layers' weights can stream from the host before the SLO is missed? It depends on how long a
+// layer computes, which depends on batch and length, against how long its weights take to cross the link. Goals of
+// this program: to show both times side by side; and to try every interval by the evaluator once, ahead of serving, and
+// keep the answers in a file that engines look up (`sluice-compare --record FILE`). And the bridge from reality to
+// simulation: to measure this machine's decoder and link, as a folder that `sluice-compare --profile` reads.
+#include "sluice/cost/device_link.hpp"
+#include "sluice/cost/nlohmann/orbitflow_profile.hpp"
+#include "sluice/cost/read_table_profile.hpp"
+#include "sluice/cost/roofline.hpp"
+#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/report/number_text.hpp"
+#include "sluice/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/weights/record_intervals.hpp"
+
+#include "profile/measure.hpp"
+#include "shared/flags.hpp"
+#include "shared/progress.hpp"
+#include "shared/sizes.hpp"
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+
+struct Options {
+  std::string model = "opt-13b", device = "a10", profile, out, show;
+  bool record = false, measure = false, quiet = false;
+  std::optional<int> threads;
+  std::optional<double> seconds, link;
+  IntervalGrid grid{.least_length = Tokens{64}};
+  double slo_step = 0.002, slo_max = 1;
+  std::vector<double> slacks, slos;
+  std::string simulated; ///< the first flag that was given and says nothing of a measurement
+};
+
+using Cost = std::variant<Roofline, LinearProfile, TableProfile>;
+
+struct Machine {
+  ModelShape model;
+  Device device;
+  Cost cost;
+  std::string times; ///< where they are from
+  Geometry geometry;
+};
+
+constexpr Tokens block_tokens{16};
+
+Error flag_error(std::string flag, std::string what, std::string expected) {
+  return {ErrorCode::bad_input, std::move(flag), std::move(what), std::move(expected)};
+}
+
+Expected<Machine> machine_of(const Options& options) {
+  const Expected<ModelShape> model = find_or_read_model(options.model);
+  if (!model) return model.error();
+  const Expected<Device> device = find_or_read_device(options.device);
+  if (!device) return device.error();
+  const Geometry geometry{model->layers, model->layer_block_bytes(block_tokens), model->layer_weight_bytes(),
+                          model->layer_hidden_bytes(block_tokens)};
+  if (options.profile.empty())
+    return Machine{*model, *device, Roofline{*model, *device}, "roofline of model and device", geometry};
+  if (std::filesystem::is_directory(options.profile)) {
+    const Expected<ModelShape> measured = read_hf_config(options.profile);
+    if (!measured) return measured.error();
+    if (measured->layer_weight_bytes() != model->layer_weight_bytes())
+      return flag_error("--profile", options.profile + " was measured with another model than " + model->name,
+                        "kernel times of this model (--model " + options.profile + " is its own)");
+    Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
+    if (!times) return times.error();
+    return Machine{*model, *device, *std::move(times), "measured kernels, " + options.profile, geometry};
+  }
+  Expected<LinearProfile> line =
+      read_orbitflow_profile(options.profile, *model, device->compute_rate(RooflineEfficiency{}.compute));
+  if (!line) return line.error();
+  return Machine{*model, *device, *std::move(line), "linear fits, " + options.profile, geometry};
+}
+
+double giga(double count) { return count / 1e9; }
+
+/// A table of the grid's points: batch sizes down, lengths across.
+template <class Cell>
+void print_table(const std::string& title, const IntervalGrid& grid, Cell&& cell) {
+  fmt::print("\n{}\n{:>7}", title, "batch");
+  for (int l = 0; l < grid.lengths(); ++l) fmt::print(" {:>8}", grid.length(l).count());
+  fmt::print("\n");
+  for (int b = 0; b < grid.batches(); ++b) {
+    fmt::print("{:>7}", IntervalGrid::batch(b));
+    for (int l = 0; l < grid.lengths(); ++l) fmt::print(" {:>8}", cell(b, l));
+    fmt::print("\n");
+  }
+}
+
+std::string phase_text(InferencePhase phase) {
+  return phase == InferencePhase::prefill ? "prefill, prompts of so many tokens" : "decode, contexts of so many tokens";
+}
+
+/// What a layer computes and what its weights take over the link.
+void print_times(const Machine& machine, const IntervalGrid& grid) {
+  const LinkCost link = std::visit([](const auto& cost) { return cost.link(); }, machine.cost);
+  const double weights = static_cast<double>(machine.geometry.layer_weight_bytes.count());
+  const Seconds transfer = machine.geometry.layer_weight_bytes / link.rate + link.per_layer;
+  const Device& device = machine.device;
+  fmt::print("{} on {}: {}\n", machine.model.name, device.name, machine.times);
+  fmt::print("weights     {} layers of {:.3f} GB; {:.1f} GB with embedding and head, of {:.1f} GB of memory\n",
+             machine.model.layers, giga(weights), giga(static_cast<double>(machine.model.weight_bytes().count())),
+             giga(static_cast<double>(device.memory.count())));
+  fmt::print("KV          {} bytes a token, all layers\n", machine.model.kv_bytes_per_token().count());
+  fmt::print(
+      "link        {:.1f} GB/s to the device, {} us a layer; {}\n", giga(link.rate.count()),
+      short_text(1e6 * link.per_layer.count()),
+      link.lanes == Lanes::each_way
+          ? fmt::format("{:.1f} GB/s to the host on a lane of its own, each {:.0f} % slower while both are active",
+                        giga(link.out_rate.count()), 100 * link.mix_loss)
+          : std::string{"one lane for both ways"});
+  fmt::print("            a layer's weights cross it in {} ms{}\n", milliseconds_text(transfer.count()),
+             link.per_segment > Seconds{0}
+                 ? fmt::format(", a copied segment of KV costs {} us", short_text(1e6 * link.per_segment.count()))
+                 : std::string{});
+  for (const InferencePhase phase : {InferencePhase::prefill, InferencePhase::decode}) {
+    RecordedWork work;
+    const auto layer = [&](int b, int l) {
+      return std::visit(
+          [&](const auto& cost) { return cost.step(work.of(phase, IntervalGrid::batch(b), grid.length(l))).layer; },
+          machine.cost);
+    };
+    print_table("A layer's computation, ms: " + phase_text(phase), grid,
+                [&](int b, int l) { return milliseconds_text(layer(b, l).count()); });
+    print_table("Its weights' transfer over its computation", grid,
+                [&](int b, int l) { return short_text(transfer / layer(b, l)); });
+  }
+}
+
+/// The intervals of one SLO: the paper's Table 1.
+void print_intervals(const IntervalRecord& record, const Options& options) {
+  const IntervalGrid& grid = record.grid();
+  const auto text = [](const IntervalAnswer& answer) {
+    return answer.interval > 0 ? std::to_string(answer.interval) : std::string{"-"};
+  };
+  for (const InferencePhase phase : {InferencePhase::prefill, InferencePhase::decode}) {
+    for (const double slack : options.slacks)
+      print_table(fmt::format("Smallest interval where the SLO is {:g} % above what the batch takes with nothing "
+                              "streamed: {}",
+                              100 * slack, phase_text(phase)),
+                  grid, [&](int b, int l) {
+                    return text(record.look_up(phase, IntervalGrid::batch(b), grid.length(l),
+                                               record.at(phase, b, l).resident * (1 + slack)));
+                  });
+    for (const double slo : options.slos)
+      print_table(fmt::format("Smallest interval for an SLO of {:g} s: {}", slo, phase_text(phase)), grid,
+                  [&](int b, int l) {
+                    return text(record.look_up(phase, IntervalGrid::batch(b), grid.length(l), Seconds{slo}));
+                  });
+  }
+  fmt::print(
+      "\n- : no interval of the record meets it, and no weights may stream. SLOs are of an iteration, in steps of "
+      "{:g} ms up to {:g} s.\n",
+      1e3 * grid.slo_step.count(), grid.slo_step.count() * static_cast<double>(grid.slo_steps));
+}
+
+Status make_record(const Machine& machine, const Options& options) {
+  std::optional<Progress> bar;
+  if (!options.quiet) bar.emplace(1.0);
+  const auto tell = [&](std::int64_t done, std::int64_t all) {
+    if (bar)
+      bar->update(static_cast<double>(done) / static_cast<double>(all), fmt::format("{} of {} points", done, all));
+  };
+  const IntervalRecord record = std::visit(
+      [&](const auto& cost) {
+        return record_intervals(cost, machine.geometry,
+                                {machine.model.name, machine.device.name, machine.times, 0, Bytes{0}}, options.grid,
+                                tell);
+      },
+      machine.cost);
+  bar.reset();
+  std::ofstream file(options.out);
+  file << interval_record_text(record);
+  if (!file.flush()) return flag_error("--out", options.out + " cannot be written", "a writable path");
+  fmt::print("{} on {}: {}\n", machine.model.name, machine.device.name, machine.times);
+  print_intervals(record, options);
+  fmt::print("written to {}\n", options.out);
+  return {};
+}
+
+/// This machine, by its decoder.
+Status measure_machine([[maybe_unused]] const Options& options) {
+#if defined(SLUICE_HAS_DECODER)
+  if (options.out.empty()) return flag_error("--measure", "there is no --out", "a folder to write to");
+  if (options.record || !options.show.empty() || !options.profile.empty())
+    return flag_error("--measure", "--record, --show or --profile is given as well", "one thing at a time");
+  if (!options.simulated.empty())
+    return flag_error(options.simulated, "it says nothing of a measurement", "--measure without it");
+  profiled::MeasureOptions measured{.model = options.model, .out = options.out, .quiet = options.quiet};
+  if (options.threads) measured.threads = *options.threads;
+  if (options.seconds) measured.seconds = *options.seconds;
+  if (options.link) measured.link = *options.link;
+  return profiled::measure(measured);
+#else
+  return Error{ErrorCode::unsupported, "--measure", "this build has no decoder, for want of Eigen",
+               "a build with Eigen 3.4"};
+#endif
+}
+
+Status run(Options& options) {
+  if (options.measure) return measure_machine(options);
+  const bool alone = !options.threads && !options.seconds && !options.link;
+  if (!alone) return flag_error("--threads, --seconds, --link", "they are of a measurement", "--measure as well");
+  if (!options.show.empty()) {
+    const Expected<IntervalRecord> record = read_interval_record(options.show);
+    if (!record) return record.error();
+    const IntervalRecord::Heading& heading = record->heading();
+    fmt::print("{} on {}: {}\n", heading.model, heading.device, heading.times);
+    print_intervals(*record, options);
+    return {};
+  }
+  if (options.record && options.out.empty())
+    return flag_error("--record", "there is no --out", "a file to write it to");
+  if (!options.record && !options.out.empty())
+    return flag_error("--out", "nothing is written without --record", "both");
+  IntervalGrid& grid = options.grid;
+  grid.slo_step = Seconds{options.slo_step};
+  const double steps = options.slo_max / options.slo_step * (1 + 1e-9);
+  if (steps < 1 || steps > 1e6)
+    return flag_error("--slo-max",
+                      fmt::format("{:g} s are {:.3g} steps of {:g} s", options.slo_max, steps, options.slo_step),
+                      "1 to 1000000 steps of --slo-step");
+  grid.slo_steps = static_cast<std::int64_t>(steps);
+  if (!grid.valid())
+    return flag_error(
+        "--max-batch, --least-length, --max-length",
+        fmt::format("they are {}, {} and {}", grid.max_batch, grid.least_length.count(), grid.max_length.count()),
+        "powers of two, the lengths ascending");
+  const Expected<Machine> machine = machine_of(options);
+  if (!machine) return machine.error();
+  if (options.record) return make_record(*machine, options);
+  print_times(*machine, grid);
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Flags flags{"sluice-profile",
+              "Shows what a model's layers take on a device, by a cost model; with --record, tries every offloading "
+              "interval and keeps which SLO it meets; with --measure, measures this machine."};
+  CLI::App& app = flags.app();
+  constexpr std::int64_t most = std::int64_t{1} << 20;
+  app.add_flag("--record", options.record, "make a performance record: for each SLO, batch and length the interval");
+  app.add_flag("--measure", options.measure,
+               "measure this machine with --model (tiny, or a folder with weights) into the folder --out, for "
+               "sluice-compare --profile FOLDER --device FOLDER/device.json");
+  flags.whole("--threads", options.threads, 1, 1024, "of a measurement: that compute (default: 1)");
+  flags.number("--seconds", options.seconds, 0, false, "of a measurement: to measure for (default: 30)");
+  flags.other("--link", "of a measurement: bytes a second between the two memories, e.g. 2GB/s (default: unlimited)",
+              [&options](std::string_view text) -> std::string {
+                const std::optional<double> rate = text == "unlimited" ? std::optional<double>{0} : read_rate(text);
+                if (!rate || (*rate < 1 && text != "unlimited"))
+                  return "a rate of at least 1 B/s such as 2GB/s, or unlimited";
+                options.link = *rate;
+                return {};
+              });
+  app.add_option("--out", options.out, "the record's file, JSON; of a measurement, a folder");
+  app.add_option("--show", options.show, "print the intervals of a record that was made before");
+  app.add_option("--model", options.model, "a model by name, or a folder or file of a Hugging Face config")
+      ->capture_default_str();
+  app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
+  app.add_option("--profile", options.profile,
+                 "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
+  flags.number("--slo-max", options.slo_max, 0, false, "the longest SLO, seconds (default: 1)");
+  flags.number("--slo-step", options.slo_step, 0, false, "between SLOs, seconds (default: 0.002)");
+  flags.whole("--max-batch", options.grid.max_batch, 1, most, "the largest batch, a power of two (default: 128)");
+  flags.whole("--least-length", options.grid.least_length, 1, most, "the least length, a power of two (default: 64)");
+  flags.whole("--max-length", options.grid.max_length, 1, most, "the greatest length, a power of two (default: 4096)");
+  flags.numbers("--slack", options.slacks, 0, true,
+                "print intervals for SLOs so much above what each batch takes, e.g. 0.2,0.5 (default: 0.5)");
+  flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
+  app.add_flag("--quiet", options.quiet, "no progress");
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  for (const char* flag :
+       {"--device", "--slo-max", "--slo-step", "--max-batch", "--least-length", "--max-length", "--slack", "--slo"})
+    if (options.simulated.empty() && app.count(flag) > 0) options.simulated = flag;
+  if (options.measure && app.count("--model") == 0) options.model = "tiny"; // the default is too large to compute here
+  if (options.slacks.empty() && options.slos.empty()) options.slacks = {0.5};
+  if (const Status status = run(options); !status) {
+    std::fprintf(stderr, "sluice-profile: %s\n", status.error().line().c_str());
+    return 2;
+  }
+  return 0;
+}

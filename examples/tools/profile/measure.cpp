@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-profile --measure: the decoder's calls by their sizes, then what whole iterations take beside them.
+#include "profile/measure.hpp"
+
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/checkpoint/nlohmann/hf_folder.hpp"
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/stopwatch.hpp"
+#include "sluice/cost/read_table_profile.hpp"
+#include "sluice/cost/roofline.hpp"
+#include "sluice/decoder/measure_decoder.hpp"
+#include "sluice/device/named.hpp"
+#include "sluice/engine/engine.hpp"
+
+#include "profile/bundle.hpp"
+#include "profile/link.hpp"
+#include "profile/spread.hpp"
+#include "run/machine.hpp"
+#include "shared/progress.hpp"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace profiled {
+
+using namespace sluice;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Tokens block_tokens{16};
+constexpr int most_decodes = 16, most_rows = 256;
+
+/// The mean of the middle half: who disturbs a measurement now and then does not count, and of a machine that is by
+/// turns faster and slower both count (a median was rejected: it is the one or the other by chance).
+double typical(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = values.size() / 4;
+  double sum = 0;
+  for (std::size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - 2 * cut);
+}
+
+/// One row of the tables, with what it took each time.
+struct Point {
+  TimedBatch batch;
+  bool needed = false; ///< the tables are not whole without
+  std::vector<BatchTimes> times;
+
+  template <class Part>
+  [[nodiscard]] double seconds(Part part) const {
+    std::vector<double> all;
+    for (const BatchTimes& one : times) all.push_back((one.*part).count());
+    return typical(std::move(all));
+  }
+};
+
+/// What is measured, the most needed first.
+std::vector<Point> points(const DecoderTimer& timer) {
+  std::vector<Point> all;
+  const auto add = [&](const TimedBatch& batch, bool needed) {
+    if (timer.fits(batch)) all.push_back({batch, needed, {}});
+  };
+  for (const bool needed : {true, false}) {
+    for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256}) {
+      if (needed != (rows == 1 || rows == 4 || rows == most_decodes || rows == 64)) continue;
+      if (rows <= most_decodes)
+        add({.decodes = rows, .attends = false}, needed);
+      else
+        add({.chunk = rows, .attends = false}, needed);
+    }
+    for (const int decodes : {1, 2, 4, 8, most_decodes})
+      for (const int context : {15, 63, 255, 1023})
+        if (needed == ((decodes == 1 || decodes == most_decodes) && (context == 15 || context == 1023)))
+          add({.decodes = decodes, .context = context}, needed);
+    for (const int chunk : {2, 16, 64, most_rows})
+      for (const int past : {0, 64, 256, 1024})
+        if (needed == (chunk <= 64 && (past == 0 || past == 256))) add({.chunk = chunk, .past = past}, needed);
+  }
+  return all;
+}
+
+/// The bundle's three tables as text.
+struct Tables {
+  std::string dense, per_sequence, attention;
+
+  [[nodiscard]] Expected<TableProfile> read(LinkCost link) const {
+    const auto lines = [](const std::string& text, const char* name) {
+      return Expected<LineReader>{LineReader{std::make_unique<std::istringstream>(text), name}};
+    };
+    return read_table_profile(lines(dense, "dense.csv"), lines(per_sequence, "per_sequence.csv"),
+                              lines(attention, "attention.csv"), link);
+  }
+};
+
+/// Microseconds as the tables have them: above 0.
+std::string micro(double seconds) { return fmt::format("{:.6g}", std::max(1e-3, 1e6 * seconds)); }
+
+Tables tables_of(const std::vector<Point>& measured) {
+  Tables tables{"layer,tokens,time_us\n", "layer,sequences,time_us\n",
+                "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"};
+  std::map<int, const Point*> rows;
+  for (const Point& point : measured)
+    if (!point.batch.attends && !point.times.empty()) rows[point.batch.rows()] = &point;
+  std::vector<MeasuredLine::Point> line;
+  for (const auto& [count, point] : rows) {
+    line.push_back({count, point->seconds(&BatchTimes::layer)});
+    tables.dense += fmt::format("whole_layer,{},{}\n", count, micro(line.back().seconds));
+  }
+  for (const auto& [count, point] : rows)
+    tables.dense += fmt::format("embedding,{},{}\n", count, micro(point->seconds(&BatchTimes::begin)));
+  for (const auto& [name, part] : {std::pair{"lm_head", &BatchTimes::head}, std::pair{"sampler", &BatchTimes::sampler}})
+    for (const auto& [count, point] : rows)
+      if (count <= most_decodes)
+        tables.per_sequence += fmt::format("{},{},{}\n", name, count, micro(point->seconds(part)));
+  // Attention is what a layer takes with it beyond one without. It is computed sequence by sequence: beside one another
+  // a chunk and decodes take the sum, which need not be measured.
+  const MeasuredLine without{std::move(line)};
+  std::vector<std::pair<TimedBatch, double>> chunks, decodes;
+  for (const Point& point : measured)
+    if (point.batch.attends && !point.times.empty())
+      (point.batch.chunk > 0 ? chunks : decodes)
+          .emplace_back(point.batch, std::max(0.0, point.seconds(&BatchTimes::layer) - without.at(point.batch.rows())));
+  const auto row = [&](const TimedBatch& chunk, const TimedBatch& beside, double seconds) {
+    tables.attention +=
+        fmt::format("{},{},{},{},{}\n", chunk.chunk, chunk.past, beside.decodes, beside.context, micro(seconds));
+  };
+  for (const auto& [beside, seconds] : decodes) row({}, beside, seconds);
+  for (const auto& [chunk, alone] : chunks) {
+    row(chunk, {}, alone);
+    for (const auto& [beside, seconds] : decodes) row(chunk, beside, alone + seconds);
+  }
+  return tables;
+}
+
+/// A decode iteration that ran.
+struct Ran {
+  std::int64_t decodes = 0;
+  Tokens context{0};
+  double seconds = 0;
+};
+
+/// The machine, and a note of its iterations that only decode. (Of a chunk of a prompt the kernels' own noise is larger
+/// than what an iteration takes beside them.)
+struct Noting : Cpu {
+  std::vector<Ran>* ran = nullptr;
+
+  template <class Transfer>
+  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = Cpu::run<Transfer>(iteration, state);
+    if (iteration.work.chunks.empty())
+      ran->push_back({iteration.work.decodes, iteration.work.decode_context, (cost.duration - cost.stall).count()});
+    return cost;
+  }
+};
+
+/// Whole iterations of an engine with nothing offloaded.
+class Iterations {
+ public:
+  static Expected<Iterations> make(const ModelWeights& weights, int threads) {
+    const ModelShape& shape = weights.config.shape;
+    CpuSetup setup;
+    setup.limits.batch = most_decodes;
+    setup.limits.batch_tokens = Tokens{most_rows};
+    setup.limits.max_context = Tokens{weights.config.max_positions};
+    std::unique_ptr<Decoder> decoder = running::make_decoder(weights, block_tokens, threads);
+    const std::int64_t block = kv_block_floats(shape, block_tokens) * 4;
+    const LayerBlocks kv =
+        across_layers(blocks_for(Tokens{prompt + output}, block_tokens) * most_decodes, shape.layers);
+    setup.device_memory = Bytes{(kv.count() - device_kv_blocks(weights, *decoder, setup).count()) * block};
+    Expected<std::shared_ptr<CpuMachine>> machine = running::make_machine(weights, std::move(decoder), setup, {});
+    if (!machine) return machine.error();
+    Iterations all;
+    all.machine_ = *machine;
+    Noting backend{Cpu{*machine}};
+    backend.ran = all.ran_.get();
+    Expected<E> engine =
+        E::make({.limits = setup.limits,
+                 .geometry = {shape.layers, Bytes{block}, weights.layout.bytes, shape.layer_hidden_bytes(block_tokens)},
+                 .device_blocks = kv,
+                 .host_blocks = LayerBlocks{0},
+                 .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose
+                 .backend = backend});
+    if (!engine) return engine.error();
+    all.engine_ = std::make_unique<E>(std::move(*engine));
+    return all;
+  }
+
+  /// A batch of requests from their first token to their last.
+  Status serve(int count) {
+    for (int i = 0; i < count; ++i) {
+      RequestSpec spec;
+      spec.arrival = engine_->now();
+      spec.prompt = Tokens{prompt};
+      spec.output = Tokens{output};
+      const Expected<RequestId> id = engine_->submit(spec);
+      if (!id) return id.error();
+      CpuRequest request;
+      request.tokens.assign(static_cast<std::size_t>(prompt), 0);
+      request.ends = false;
+      machine_->enter(*id, std::move(request));
+    }
+    while (engine_->step() != Stepped::idle) {
+    }
+    return {};
+  }
+  [[nodiscard]] const std::vector<Ran>& ran() const { return *ran_; }
+
+ private:
+  using E = With<Engine<>, Noting, Roofline>;
+  static constexpr std::int64_t prompt = 8, output = 24;
+
+  std::unique_ptr<std::vector<Ran>> ran_ = std::make_unique<std::vector<Ran>>();
+  std::shared_ptr<CpuMachine> machine_;
+  std::unique_ptr<E> engine_;
+};
+
+/// How far the repeated timings of a layer lie apart, of the middle one of all batches: the smallest ones take so
+/// little that they always do.
+double spread_of(const std::vector<Point>& points) {
+  std::vector<double> all;
+  for (const Point& point : points) {
+    std::vector<double> layers;
+    for (const BatchTimes& one : point.times) layers.push_back(one.layer.count());
+    if (layers.size() > 1) all.push_back(spread(std::move(layers)));
+  }
+  if (all.empty()) return 0;
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
+/// Every point in turn and then whole iterations, again and again, so that what else this machine does, and how fast it
+/// is just now, falls on all of them alike: often enough, and for all of `seconds` where the timings spread.
+Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& iterations, double seconds,
+                                            Progress* bar) {
+  constexpr int enough_rounds = 25;
+  std::vector<Point> all = points(timer);
+  const Stopwatch clock;
+  const auto spent = [&] { return clock.elapsed().count() / seconds; };
+  const auto tell = [&](const std::string& what) {
+    if (bar != nullptr) bar->update(std::min(1.0, spent()), what);
+  };
+  (void)timer.time(all.front().batch); // the first ever grows buffers
+  const auto enough = [&](int round) { return round >= enough_rounds && spread_of(all) <= most_spread; };
+  for (int round = 0; round == 0 || (spent() < 1 && !enough(round)); ++round) {
+    for (Point& point : all) {
+      if (spent() >= (round == 0 ? 0.7 : 1.0) && (round > 0 || !point.needed)) continue;
+      if (round > 0 && point.times.empty()) continue;
+      point.times.push_back(timer.time(point.batch));
+      tell(fmt::format("round {}: {} + {} rows", round + 1, point.batch.chunk, point.batch.decodes));
+    }
+    for (const int count : {1, 2, 4, 8, most_decodes}) {
+      if (round > 0 && spent() >= 1) break;
+      if (Status status = iterations.serve(count); !status) return status.error();
+      tell(fmt::format("round {}: iterations of {} requests", round + 1, count));
+    }
+  }
+  return all;
+}
+
+/// What iterations take beyond their kernels, by their tokens: a kernel of its own.
+Status add_iterations(const std::vector<Ran>& ran, int layers, Tables& tables) {
+  const Expected<TableProfile> profile = tables.read({.rate = BytesPerSecond{1e9}});
+  if (!profile) return profile.error();
+  std::map<std::int64_t, std::vector<double>> by_tokens;
+  for (const Ran& one : ran) {
+    Work work;
+    work.decodes = work.samples = one.decodes;
+    work.decode_context = one.context;
+    by_tokens[one.decodes].push_back(one.seconds - profile->step(work).total(layers).count());
+  }
+  double last = 0;
+  for (auto& [tokens, beyond] : by_tokens) {
+    last = typical(std::move(beyond));
+    tables.dense += fmt::format("iteration,{},{}\n", tokens, micro(last));
+  }
+  // Tables go on along their last line. More rows of as many sequences are no more to keep books of.
+  if (by_tokens.rbegin()->first < most_rows) tables.dense += fmt::format("iteration,{},{}\n", most_rows, micro(last));
+  return {};
+}
+
+/// The model's config as its readers know it: of a folder its own, with the types that were measured.
+Expected<nlohmann::json> config_of(const std::string& model, const ModelWeights& weights) {
+  const ModelShape& shape = weights.config.shape;
+  nlohmann::json config;
+  if (model == "tiny") {
+    config = {{"model_type", "llama"},
+              {"num_hidden_layers", shape.layers},
+              {"hidden_size", shape.hidden},
+              {"num_attention_heads", shape.heads},
+              {"num_key_value_heads", shape.kv_heads},
+              {"head_dim", shape.head_dim},
+              {"intermediate_size", shape.mlp},
+              {"vocab_size", shape.vocabulary},
+              {"tie_word_embeddings", shape.tied_embeddings}};
+  } else {
+    Expected<nlohmann::json> own = read_json_object((fs::path(model) / "config.json").string());
+    if (!own) return own;
+    config = std::move(*own);
+    config.erase("dtype");
+  }
+  config["_name_or_path"] = shape.name;
+  config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // a half type is as large
+  config["kv_element_bytes"] = 4;
+  return config;
+}
+
+/// How much of a measurement was this machine's own.
+struct Quiet {
+  double decoder = 0, link = 0; ///< spreads
+  double processor = 1;         ///< of the time in which the decoder was timed, the processor's
+};
+
+/// One line for who would take a disturbed measurement for the machine. It is written all the same: it may be all that
+/// can be had.
+void warn_if_busy(const Quiet& quiet) {
+  constexpr double least_processor = 1 / (1 + most_spread);
+  if (std::max(quiet.decoder, quiet.link) <= most_spread && quiet.processor >= least_processor) return;
+  fmt::print(
+      stderr,
+      "sluice-profile: this machine was busy: repeated timings spread by {:.0f} % (decoder) and {:.0f} % (link), "
+      "and the decoder had a processor {:.0f} % of the time; expected at most {:.0f} %, and at least {:.0f} %: a "
+      "machine that does nothing else, or more --seconds\n",
+      100 * quiet.decoder, 100 * quiet.link, 100 * std::min(1.0, quiet.processor), 100 * most_spread,
+      100 * least_processor);
+}
+
+} // namespace
+
+Status measure(const MeasureOptions& options) {
+  std::error_code wrong;
+  if (Status status = check_out(options.out, options.model); !status) return status.error();
+  ModelWeights weights;
+  if (options.model == "tiny") {
+    weights = tiny_llama();
+  } else {
+    if (!fs::is_directory(options.model, wrong))
+      return Error{ErrorCode::bad_input, "--model", "there is no folder '" + excerpt(options.model, 200) + "'",
+                   "tiny, or a folder with config.json and *.safetensors: --measure computes"};
+    Expected<ModelWeights> read = read_checkpoint(options.model);
+    if (!read) return read.error();
+    weights = std::move(*read);
+  }
+  const Expected<nlohmann::json> config = config_of(options.model, weights);
+  if (!config) return config.error();
+  const ModelShape& shape = weights.config.shape;
+  Expected<Bundle> bundle = Bundle::open(options.out);
+  if (!bundle) return bundle.error();
+
+  std::optional<Progress> bar;
+  if (!options.quiet) bar.emplace(1.0);
+  Tables tables;
+  std::size_t count = 0, rounds = 0;
+  Quiet quiet;
+  constexpr double of_link = 0.05; // of the time, the link's
+  {
+    const std::unique_ptr<Decoder> decoder = running::make_decoder(weights, block_tokens, options.threads);
+    DecoderTimer timer(weights, *decoder, block_tokens);
+    Expected<Iterations> iterations = Iterations::make(weights, options.threads);
+    if (!iterations) return iterations.error();
+    const Stopwatch wall;
+    const std::clock_t processor = std::clock();
+    const Expected<std::vector<Point>> measured =
+        measure_points(timer, *iterations, (1 - of_link) * options.seconds, bar ? &*bar : nullptr);
+    if (!measured) return measured.error();
+    // Each batch may have been timed once, with nothing to compare it to: but whoever computes uses a processor.
+    quiet.processor = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC / wall.elapsed().count();
+    for (const Point& point : *measured) {
+      if (!point.times.empty()) ++count;
+      rounds = std::max(rounds, point.times.size());
+    }
+    quiet.decoder = spread_of(*measured);
+    tables = tables_of(*measured);
+    if (Status status = add_iterations(iterations->ran(), shape.layers, tables); !status) return status;
+  }
+  const LinkTimes link =
+      measure_link(options.link, kv_block_floats(shape, block_tokens) * 4, of_link * options.seconds);
+  bar.reset();
+  const Expected<TableProfile> profile = tables.read({.rate = link.rate});
+  if (!profile) return profile.error();
+
+  Work one, many;
+  one.decodes = one.samples = 1;
+  one.decode_context = Tokens{16};
+  const std::vector<ChunkWork> chunk{{.fresh = Tokens{most_rows}, .cached = Tokens{0}}};
+  many.chunks = chunk;
+  const double layer_bytes = static_cast<double>(weights.layout.bytes.count());
+  const std::int64_t half =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
+  const nlohmann::json device{
+      {"name", fmt::format("this machine, {} thread{}", options.threads, options.threads == 1 ? "" : "s")},
+      {"memory_bytes", half},
+      {"host_memory_bytes", half},
+      {"memory_bytes_per_s", layer_bytes / profile->step(one).layer.count()},
+      {"half_precision_flops_per_s", static_cast<double>(most_rows) * shape.linear_flops_per_token_per_layer().count() /
+                                         profile->step(many).layer.count()},
+      {"compute_fraction", 1},
+      {"bandwidth_fraction", 1},
+      {"host_to_device_bytes_per_s", link.rate.count()},
+      {"device_to_host_bytes_per_s", link.rate.count()},
+      {"lanes", "shared"},
+      {"segment_s", link.per_copy.count()},
+      {"copies", "each-segment"}};
+  std::string copies = "bytes,time_us\n";
+  for (const CopyTime& copy : link.copies) copies += fmt::format("{},{}\n", copy.bytes, micro(copy.seconds));
+  Status written = bundle->finish(
+      {config->dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
+  if (!written) return written;
+  quiet.link = link.spread;
+  warn_if_busy(quiet);
+
+  const double step = profile->step(one).total(shape.layers).count();
+  fmt::print("{} on {}: {} batches, each timed up to {} times{}\n", shape.name, device["name"].get<std::string>(),
+             count, rounds, rounds > 1 ? fmt::format(", with a spread of {:.0f} %", 100 * quiet.decoder) : "");
+  fmt::print("decode      {} ms of one request, a short context\n", milliseconds_text(step));
+  fmt::print("prefill     {} ms of {} tokens\n", milliseconds_text(profile->step(many).total(shape.layers).count()),
+             most_rows);
+  fmt::print("link        {:.2f} GB/s, and {:.2f} us each copy of a KV block; a spread of {:.0f} %\n",
+             link.rate.count() / 1e9, 1e6 * link.per_copy.count(), 100 * link.spread);
+  fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
+             (fs::path(options.out) / "device.json").string());
+  return {};
+}
+
+} // namespace profiled

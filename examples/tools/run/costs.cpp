@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/costs.hpp"
+
+#include "sluice/cost/device_link.hpp"
+#include "sluice/cost/read_table_profile.hpp"
+#include "sluice/cost/roofline.hpp"
+#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
+
+#include "compare/kernel_shape.hpp"
+#include "run/machine.hpp"
+#include "shared/progress.hpp"
+#include "shared/sizes.hpp"
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace running {
+
+using namespace sluice;
+
+namespace {
+
+/// The link as the run has it: a stated rate is kept to, and `unlimited` is what was measured.
+void set_link(const Options& options, BytesPerSecond unlimited, Device& device) {
+  device.host_to_device = device.device_to_host = options.link > 0 ? BytesPerSecond{options.link} : unlimited;
+  device.lanes = options.lanes == "each-way" ? Lanes::each_way : Lanes::shared;
+}
+
+Costs roofline_of(const Options& options, const ModelShape& shape, const Rates& rates) {
+  Device device;
+  device.name = "this machine";
+  device.memory_bandwidth = rates.reading;
+  device.half_precision_peak = rates.computing;
+  device.compute_fraction = device.bandwidth_fraction = 1; // as measured
+  set_link(options, rates.copying, device);
+  return {compared::CostChoice{Roofline{shape, device}}, device,
+          fmt::format("measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied",
+                      time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
+                      short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9))};
+}
+
+Error of_profile(Error error) {
+  error.where = "--profile: " + error.where;
+  return error;
+}
+
+Expected<Costs> profile_of(const Options& options, const ModelShape& shape) {
+  std::error_code wrong;
+  if (!std::filesystem::is_directory(options.profile, wrong))
+    return flag_error("--profile", "there is no folder '" + excerpt(options.profile, 200) + "'",
+                      "what sluice-profile --measure wrote");
+  const Expected<ModelShape> measured = read_hf_config(options.profile);
+  if (!measured) return of_profile(measured.error());
+  if (compared::kernel_shape(*measured) != compared::kernel_shape(shape))
+    return flag_error("--profile",
+                      fmt::format("{} was measured with another model: {}; this one has {}", options.profile,
+                                  compared::kernel_shape(*measured), compared::kernel_shape(shape)),
+                      "kernel times of the model that runs");
+  Expected<Device> device = read_device((std::filesystem::path{options.profile} / "device.json").string());
+  if (!device) return of_profile(device.error());
+  set_link(options, device->host_to_device, *device);
+  Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
+  if (!times) return of_profile(times.error());
+  return Costs{compared::CostChoice{std::move(*times)}, *device,
+               fmt::format("measured kernels of {} ({})", options.profile, device->name)};
+}
+
+} // namespace
+
+Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
+  if (!options.profile.empty()) return profile_of(options, weights.config.shape);
+  return roofline_of(options, weights.config.shape, measure_rates(weights, decoder, limits));
+}
+
+} // namespace running

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A system by its name.
+#include "sluice/core/text.hpp"
+
+#include "run/job.hpp"
+#include "run/options.hpp"
+#include "shared/nearest.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace running {
+
+namespace {
+
+/// Why a system that sluice-compare has is missing here.
+struct Missing {
+  std::string_view name, why, instead;
+};
+constexpr std::string_view listed = "one of those that --list names";
+constexpr std::string_view variant = "it is a variant that only sluice-compare was compiled of";
+constexpr std::array missing{
+    Missing{"HCache", "this backend keeps no hidden states", listed},
+    Missing{"SwappedFirst", "it is another name of VllmSwap", "VllmSwap"},
+    Missing{"OrbitFlowPause", "it is OrbitFlow without the token deposit, which only sluice-compare turns off",
+            "OrbitFlow, or another of those that --list names"},
+    Missing{"OrbitFlowSrtf", variant, listed},
+    Missing{"OrbitFlowPauseShortest", variant, listed},
+    Missing{"OrbitFlowPauseRandom", variant, listed},
+    Missing{"OrbitFlowEven", variant, listed},
+};
+
+} // namespace
+
+sluice::Expected<const System*> find_system(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const System& system : systems()) {
+    if (system.name == name) return &system;
+    names.push_back(system.name);
+  }
+  for (const Missing& known : missing)
+    if (known.name == name)
+      return flag_error("--system", std::string{name} + " is not here: " + std::string{known.why},
+                        std::string{known.instead});
+  return flag_error("--system", "there is no system '" + sluice::excerpt(name) + "'",
+                    std::string{nearest(name, names)} + ", or another of those that --list names");
+}
+
+} // namespace running

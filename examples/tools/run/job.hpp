@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job: one system on one machine with its requests; and the systems there are.
+//
+// Every system's translation unit includes this: no decoder, no thread, no reader.
+#pragma once
+
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/workload/request.hpp"
+
+#include "compare/run.hpp"
+#include "run/watch.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace running {
+
+/// Where an engine's requests come from, and who is told what became of them at submission.
+class Arrivals {
+ public:
+  Arrivals() = default;
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  virtual ~Arrivals() = default;
+
+  /// When the next request arrives; nothing after the last.
+  [[nodiscard]] virtual std::optional<sluice::Seconds> next_arrival() const = 0;
+  /// That request.
+  [[nodiscard]] virtual sluice::RequestSpec take() = 0;
+  /// What the engine said to it. Before the next `take`.
+  virtual void submitted(const sluice::Expected<sluice::RequestId>& id) = 0;
+};
+
+struct Job {
+  const compared::Setup& setup;
+  sluice::Slo slo;
+  std::shared_ptr<sluice::CpuWorld> world;
+  Arrivals& arrivals;
+  Recorded& recorded;
+  std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Runs the job to its end. Errors: no engine of that type can be made with this setup.
+using Runner = sluice::Status (*)(const Job&);
+
+struct System {
+  std::string_view name;
+  std::string_view what; ///< one line for --list
+  Runner run = nullptr;
+  /// Its placement drops KV and passes those tokens again: every iteration may pass everybody's.
+  bool passes_again = false;
+};
+
+/// Every system, in the order of the list. Generated (CMakeLists.txt).
+std::span<const System> systems();
+
+/// The system of that name; the error names the nearest.
+sluice::Expected<const System*> find_system(std::string_view name);
+
+} // namespace running

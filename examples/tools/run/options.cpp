@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of sluice-run.
+#include "run/options.hpp"
+
+#include "shared/flags.hpp"
+#include "shared/sizes.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace running {
+
+using sluice::Error;
+using sluice::ErrorCode;
+using sluice::Status;
+
+Error flag_error(std::string flag, std::string what, std::string expected) {
+  return {ErrorCode::bad_input, std::move(flag), std::move(what), std::move(expected)};
+}
+
+namespace {
+
+void add_size(Flags& flags, const std::string& flag, std::optional<std::int64_t>& place, const std::string& help) {
+  flags.other(flag, help, [&place](std::string_view text) -> std::string {
+    const std::optional<double> bytes = read_bytes(text);
+    if (!bytes) return "a size such as 64MiB, 1.5GB or 65536";
+    place = static_cast<std::int64_t>(*bytes);
+    return {};
+  });
+}
+
+void add_requests(Flags& flags, Options& options) {
+  CLI::App& app = flags.app();
+  app.add_option("--model", options.model,
+                 "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), or tiny: a small random Llama")
+      ->capture_default_str();
+  app.add_option("--prompt", options.prompts, "a prompt's text; may be given more than once")->allow_extra_args(false);
+  app.add_option("--prompt-ids", options.prompt_ids, "a prompt's tokens, e.g. 1,2,3; may be given more than once")
+      ->allow_extra_args(false);
+  app.add_flag("--chat", options.chat, "prompts are a user's messages, in the model's chat format");
+  app.add_option("--trace", options.trace,
+                 "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens of --seed");
+  app.add_option("--format", options.format, "its format: azure, mooncake, orbitflow or vllm (default: found out)");
+  flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
+  flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  app.add_flag("--no-wait", options.no_wait, "time with nothing to run passes at once");
+  flags.whole("--max-tokens", options.max_tokens, 1, 1 << 28,
+              "tokens to generate (default: 32; of a trace: as many as it says)");
+  app.add_flag("--ignore-end", options.ignore_end, "generate as many tokens, also after an end token (a trace's do)");
+  flags.number("--temperature", options.sampling.temperature, 0, true,
+               "of sampling; 0 takes the likeliest token (default: 0)");
+  flags.whole("--top-k", options.top_k, 0, 1 << 30, "sample of the N likeliest tokens; 0: of all (default: 0)");
+  flags.number("--top-p", options.top_p, 0, false,
+               "sample of the likeliest tokens that have this probability together (default: 1)");
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(),
+              "of sampling, and of a trace's prompts (default: 0)");
+}
+
+void add_machine(Flags& flags, Options& options) {
+  CLI::App& app = flags.app();
+  app.add_option("--system", options.system, "who decides what is where; --list names them")->capture_default_str();
+  add_size(flags, "--device-memory", options.device_memory,
+           "the device's: weights (unless they stream), KV and buffers, e.g. 64MiB (default: what the largest batch "
+           "needs)");
+  add_size(flags, "--kv-memory", options.kv_memory,
+           "the same, said by its part for KV: beside all weights and buffers");
+  add_size(flags, "--host-memory", options.host_memory,
+           "the host's, for KV (default: enough, at most half of this machine's)");
+  flags.other("--link", "bytes a second between the two, e.g. 2GB/s, or unlimited (default)",
+              [&options](std::string_view text) -> std::string {
+                const std::optional<double> rate = text == "unlimited" ? std::optional<double>{0} : read_rate(text);
+                if (!rate || (*rate < 1 && text != "unlimited"))
+                  return "a rate of at least 1 B/s such as 2GB/s, or unlimited";
+                options.link = *rate;
+                return {};
+              });
+  app.add_option("--lanes", options.lanes, "of the link: each-way, or one that both ways share (shared)")
+      ->capture_default_str();
+  flags.whole("--threads", options.threads, 1, 1024, "that compute (default: 1)");
+  flags.whole("--batch", options.batch, 1, 1'000'000, "requests that run at once (default: 16)");
+  flags.whole("--batch-tokens,--max-batch-tokens", options.batch_tokens, 1, 1 << 20,
+              "tokens computed in one iteration (default: 256)");
+  app.add_option("--profile", options.profile,
+                 "what planners believe of this machine: a folder that sluice-profile --measure wrote (default: a "
+                 "roofline, measured at the start)");
+  flags.number("--slo-tbt", options.slo_tbt, 0, false,
+               "seconds per token that users are promised (default: no promise)");
+  flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: no promise)");
+}
+
+} // namespace
+
+std::optional<int> parse_options(int argc, char** argv, Options& options) {
+  Flags flags("sluice-run", "Generates text on this machine under a system's policies: real tokens, and real bytes "
+                            "between two memories.");
+  CLI::App& app = flags.app();
+  add_requests(flags, options);
+  add_machine(flags, options);
+  app.add_option("--logits", options.logits, "write the logits of every token generated: float32, NumPy's .npy");
+  app.add_option("--timeline", options.timeline, "write a trace of the run for ui.perfetto.dev");
+  app.add_option("--decisions", options.decisions, "write a line for each decision");
+  app.add_option("--record-clock", options.record_clock,
+                 "write what the engine was told of time: --replay-clock tells it again. With --profile");
+  app.add_option("--replay-clock", options.replay_clock,
+                 "compute nothing: decide as the run of this record did, in its times");
+  app.add_flag("--json", options.json, "what came of it as JSON, and nothing else");
+  app.add_flag("--list", options.list, "name the systems, say what tiny is, and stop");
+  app.add_flag("--verbose", options.verbose, "what was measured and how memory is divided, on standard error");
+  if (const std::optional<int> status = flags.parse(argc, argv)) return status;
+  options.sampling.top_k = options.top_k.value_or(options.sampling.top_k);
+  options.sampling.top_p = options.top_p.value_or(options.sampling.top_p);
+  options.sampling.seed = options.seed.value_or(options.sampling.seed);
+  return std::nullopt;
+}
+
+namespace {
+
+/// A flag that would change nothing is a misunderstanding: it is refused, not ignored.
+Status check_heeded(const Options& options) {
+  if (!options.from_trace())
+    for (const auto& [flag, given] : {std::pair{"--format", !options.format.empty()},
+                                      {"--limit", options.limit.has_value()},
+                                      {"--rate-scale", options.rate_scale.has_value()},
+                                      {"--no-wait", options.no_wait}})
+      if (given) return flag_error(flag, "no trace is given", "--trace as well");
+  if (options.sampling.temperature == 0)
+    for (const auto& [flag, given] : {std::pair{"--top-k", options.top_k.has_value()},
+                                      {"--top-p", options.top_p.has_value()},
+                                      {"--seed", options.seed.has_value() && !options.from_trace()}})
+      if (given)
+        return flag_error(flag, "at temperature 0 the likeliest token is taken, and nothing is drawn",
+                          "--temperature above 0 as well");
+  return {};
+}
+
+} // namespace
+
+Status check_options(const Options& options) {
+  const int kinds =
+      (options.prompts.empty() ? 0 : 1) + (options.prompt_ids.empty() ? 0 : 1) + (options.from_trace() ? 1 : 0);
+  if (kinds != 1)
+    return flag_error(kinds == 0             ? "command line"
+                      : options.from_trace() ? "--trace"
+                                             : "--prompt-ids",
+                      kinds == 0 ? "there is nothing to generate from" : "another kind of prompt is given as well",
+                      "one of --prompt, --prompt-ids and --trace");
+  if (Status status = check_heeded(options); !status) return status;
+  if (options.chat && options.prompts.empty())
+    return flag_error("--chat", "there is no text", "--prompt with a user's message");
+  if (options.lanes != "shared" && options.lanes != "each-way")
+    return flag_error("--lanes", "it is '" + sluice::excerpt(options.lanes) + "'", "each-way or shared");
+  if (options.device_memory && options.kv_memory)
+    return flag_error("--kv-memory", "--device-memory is given as well",
+                      "one of the two: KV is what it leaves beside weights and buffers");
+  if (options.profile.empty())
+    for (const auto& [flag, value] :
+         {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})
+      if (!value->empty())
+        return flag_error(flag, "what planners believe is measured anew in every run", "--profile as well");
+  if (!options.replay_clock.empty())
+    for (const auto& [flag, value] : {std::pair{"--logits", &options.logits},
+                                      {"--timeline", &options.timeline},
+                                      {"--record-clock", &options.record_clock}})
+      if (!value->empty()) return flag_error(flag, "with --replay-clock nothing is computed", "one of the two");
+  return check(options.sampling);
+}
+
+} // namespace running

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: model, memory, machine, engine; then the files.
+#include "run/serve.hpp"
+
+#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/read_clock_record.hpp"
+#include "sluice/observer/trace_json.hpp"
+#include "sluice/report/unfinished_file.hpp"
+
+#include "run/costs.hpp"
+#include "run/logits.hpp"
+#include "run/machine.hpp"
+#include "run/memory.hpp"
+#include "run/outputs.hpp"
+#include "run/promises.hpp"
+#include "run/refusals.hpp"
+#include "run/resident.hpp"
+#include "run/shown.hpp"
+#include "shared/progress.hpp"
+#include "shared/sizes.hpp"
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace running {
+
+using namespace sluice;
+
+namespace {
+
+std::int64_t half_of_machine() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
+}
+
+/// `most` of them, the longest: layer blocks of KV at their longest.
+LayerBlocks largest_batch(const Workload& workload, Tokens block_tokens, int layers, std::size_t most) {
+  std::vector<std::int64_t> blocks;
+  for (const RequestSpec& request : workload.requests)
+    blocks.push_back(blocks_for(request.prompt + request.output, block_tokens).count());
+  most = std::min(most, blocks.size());
+  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(most), blocks.end(), std::greater<>());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < most; ++i) sum += blocks[i];
+  return across_layers(TokenBlocks{sum}, layers);
+}
+
+Memory divide(const Options& options, const ModelWeights& weights, const Decoder& decoder, const Workload& workload,
+              CpuSetup& setup) {
+  const ModelShape& shape = weights.config.shape;
+  const Tokens block_tokens = setup.limits.block_tokens;
+  Memory memory;
+  memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
+  memory.buffers = iteration_buffers(decoder, setup);
+  memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
+  const std::int64_t none = memory.with(LayerBlocks{0}).count();
+  if (options.device_memory) {
+    memory.device = Bytes{*options.device_memory};
+  } else if (options.kv_memory) {
+    memory.device = Bytes{none + *options.kv_memory};
+  } else {
+    const LayerBlocks batch =
+        largest_batch(workload, block_tokens, shape.layers, static_cast<std::size_t>(options.batch));
+    const std::int64_t one = memory.with(largest_batch(workload, block_tokens, shape.layers, 1)).count();
+    memory.device = Bytes{std::min(memory.with(batch).count(), std::max(one, half_of_machine()))};
+  }
+  memory.all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
+  // Beyond what all requests could hold at once, and once more in flight, memory would only lengthen the tables of its
+  // blocks.
+  const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
+  setup.device_memory = std::min(memory.device, memory.with(most));
+  memory.kv = device_kv_blocks(weights, decoder, setup);
+  memory.host = LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), memory.of(memory.all).count())) /
+                            memory.block.count()};
+  setup.host_blocks = std::min(memory.host, most);
+  return memory;
+}
+
+/// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
+struct Files {
+  std::optional<LogitsFile> logits;
+  std::optional<UnfinishedFile> timeline, decisions, clock;
+
+  static Expected<Files> open(const Options& options, int vocabulary) {
+    Files files;
+    if (!options.logits.empty()) {
+      Expected<LogitsFile> file = LogitsFile::create(options.logits, vocabulary);
+      if (!file) return of_flag("--logits", file.error());
+      files.logits = std::move(*file);
+    }
+    if (Status status = open("--timeline", options.timeline, files.timeline); !status) return status.error();
+    if (Status status = open("--decisions", options.decisions, files.decisions); !status) return status.error();
+    if (Status status = open("--record-clock", options.record_clock, files.clock); !status) return status.error();
+    return files;
+  }
+  static Status open(const char* flag, const std::string& path, std::optional<UnfinishedFile>& place) {
+    if (path.empty()) return {};
+    Expected<UnfinishedFile> file = UnfinishedFile::create(path);
+    if (!file) return of_flag(flag, file.error());
+    place = std::move(*file);
+    return {};
+  }
+  static Error of_flag(const char* flag, Error error) {
+    error.where = std::string{flag} + ": " + error.where;
+    return error;
+  }
+  static Status write(std::optional<UnfinishedFile>& file, const std::string& text) {
+    if (!file) return {};
+    if (Status status = file->write(0, std::as_bytes(std::span<const char>(text))); !status) return status;
+    return file->finish();
+  }
+};
+
+/// The workload, as an engine takes it; each request's tokens go to the machine.
+class Requests final : public Arrivals {
+ public:
+  /// `machine`: null where nothing is computed.
+  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine* machine, ShownText* shown)
+      : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
+
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    if (next_ == workload_.requests.size()) return std::nullopt;
+    return workload_.requests[next_].arrival;
+  }
+  [[nodiscard]] RequestSpec take() override { return workload_.requests[next_++]; }
+  void submitted(const Expected<RequestId>& id) override {
+    const std::size_t request = next_ - 1;
+    if (!id) {
+      results_.requests[request].reason =
+          id.error().what + (id.error().expected.empty() ? "" : "; expected " + id.error().expected);
+      return;
+    }
+    SLUICE_ASSERT(index(*id) == request, "ids count submissions");
+    if (machine_ == nullptr) return;
+    CpuRequest entry;
+    entry.tokens = workload_.prompt(request);
+    if (shown_ != nullptr) shown_->begins(request, entry.tokens);
+    entry.sampling = options_.sampling;
+    entry.sequence = request;
+    entry.ends = !options_.ignore_end && !options_.from_trace();
+    machine_->enter(*id, std::move(entry));
+  }
+
+ private:
+  const Options& options_;
+  const Workload& workload_;
+  Results& results_;
+  CpuMachine* machine_;
+  ShownText* shown_;
+  std::size_t next_ = 0;
+};
+
+void tell_machine(const Options& options, const std::string& costs, const Memory& memory) {
+  fmt::print(stderr, "planners believe: {}\n", without_controls(costs));
+  fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
+             options.lanes);
+  fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
+             exact_bytes(memory.device.count()), memory.weights.count(), memory.buffers.count(), memory.kv.count(),
+             memory.block.count(), memory.host.count());
+}
+
+/// Where a replay left its record.
+Error parted(const Replay& replay, const Options& options) {
+  if (replay.status().ok())
+    return flag_error("--replay-clock", options.replay_clock + " goes on after the last request",
+                      "the flags and requests of the run that it records");
+  Error error = replay.status().error();
+  error.where = "--replay-clock: " + error.where;
+  return error;
+}
+
+} // namespace
+
+Expected<Served> serve(const Options& options) {
+  const Expected<const System*> system = find_system(options.system);
+  if (!system) return system.error();
+  Expected<Model> model = open_model(options.model, !options.prompts.empty());
+  if (!model) return model.error();
+  Served served{std::move(*model), {}, {}, {}};
+  const ModelWeights& weights = served.model.weights;
+  const ModelShape shape = weights.config.shape;
+  if (Status status = check_outputs(options); !status) return status.error();
+  Expected<Files> files = Files::open(options, shape.vocabulary);
+  if (!files) return files.error();
+  if (!options.from_trace()) {
+    Expected<Workload> prompts = read_prompts(options, served.model);
+    if (!prompts) return prompts.error();
+    served.workload = std::move(*prompts);
+  }
+
+  CpuSetup setup;
+  setup.limits.batch = options.batch;
+  setup.limits.batch_tokens = Tokens{options.batch_tokens};
+  setup.limits.max_context = Tokens{weights.config.max_positions};
+  setup.link = {options.link, options.link, options.lanes == "each-way"};
+  setup.skips_idle = options.no_wait;
+  if (Status status = check_threads(options.threads); !status) return status.error();
+  std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
+  Expected<Costs> costs = costs_of(options, weights, *decoder, setup.limits);
+  if (!costs) return costs.error();
+  if (options.from_trace()) {
+    Expected<Workload> trace = read_trace(options, served.model, costs->cost);
+    if (!trace) return trace.error();
+    served.workload = std::move(*trace);
+  }
+  const Workload& workload = served.workload;
+  if ((*system)->passes_again)
+    setup.rebuilt =
+        setup.limits.block_tokens *
+        largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
+  const Memory memory = divide(options, weights, *decoder, workload, setup);
+  if (options.replay_clock.empty())
+    if (Status status = check_address_space(options, memory); !status) return status.error();
+  if (options.verbose) tell_machine(options, costs->text, memory);
+  costs->device.memory = memory.device;
+  costs->device.host_memory = memory.of(memory.host);
+  compared::Setup engine{.limits = setup.limits,
+                         .geometry = {shape.layers, memory.block, weights.layout.bytes,
+                                      shape.layer_hidden_bytes(setup.limits.block_tokens)},
+                         .device_blocks = memory.kv,
+                         .host_blocks = memory.host,
+                         .cost = costs->cost,
+                         .model = shape,
+                         .device = costs->device,
+                         .open = {}};
+  // As sluice-compare reckons it for the same trace: a batch of the longest.
+  engine.worst_batch =
+      TokenBlocks{largest_batch(workload, setup.limits.block_tokens, 1, 1).count() *
+                  std::min<std::int64_t>(options.batch, static_cast<std::int64_t>(workload.requests.size()))};
+
+  Results& results = served.results;
+  results.requests.resize(workload.requests.size());
+  results.weights = memory.weights;
+  results.device_memory = memory.device;
+  std::optional<ShownText> shown;
+  if (!options.json && !options.from_trace() && options.replay_clock.empty())
+    shown.emplace(workload.requests.size(), options.prompts.empty() ? nullptr : served.model.tokenizer.get(), stdout);
+  std::int64_t to_generate = 0;
+  for (const RequestSpec& request : workload.requests) to_generate += request.output.count();
+  Progress progress(static_cast<double>(to_generate), stderr,
+                    options.from_trace() && isatty(STDERR_FILENO) == 1 ? Progress::Style::bar
+                                                                       : Progress::Style::silent);
+  std::int64_t generated = 0;
+
+  CpuListener listener;
+  listener.token = [&](RequestId id, std::int32_t token) {
+    results.requests[index(id)].tokens.push_back(token);
+    if (shown) shown->token(index(id), token);
+    progress.update(static_cast<double>(++generated), options.system);
+  };
+  if (files->logits)
+    listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
+      files->logits->add(index(id), row);
+    };
+  Recorded recorded;
+  recorded.keeps_timeline = files->timeline.has_value();
+  recorded.keeps_decisions = files->decisions.has_value();
+  recorded.refused = [&](RequestId id, std::string_view reason) { results.requests[index(id)].reason = reason; };
+
+  std::optional<Replay> replay;
+  if (!options.replay_clock.empty()) {
+    Expected<ClockRecord> record = read_clock_record(LineReader::open(options.replay_clock));
+    if (!record) return Files::of_flag("--replay-clock", record.error());
+    replay.emplace(*std::move(record));
+  }
+  ClockRecord clock;
+  Status ran;
+  std::shared_ptr<CpuMachine> machine;
+  std::shared_ptr<CpuWorld> world;
+  if (replay) {
+    world = std::make_shared<ReplayedWorld>(*replay);
+  } else if (auto made = make_machine(weights, std::move(decoder), setup, std::move(listener))) {
+    world = machine = *std::move(made);
+    if (files->clock) world = std::make_shared<RecordedWorld>(world, clock);
+  } else {
+    ran = made.error();
+  }
+  if (world) {
+    recorded.ended = [&](RequestId id) {
+      results.requests[index(id)].done = true;
+      if (machine) machine->forget(id);
+      if (shown) shown->ended(index(id));
+    };
+    Requests requests(options, workload, results, machine.get(), shown ? &*shown : nullptr);
+    ran = (*system)->run({engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, world, requests, recorded});
+  }
+  if (machine) {
+    results.moved = machine->moved();
+    results.device_peak = machine->device_memory().peak();
+    results.host_peak = memory.block * machine->host_peak().count();
+  }
+  results.peak_resident = peak_resident();
+  progress.finish();
+  results.summary = std::move(recorded.summary);
+  results.end = recorded.end;
+  served.nothing = Refusals(options, **system, engine, memory).explain(workload, ran, results);
+  if (served.nothing) return served;
+  if (shown)
+    for (std::size_t i = 0; i < results.requests.size(); ++i)
+      if (!results.requests[i].done) shown->ended(i, results.requests[i].reason);
+
+  if (files->logits)
+    if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
+  if (files->timeline)
+    if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system)); !status)
+      return status.error();
+  if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status.error();
+  if (Status status = Files::write(files->clock, clock.text()); !status) return status.error();
+  if (replay && !replay->finished()) return parted(*replay, options);
+  return served;
+}
+
+} // namespace running
