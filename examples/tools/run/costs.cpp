@@ -22,19 +22,8 @@ using namespace sluice;
 
 namespace {
 
-/// The link as the run has it: a stated rate is kept to, and `unlimited` is what was measured.
-void set_link(const Options& options, BytesPerSecond unlimited, Device& device) {
-  device.host_to_device = device.device_to_host = options.link > 0 ? BytesPerSecond{options.link} : unlimited;
-  device.lanes = options.lanes == "each-way" ? Lanes::each_way : Lanes::shared;
-}
-
-Costs roofline_of(const Options& options, const ModelShape& shape, const Rates& rates) {
-  Device device;
-  device.name = "this machine";
-  device.memory_bandwidth = rates.reading;
-  device.half_precision_peak = rates.computing;
-  device.compute_fraction = device.bandwidth_fraction = 1; // as measured
-  set_link(options, rates.copying, device);
+Costs roofline_of(const LinkRates& link, const ModelShape& shape, const LocalRates& rates) {
+  Device device = measured_device(rates, link);
   return {compared::CostChoice{Roofline{shape, device}}, device,
           fmt::format("measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied",
                       time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
@@ -46,7 +35,7 @@ Error of_profile(Error error) {
   return error;
 }
 
-Expected<Costs> profile_of(const Options& options, const ModelShape& shape) {
+Expected<Costs> profile_of(const Options& options, const LinkRates& link, const ModelShape& shape) {
   std::error_code wrong;
   if (!std::filesystem::is_directory(options.profile, wrong))
     return flag_error("--profile", "there is no folder '" + excerpt(options.profile, 200) + "'",
@@ -60,7 +49,7 @@ Expected<Costs> profile_of(const Options& options, const ModelShape& shape) {
                       "kernel times of the model that runs");
   Expected<Device> device = read_device((std::filesystem::path{options.profile} / "device.json").string());
   if (!device) return of_profile(device.error());
-  set_link(options, device->host_to_device, *device);
+  set_link(*device, link, device->host_to_device);
   Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
   if (!times) return of_profile(times.error());
   return Costs{compared::CostChoice{std::move(*times)}, *device,
@@ -69,9 +58,9 @@ Expected<Costs> profile_of(const Options& options, const ModelShape& shape) {
 
 } // namespace
 
-Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
-  if (!options.profile.empty()) return profile_of(options, weights.config.shape);
-  return roofline_of(options, weights.config.shape, measure_rates(weights, decoder, limits));
+Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder, const CpuSetup& setup) {
+  if (!options.profile.empty()) return profile_of(options, setup.link, weights.config.shape);
+  return roofline_of(setup.link, weights.config.shape, rates_of(weights, decoder, setup.limits));
 }
 
 } // namespace running

@@ -2,18 +2,18 @@
 // Models of sluice-run.
 #include "run/model.hpp"
 
-#include "sluice/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/decoder/decoder.hpp"
-#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/local/nlohmann/model_folder.hpp"
 #if defined(SLUICE_HAS_ICU)
 #include "sluice/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #endif
 
 #include "run/options.hpp"
-#include "shared/sizes.hpp"
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -30,38 +30,27 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder) {
 #if defined(SLUICE_HAS_ICU)
   return read_tokenizer(folder);
 #else
-  for (const char* file : {"tokenizer.json", "vocab.json", "tokenizer.model"}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(std::filesystem::path(folder) / file, ignored))
-      return Error{ErrorCode::unsupported, folder,
-                   std::string{"its "} + file + " needs ICU, which this build is without",
-                   "--prompt-ids, or a build with ICU"};
-  }
-  return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
+  Expected<std::unique_ptr<Tokenizer>> tokenizer = read_byte_tokenizer(folder);
+  if (tokenizer) return tokenizer;
+  Error error = tokenizer.error();
+  error.expected = "--prompt-ids, or a build with ICU";
+  return error;
 #endif
 }
 
 } // namespace
 
-Expected<Model> open_model(const std::string& name, bool text) {
-  Model model;
-  if (name == "tiny") {
-    model.weights = tiny_llama();
-    model.tokenizer = std::make_unique<ByteTokenizer>();
-    return model;
-  }
+Expected<LocalModel> open_model(const std::string& name, bool text) {
+  if (name == "tiny") return tiny_model();
   std::error_code ignored;
   if (!std::filesystem::is_directory(name, ignored))
     return flag_error("--model", "there is no folder '" + excerpt(name, 200) + "'",
                       "tiny, or a folder with config.json and *.safetensors");
-  Expected<ModelWeights> weights = read_checkpoint(name);
-  if (!weights) return weights.error();
-  model.weights = std::move(*weights);
-  if (text) {
-    Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(name);
-    if (!tokenizer) return tokenizer.error();
-    model.tokenizer = std::move(*tokenizer);
-  }
+  Expected<LocalModel> model = read_model(name);
+  if (!model || !text) return model;
+  Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(name);
+  if (!tokenizer) return tokenizer.error();
+  model->tokenizer = std::move(*tokenizer);
   return model;
 }
 

@@ -53,7 +53,7 @@ Status check_threads(int threads) {
                     : "a larger limit (ulimit -u, ulimit -v)");
 }
 
-Status check_address_space(const Options& options, const Memory& memory) {
+Status check_address_space(const Options& options, const LocalMemory& memory) {
   const std::int64_t device = memory.device.count(), host = memory.of(memory.host).count();
   const bool sum = device <= std::numeric_limits<std::int64_t>::max() - host;
   if (sum && VirtualMemory::reserve(Bytes{device + host})) return {};

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/local/memory.hpp"
 
-#include "run/memory.hpp"
 #include "run/options.hpp"
 
 namespace running {
@@ -14,6 +14,6 @@ namespace running {
 sluice::Status check_threads(int threads);
 
 /// Whether the system has addresses for both memories; the error names the larger one's flag.
-sluice::Status check_address_space(const Options& options, const Memory& memory);
+sluice::Status check_address_space(const Options& options, const sluice::LocalMemory& memory);
 
 } // namespace running

@@ -4,10 +4,10 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/local/memory.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "run/job.hpp"
-#include "run/memory.hpp"
 #include "run/options.hpp"
 #include "run/results.hpp"
 #include "run/workload.hpp"
@@ -24,7 +24,8 @@ namespace running {
 /// small. What an engine says of a refusal is about blocks, and reads as advice to ask for less.
 class Refusals {
  public:
-  Refusals(const Options& options, const System& system, const compared::Setup& setup, const Memory& memory)
+  Refusals(const Options& options, const System& system, const compared::Setup& setup,
+           const sluice::LocalMemory& memory)
       : options_(options), system_(system), setup_(setup), memory_(memory) {}
 
   /// Why nothing ran, where nothing did. `ran`: what the engine said as a whole.
@@ -46,7 +47,7 @@ class Refusals {
   const Options& options_;
   const System& system_;
   const compared::Setup& setup_;
-  const Memory& memory_;
+  const sluice::LocalMemory& memory_;
   std::map<std::int64_t, Need> needs_; ///< by the request's length, prompt and output
 };
 

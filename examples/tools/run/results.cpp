@@ -39,7 +39,8 @@ std::string text_of(const Tokenizer& tokenizer, std::span<const std::int32_t> pr
 
 } // namespace
 
-std::string json_text(const Options& options, const Model& model, const Workload& workload, const Results& results) {
+std::string json_text(const Options& options, const LocalModel& model, const Workload& workload,
+                      const Results& results) {
   const Metrics metrics = measure(results.summary, results.end);
   std::string text;
   JsonWriter json{text};
@@ -80,7 +81,7 @@ std::string json_text(const Options& options, const Model& model, const Workload
   return text + "\n";
 }
 
-std::string table_text(const Options& options, const Model& model, const Results& results) {
+std::string table_text(const Options& options, const LocalModel& model, const Results& results) {
   const Metrics m = measure(results.summary, results.end);
   const LatencyDistributions of = latencies(results.summary);
   const auto ms = [](double seconds) {

@@ -4,9 +4,9 @@
 
 #include "sluice/backend/cpu/copy_engine.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/local/model.hpp"
 #include "sluice/observer/summary.hpp"
 
-#include "run/model.hpp"
 #include "run/options.hpp"
 #include "run/workload.hpp"
 
@@ -36,9 +36,10 @@ struct Results {
 };
 
 /// The object that --json prints, on one line.
-std::string json_text(const Options& options, const Model& model, const Workload& workload, const Results& results);
+std::string json_text(const Options& options, const sluice::LocalModel& model, const Workload& workload,
+                      const Results& results);
 
 /// The table below the generated text.
-std::string table_text(const Options& options, const Model& model, const Results& results);
+std::string table_text(const Options& options, const sluice::LocalModel& model, const Results& results);
 
 } // namespace running

@@ -4,13 +4,15 @@
 
 #include "sluice/backend/cpu/recorded_world.hpp"
 #include "sluice/backend/read_clock_record.hpp"
+#include "sluice/local/configure.hpp"
+#include "sluice/local/memory.hpp"
 #include "sluice/observer/trace_json.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
 #include "run/costs.hpp"
 #include "run/logits.hpp"
 #include "run/machine.hpp"
-#include "run/memory.hpp"
+#include "run/model.hpp"
 #include "run/outputs.hpp"
 #include "run/promises.hpp"
 #include "run/refusals.hpp"
@@ -24,7 +26,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,51 +39,8 @@ using namespace sluice;
 
 namespace {
 
-std::int64_t half_of_machine() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
-}
-
-/// `most` of them, the longest: layer blocks of KV at their longest.
-LayerBlocks largest_batch(const Workload& workload, Tokens block_tokens, int layers, std::size_t most) {
-  std::vector<std::int64_t> blocks;
-  for (const RequestSpec& request : workload.requests)
-    blocks.push_back(blocks_for(request.prompt + request.output, block_tokens).count());
-  most = std::min(most, blocks.size());
-  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(most), blocks.end(), std::greater<>());
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < most; ++i) sum += blocks[i];
-  return across_layers(TokenBlocks{sum}, layers);
-}
-
-Memory divide(const Options& options, const ModelWeights& weights, const Decoder& decoder, const Workload& workload,
-              CpuSetup& setup) {
-  const ModelShape& shape = weights.config.shape;
-  const Tokens block_tokens = setup.limits.block_tokens;
-  Memory memory;
-  memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
-  memory.buffers = iteration_buffers(decoder, setup);
-  memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
-  const std::int64_t none = memory.with(LayerBlocks{0}).count();
-  if (options.device_memory) {
-    memory.device = Bytes{*options.device_memory};
-  } else if (options.kv_memory) {
-    memory.device = Bytes{none + *options.kv_memory};
-  } else {
-    const LayerBlocks batch =
-        largest_batch(workload, block_tokens, shape.layers, static_cast<std::size_t>(options.batch));
-    const std::int64_t one = memory.with(largest_batch(workload, block_tokens, shape.layers, 1)).count();
-    memory.device = Bytes{std::min(memory.with(batch).count(), std::max(one, half_of_machine()))};
-  }
-  memory.all = largest_batch(workload, block_tokens, shape.layers, workload.requests.size());
-  // Beyond what all requests could hold at once, and once more in flight, memory would only lengthen the tables of its
-  // blocks.
-  const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
-  setup.device_memory = std::min(memory.device, memory.with(most));
-  memory.kv = device_kv_blocks(weights, decoder, setup);
-  memory.host = LayerBlocks{options.host_memory.value_or(std::min(half_of_machine(), memory.of(memory.all).count())) /
-                            memory.block.count()};
-  setup.host_blocks = std::min(memory.host, most);
-  return memory;
+std::optional<Bytes> bytes(const std::optional<std::int64_t>& stated) {
+  return stated ? std::optional{Bytes{*stated}} : std::nullopt;
 }
 
 /// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
@@ -159,7 +117,7 @@ class Requests final : public Arrivals {
   std::size_t next_ = 0;
 };
 
-void tell_machine(const Options& options, const std::string& costs, const Memory& memory) {
+void tell_machine(const Options& options, const std::string& costs, const LocalMemory& memory) {
   fmt::print(stderr, "planners believe: {}\n", without_controls(costs));
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
@@ -183,7 +141,7 @@ Error parted(const Replay& replay, const Options& options) {
 Expected<Served> serve(const Options& options) {
   const Expected<const System*> system = find_system(options.system);
   if (!system) return system.error();
-  Expected<Model> model = open_model(options.model, !options.prompts.empty());
+  Expected<LocalModel> model = open_model(options.model, !options.prompts.empty());
   if (!model) return model.error();
   Served served{std::move(*model), {}, {}, {}};
   const ModelWeights& weights = served.model.weights;
@@ -205,7 +163,7 @@ Expected<Served> serve(const Options& options) {
   setup.skips_idle = options.no_wait;
   if (Status status = check_threads(options.threads); !status) return status.error();
   std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
-  Expected<Costs> costs = costs_of(options, weights, *decoder, setup.limits);
+  Expected<Costs> costs = costs_of(options, weights, *decoder, setup);
   if (!costs) return costs.error();
   if (options.from_trace()) {
     Expected<Workload> trace = read_trace(options, served.model, costs->cost);
@@ -216,16 +174,17 @@ Expected<Served> serve(const Options& options) {
   if ((*system)->passes_again)
     setup.rebuilt =
         setup.limits.block_tokens *
-        largest_batch(workload, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
-  const Memory memory = divide(options, weights, *decoder, workload, setup);
+        longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
+  const LocalMemory memory =
+      divide_memory(weights, *decoder, workload.requests,
+                    {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)}, setup);
   if (options.replay_clock.empty())
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, memory);
   costs->device.memory = memory.device;
   costs->device.host_memory = memory.of(memory.host);
   compared::Setup engine{.limits = setup.limits,
-                         .geometry = {shape.layers, memory.block, weights.layout.bytes,
-                                      shape.layer_hidden_bytes(setup.limits.block_tokens)},
+                         .geometry = local_geometry(weights, setup.limits.block_tokens),
                          .device_blocks = memory.kv,
                          .host_blocks = memory.host,
                          .cost = costs->cost,
@@ -234,7 +193,7 @@ Expected<Served> serve(const Options& options) {
                          .open = {}};
   // As sluice-compare reckons it for the same trace: a batch of the longest.
   engine.worst_batch =
-      TokenBlocks{largest_batch(workload, setup.limits.block_tokens, 1, 1).count() *
+      TokenBlocks{longest_batch(workload.requests, setup.limits.block_tokens, 1, 1).count() *
                   std::min<std::int64_t>(options.batch, static_cast<std::int64_t>(workload.requests.size()))};
 
   Results& results = served.results;

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/local/model.hpp"
 
 #include "run/job.hpp"
-#include "run/model.hpp"
 #include "run/options.hpp"
 #include "run/results.hpp"
 #include "run/workload.hpp"
@@ -15,7 +15,7 @@
 namespace running {
 
 struct Served {
-  Model model; ///< its tokenizer, and the shape of its weights: the weights themselves are the machine's
+  sluice::LocalModel model; ///< its tokenizer, and the shape of its weights: the weights themselves are the machine's
   Workload workload;
   Results results;
   /// Why nothing ran, where nothing did.

@@ -3,6 +3,7 @@
 #include "run/workload.hpp"
 
 #include "sluice/core/random.hpp"
+#include "sluice/local/prompt.hpp"
 #include "sluice/tokenizer/chat.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
@@ -50,36 +51,20 @@ Expected<std::vector<std::int32_t>> read_ids(std::string_view text, const ModelS
   return ids;
 }
 
-Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const Model& model) {
-  const Tokenizer& tokenizer = *model.tokenizer;
-  Expected<std::vector<std::int32_t>> ids = std::vector<std::int32_t>{};
-  if (options.chat) {
-    const std::optional<ChatFormat> format = find_chat_format(tokenizer);
-    if (!format)
-      return flag_error("--chat",
-                        "the tokenizer of " + options.model + " has the special tokens of no chat format that is known",
-                        "no --chat, or a model whose tokens are Llama's or Qwen's");
-    const ChatMessage message{"user", text};
-    const Expected<std::string> whole = chat_text(*format, {&message, 1});
-    if (!whole) return whole.error();
-    ids = tokenizer.encode(*whole, AddSpecial::no);
-  } else {
-    ids = tokenizer.encode(text);
-  }
-  if (!ids) return flag_error("--prompt", ids.error().what, ids.error().expected);
-  const auto outside = std::find_if(ids->begin(), ids->end(),
-                                    [&](std::int32_t id) { return id >= model.weights.config.shape.vocabulary; });
-  if (outside != ids->end())
-    return flag_error("--prompt",
-                      "the tokenizer of " + options.model + " makes the token " + std::to_string(*outside) +
-                          " of it, and the model has " + std::to_string(model.weights.config.shape.vocabulary),
-                      "a tokenizer that belongs to the model, or --prompt-ids");
-  return ids;
+Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const LocalModel& model) {
+  if (options.chat && !find_chat_format(*model.tokenizer))
+    return flag_error("--chat",
+                      "the tokenizer of " + options.model + " has the special tokens of no chat format that is known",
+                      "no --chat, or a model whose tokens are Llama's or Qwen's");
+  Expected<std::vector<std::int32_t>> ids = options.chat ? encode_chat(model, text) : encode_prompt(model, text);
+  if (ids) return ids;
+  const bool another = ids.error().code == ErrorCode::not_found; // its tokenizer is another model's
+  return flag_error("--prompt", ids.error().what, ids.error().expected + (another ? ", or --prompt-ids" : ""));
 }
 
 } // namespace
 
-Expected<Workload> read_prompts(const Options& options, const Model& model) {
+Expected<Workload> read_prompts(const Options& options, const LocalModel& model) {
   const DecoderConfig& config = model.weights.config;
   const bool texts = !options.prompts.empty();
   const std::string flag = texts ? "--prompt" : "--prompt-ids";
@@ -144,7 +129,7 @@ Expected<TraceFormat> format_of(const Options& options, const compared::CostChoi
 
 } // namespace
 
-Expected<Workload> read_trace(const Options& options, const Model& model, const compared::CostChoice& cost) {
+Expected<Workload> read_trace(const Options& options, const LocalModel& model, const compared::CostChoice& cost) {
   const ModelShape& shape = model.weights.config.shape;
   const ReadOptions read{.limit = options.limit,
                          .rate_scale = options.rate_scale.value_or(1),

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/local/model.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "compare/cost_choice.hpp"
-#include "run/model.hpp"
 #include "run/options.hpp"
 
 #include <cstddef>
@@ -25,8 +25,9 @@ struct Workload {
 };
 
 /// The prompts of the command line.
-sluice::Expected<Workload> read_prompts(const Options& options, const Model& model);
+sluice::Expected<Workload> read_prompts(const Options& options, const sluice::LocalModel& model);
 /// The trace of the command line. `cost`: what a step of traces whose arrivals count steps takes.
-sluice::Expected<Workload> read_trace(const Options& options, const Model& model, const compared::CostChoice& cost);
+sluice::Expected<Workload> read_trace(const Options& options, const sluice::LocalModel& model,
+                                      const compared::CostChoice& cost);
 
 } // namespace running

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// configure_local: the configuration of an engine that runs for real on this machine.
+#pragma once
+
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/decoder/weights.hpp"
+#include "sluice/local/memory.hpp"
+#include "sluice/view/view.hpp"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace sluice {
+
+/// The sizes of a model whose KV is f32, as the CPU computes it.
+[[nodiscard]] inline Geometry local_geometry(const ModelWeights& weights, Tokens block_tokens) {
+  const ModelShape& shape = weights.config.shape;
+  return {shape.layers, Bytes{kv_block_floats(shape, block_tokens) * 4}, weights.layout.bytes,
+          shape.layer_hidden_bytes(block_tokens)};
+}
+
+/// The configuration of `E`, whose backend is `Cpu`, on `world`, with `cost` as the planner's model. Everything else is
+/// default; change what the result shows.
+template <class E>
+[[nodiscard]] typename E::Config configure_local(const ModelWeights& weights, const Limits& limits,
+                                                 const LocalMemory& memory, typename E::cost_type cost,
+                                                 std::shared_ptr<CpuWorld> world) {
+  static_assert(std::is_same_v<typename E::backend_type, Cpu>,
+                "sluice: this engine does not run on the CPU: write `With<E, Cpu>`");
+  return {.limits = limits,
+          .geometry = local_geometry(weights, limits.block_tokens),
+          .device_blocks = memory.kv,
+          .host_blocks = memory.host,
+          .cost = std::move(cost),
+          .backend = Cpu{std::move(world)}};
+}
+
+} // namespace sluice

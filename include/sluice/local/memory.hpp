@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalMemory, divide_memory: what of the two memories of a run is for what.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/weights.hpp"
+#include "sluice/view/view.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// How much memory this machine has.
+[[nodiscard]] inline Bytes physical_memory() {
+  return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE))};
+}
+
+/// The memories of a run, each of a stated size, both of this machine's.
+struct LocalMemory {
+  Bytes weights{0}; ///< all of them
+  Bytes buffers{0}; ///< of an iteration
+  Bytes block{0};   ///< a layer block of KV
+  Bytes device{0};
+  LayerBlocks kv{0};   ///< of the device, beside weights and buffers; below 0 where the weights alone are larger
+  LayerBlocks host{0}; ///< of the host
+  LayerBlocks all{0};  ///< of every request at its longest
+
+  [[nodiscard]] Bytes of(LayerBlocks blocks) const { return block * blocks.count(); }
+  [[nodiscard]] Bytes with(LayerBlocks blocks) const { return weights + buffers + of(blocks); }
+};
+
+/// What is asked for. Nothing: room for a batch of the longest requests on the device and for all of them on the host,
+/// and each at most half of this machine's memory (but never less than for one request).
+struct WantedMemory {
+  std::optional<Bytes> device{}; ///< weights, buffers and KV together
+  std::optional<Bytes> kv{};     ///< the device's KV alone; read where `device` is not given
+  std::optional<Bytes> host{};
+};
+
+/// Layer blocks of KV that the `most` longest of the requests fill at their longest.
+[[nodiscard]] inline LayerBlocks longest_batch(std::span<const RequestSpec> requests, Tokens block_tokens, int layers,
+                                               std::size_t most) {
+  std::vector<std::int64_t> blocks;
+  for (const RequestSpec& request : requests)
+    blocks.push_back(blocks_for(request.prompt + request.output, block_tokens).count());
+  most = std::min(most, blocks.size());
+  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(most), blocks.end(), std::greater<>());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < most; ++i) sum += blocks[i];
+  return across_layers(TokenBlocks{sum}, layers);
+}
+
+/// Divides both memories, and tells `setup`, whose limits it goes by, how much the machine is to take of each.
+[[nodiscard]] inline LocalMemory divide_memory(const ModelWeights& weights, const Decoder& decoder,
+                                               std::span<const RequestSpec> requests, const WantedMemory& wanted,
+                                               CpuSetup& setup) {
+  const ModelShape& shape = weights.config.shape;
+  const Tokens block_tokens = setup.limits.block_tokens;
+  const Bytes half{physical_memory().count() / 2};
+  LocalMemory memory;
+  memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
+  memory.buffers = iteration_buffers(decoder, setup);
+  memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
+  if (wanted.device) {
+    memory.device = *wanted.device;
+  } else if (wanted.kv) {
+    memory.device = memory.with(LayerBlocks{0}) + *wanted.kv;
+  } else {
+    const auto batch = static_cast<std::size_t>(setup.limits.batch);
+    const Bytes one = memory.with(longest_batch(requests, block_tokens, shape.layers, 1));
+    memory.device =
+        std::min(memory.with(longest_batch(requests, block_tokens, shape.layers, batch)), std::max(one, half));
+  }
+  memory.all = longest_batch(requests, block_tokens, shape.layers, requests.size());
+  // Beyond what all requests could hold at once, and once more in flight, memory would only lengthen the tables of its
+  // blocks.
+  const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
+  setup.device_memory = std::min(memory.device, memory.with(most));
+  memory.kv = device_kv_blocks(weights, decoder, setup);
+  memory.host = LayerBlocks{wanted.host.value_or(std::min(half, memory.of(memory.all))) / memory.block};
+  setup.host_blocks = std::min(memory.host, most);
+  return memory;
+}
+
+} // namespace sluice

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalModel: a model that this machine can run: weights and a tokenizer.
+#pragma once
+
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/decoder/weights.hpp"
+#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/tokenizer/tokenizer.hpp"
+
+#include <memory>
+#include <string>
+
+namespace sluice {
+
+/// Made by `tiny_model`, or read from a folder (local/nlohmann/model_folder.hpp).
+struct LocalModel {
+  std::string name; ///< the folder's, as it was given: what errors call the model
+  ModelWeights weights;
+  std::unique_ptr<Tokenizer> tokenizer; ///< none where only tokens are given
+};
+
+/// The model that is always there: a small random Llama, whose tokens are bytes.
+[[nodiscard]] inline LocalModel tiny_model() { return {"tiny", tiny_llama(), std::make_unique<ByteTokenizer>()}; }
+
+} // namespace sluice

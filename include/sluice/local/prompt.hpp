@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// encode_prompt, encode_chat: the tokens of a text, for the model that is to continue it.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/local/model.hpp"
+#include "sluice/tokenizer/chat.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+
+/// What a tokenizer made, if the model has all of it: a tokenizer may belong to another model.
+[[nodiscard]] inline Expected<std::vector<std::int32_t>> in_vocabulary(const LocalModel& model,
+                                                                       Expected<std::vector<std::int32_t>> tokens) {
+  if (!tokens) return Error{tokens.error().code, "the prompt", tokens.error().what, tokens.error().expected};
+  const int vocabulary = model.weights.config.shape.vocabulary;
+  const auto outside =
+      std::find_if(tokens->begin(), tokens->end(), [&](std::int32_t token) { return token >= vocabulary; });
+  if (outside == tokens->end()) return tokens;
+  return Error{ErrorCode::not_found, "the prompt",
+               "the tokenizer of " + model.name + " makes the token " + std::to_string(*outside) +
+                   " of it, and the model has " + std::to_string(vocabulary),
+               "a tokenizer that belongs to the model"};
+}
+
+} // namespace detail
+
+/// The tokens of a text that the model is to continue. Errors: the tokenizer refuses the text, or is another model's.
+[[nodiscard]] inline Expected<std::vector<std::int32_t>> encode_prompt(const LocalModel& model, std::string_view text) {
+  SLUICE_ASSERT(model.tokenizer != nullptr, "a model with a tokenizer");
+  return detail::in_vocabulary(model, model.tokenizer->encode(text));
+}
+
+/// The same of what a user says to a model that was trained to answer, in the format of its special tokens. Errors: it
+/// has those of no format that is known.
+[[nodiscard]] inline Expected<std::vector<std::int32_t>> encode_chat(const LocalModel& model, std::string_view text) {
+  SLUICE_ASSERT(model.tokenizer != nullptr, "a model with a tokenizer");
+  const std::optional<ChatFormat> format = find_chat_format(*model.tokenizer);
+  if (!format)
+    return Error{ErrorCode::unsupported, "the chat",
+                 "the tokenizer of " + model.name + " has the special tokens of no chat format that is known",
+                 "a model whose tokens are Llama's or Qwen's"};
+  const ChatMessage message{"user", std::string{text}};
+  const Expected<std::string> whole = chat_text(*format, {&message, 1});
+  if (!whole) return whole.error();
+  return detail::in_vocabulary(model, model.tokenizer->encode(*whole, AddSpecial::no));
+}
+
+} // namespace sluice
