@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare_two_systems: two published answers to one question, on the same users and the same machine.
+//
+// The problem: the KV of those who are being served does not fit the device. vLLM sets whole requests aside on the host
+// and brings them back later; OrbitFlow keeps everybody, with some layers of some requests on the host, fetched in
+// every step. Which is better, and from which memory on? Goals of this program: to see that a system is a type and a
+// comparison one function called with two types; and not to rank by one number: each of the two is bad at what the
+// other is good at.
+#include "sluice/sluice.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+
+namespace {
+
+using namespace sluice;
+
+const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
+
+Server server_with(TokenBlocks kv_blocks) {
+  return {.model = llama3_8b(),
+          .device = a5000(),
+          .kv_blocks = kv_blocks,
+          .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
+}
+
+/// One row. The engine's type is all that differs between two calls.
+template <class System>
+bool row(const char* name, const Server& server) {
+  Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
+  const Expected<Metrics> seen = serve<System>(server, requests);
+  if (!seen) {
+    fmt::print(stderr, "compare_two_systems: {}\n", seen.error().line());
+    return false;
+  }
+  fmt::print("{:>6} {:<10} {:>7.1f} % {:>7.1f} % {:>7.1f} s {:>9.1f} s {:>7.1f} % {:>9} {:>7.0f} GB\n",
+             server.kv_blocks.count(), name, 100 * seen->tbt_attainment, 100 * seen->ttft_attainment, seen->mean_e2e_s,
+             seen->longest_gap_s, 100 * seen->stall_share, seen->times_preempted,
+             static_cast<double>(seen->bytes_moved) / 1e9);
+  return true;
+}
+
+} // namespace
+
+int main() {
+  fmt::print("{} generated requests, {} at most together; a token owed every {:.0f} ms\n\n", demo_workload().requests,
+             demo_batch, 1e3 * slo.tbt.count());
+  fmt::print("{:>6} {:<10} {:>9} {:>9} {:>9} {:>11} {:>9} {:>9} {:>10}\n", "blocks", "", "TBT met", "TTFT met",
+             "mean E2E", "longest gap", "stalled", "preempted", "moved");
+  for (const std::int64_t blocks : {1'400, 1'000, 700, 500}) {
+    const Server server = server_with(TokenBlocks{blocks});
+    if (!row<VllmSwap>("VllmSwap", server) || !row<OrbitFlow>("OrbitFlow", server)) return 2;
+  }
+  fmt::print(
+      "\n`stalled` is the share of all iterations' time in which the device waited for the link, `longest gap` "
+      "what one\nuser waited for a token. Read the columns together: who is set aside stalls nobody, and waits.\n");
+  return 0;
+}

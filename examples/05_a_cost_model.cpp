@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// a_cost_model: a planner that believes something else than what happens, and what that costs.
+//
+// The problem: an engine that offloads just in time plans with a model of how long a step computes and how fast the
+// link is. On a real machine that model is wrong. Goals of this program: a cost model of one's own, on the back of an
+// envelope; a planner that believes it in a world that does not (in Sluice they are two objects, of two types if need
+// be); what the error costs the users; and a model that learns from what it sees, `Calibrated`, around the same
+// envelope.
+#include "sluice/sluice.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace {
+
+using namespace sluice;
+
+/// A step reads all weights once, each chunk of a prompt computes, and nothing else takes time. What it leaves out: the
+/// KV that attention reads, and that a device reaches neither of its data sheet's rates.
+class Envelope {
+ public:
+  using role = roles::Cost;
+  struct State {}; // it learns nothing
+
+  /// `optimism` divides all times: 1 is the data sheet.
+  Envelope(const ModelShape& shape, const Device& device, double optimism) : link_(device_link(device)) {
+    const double bytes = static_cast<double>(shape.layer_weight_bytes().count());
+    read_s_ = bytes / device.memory_bandwidth.count() / optimism;
+    token_s_ = bytes / shape.weight_element_bytes * 2 / device.half_precision_peak.count() / optimism;
+  }
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    const double tokens = static_cast<double>(work.tokens().count() + work.rebuilt.projected.count());
+    return {.layer = Seconds{tokens > 0 ? read_s_ + tokens * token_s_ : 0}};
+  }
+  [[nodiscard]] LinkCost link() const { return link_; }
+  [[nodiscard]] const Envelope& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+
+ private:
+  LinkCost link_;
+  double read_s_ = 0, token_s_ = 0;
+};
+
+static_assert(explain<Envelope>());
+
+const Server server{.model = llama3_8b(),
+                    .device = a5000(),
+                    .kv_blocks = TokenBlocks{700},
+                    .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
+const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
+const Roofline world{server.model, server.device};
+
+/// Four requests of 3,000 tokens decode together.
+double decode_step_ms(const auto& model) {
+  Work work;
+  work.decodes = work.samples = 4;
+  work.decode_context = Tokens{4 * 3'000};
+  return 1e3 * model.step(work).total(server.model.layers).count();
+}
+
+/// One row: the planner believes `cost`, the world is always the roofline. `serve` gives both one model, so the
+/// configuration of a planner that has another is filled in here: these are serve's own lines.
+template <class Cost>
+bool row(const char* name, Cost cost) {
+  using E = With<OrbitFlow, Cost, BasicSimulated<Roofline>, Summary>;
+  const auto like = configure<OrbitFlow>(server, world);
+  const double predicted = decode_step_ms(cost);
+  Expected<E> engine = E::make({.limits = like.limits,
+                                .geometry = like.geometry,
+                                .device_blocks = like.device_blocks,
+                                .host_blocks = like.host_blocks,
+                                .cost = std::move(cost),
+                                .backend = BasicSimulated<Roofline>{world}});
+  if (!engine) {
+    fmt::print(stderr, "a_cost_model: {}\n", engine.error().line());
+    return false;
+  }
+  Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
+  if (const Status status = simulate(*engine, requests); !status) {
+    fmt::print(stderr, "a_cost_model: {}\n", status.error().line());
+    return false;
+  }
+  const Metrics seen = measure(engine->template observed<Summary>(), engine->now());
+  fmt::print("{:<34} {:>7.1f} ms {:>8.1f} % {:>8.1f} % {:>8.1f} s {:>8.1f} %\n", name, predicted,
+             100 * seen.tbt_attainment, 100 * seen.per_token_attainment, seen.mean_e2e_s, 100 * seen.stall_share);
+  return true;
+}
+
+} // namespace
+
+int main() {
+  const auto envelope = [](double optimism) { return Envelope{server.model, server.device, optimism}; };
+  fmt::print("{} on {}; in the world four requests of 3,000 tokens decode in {:.1f} ms\n\n", server.model.name,
+             server.device.name, decode_step_ms(world));
+  fmt::print("{:<34} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "the planner believes", "that step", "TBT met", "per token",
+             "mean E2E", "stalled");
+  const bool served = row("the world's own model", world) &&                                      //
+                      row("an envelope", envelope(1)) &&                                          //
+                      row("an envelope, a third of it", envelope(3)) &&                           //
+                      row("an envelope, thrice it", envelope(1.0 / 3)) &&                         //
+                      row("a third, calibrated by the way", Calibrated<Envelope>{envelope(3)}) && //
+                      row("thrice, calibrated by the way", Calibrated<Envelope>{envelope(1.0 / 3)});
+  return served ? 0 : 2;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// a_product: every engine that some models per role compose, ranked on one's own workload.
+//
+// The problem: each paper compares its engine with a few others, and each of them differs in several roles at once.
+// Which role made the difference, and is there a composition that nobody has written? Goals of this program: to name a
+// product of models in a type; to see which of its combinations are engines at all, each another; to run and rank them;
+// and to read what each single choice is worth. sluice-explore does this at length (docs/explore.md).
+#include "sluice/sluice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// These two names are aliases; the compiler knows the templates behind them. So are they written in the table.
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::DistancePlacement> = "DistancePlacement";
+template <>
+inline constexpr std::string_view sluice::alias_of<sluice::MoveToHost> = "MoveToHost";
+
+namespace {
+
+using namespace sluice;
+
+using Space = Product<Choices<AllResident, DistancePlacement>, // what is offloaded of whom
+                      Choices<Drop, MoveToHost>,               // what remains of the preempted
+                      Choices<OnBatchChange, EveryStep>>;      // when the plan is made anew
+constexpr std::size_t roles_of_space = 3;
+
+struct Row {
+  std::size_t combination;
+  std::string engine;
+  Metrics seen;
+};
+
+const Server server{.model = llama3_8b(),
+                    .device = a5000(),
+                    .kv_blocks = TokenBlocks{700},
+                    .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
+const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
+
+/// Serves with the engine of combination `I`, if it is one. Others cost nothing: their types are never instantiated.
+template <std::size_t I>
+void run(std::vector<Row>& rows, Status& status) {
+  if constexpr (Space::fate<I> == Combined::engine) {
+    using E = Space::engine<I>;
+    Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
+    const Expected<Metrics> seen = serve<E>(server, requests);
+    if (seen)
+      rows.push_back({I, engine_name<E>(), *seen});
+    else
+      status = seen.error();
+  }
+}
+
+/// The row of the combination that differs from `I` in one role, or of the one that does the same.
+template <std::size_t I>
+const Row* find(const std::vector<Row>& rows) {
+  if constexpr (Space::fate<I> == Combined::conflicts) {
+    return nullptr;
+  } else {
+    const auto at =
+        std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.combination == Space::original<I>(); });
+    return at == rows.end() ? nullptr : &*at;
+  }
+}
+
+} // namespace
+
+int main() {
+  fmt::print("{} combinations: {} engines, {} that repeat another for want of any effect, {} that do not compose\n\n",
+             Space::combinations, Space::count(Combined::engine), Space::count(Combined::repeats),
+             Space::count(Combined::conflicts));
+  std::vector<Row> rows;
+  Status status;
+  Space::for_each_of_part<0, 1>([&]<std::size_t I>() { run<I>(rows, status); });
+  if (!status) {
+    fmt::print(stderr, "a_product: {}\n", status.error().line());
+    return 2;
+  }
+
+  std::vector<const Row*> ranked;
+  for (const Row& row : rows) ranked.push_back(&row);
+  std::sort(ranked.begin(), ranked.end(),
+            [](const Row* a, const Row* b) { return a->seen.tbt_attainment > b->seen.tbt_attainment; });
+  fmt::print("{:>4} {:>9} {:>9} {:>11}  {}\n", "rank", "TBT met", "mean E2E", "longest gap", "engine");
+  for (std::size_t i = 0; i < ranked.size(); ++i)
+    fmt::print("{:>4} {:>7.1f} % {:>7.1f} s {:>9.1f} s  {}\n", i + 1, 100 * ranked[i]->seen.tbt_attainment,
+               ranked[i]->seen.mean_e2e_s, ranked[i]->seen.longest_gap_s, ranked[i]->engine);
+
+  // What a choice is worth: the mean over all combinations that have it, repeated ones included.
+  const char* names[roles_of_space][2] = {
+      {"AllResident", "DistancePlacement"}, {"Drop", "MoveToHost"}, {"OnBatchChange", "EveryStep"}};
+  fmt::print("\n{:<20} {:>9}\n", "with", "mean TBT met");
+  for (std::size_t role = 0; role < roles_of_space; ++role)
+    for (std::size_t model = 0; model < 2; ++model) {
+      double sum = 0;
+      int count = 0;
+      Space::for_each_of_part<0, 1>([&]<std::size_t I>() {
+        const Row* row = Space::turn(I, role) == model ? find<I>(rows) : nullptr;
+        if (row == nullptr) return;
+        sum += row->seen.tbt_attainment;
+        ++count;
+      });
+      fmt::print("{:<20} {:>10.1f} %\n", names[role][model], 100 * sum / std::max(count, 1));
+    }
+  return 0;
+}

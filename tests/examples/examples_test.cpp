@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each example ends well, in silence on standard error, and prints what its first lines promise.
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using sluice_test::needs_program;
+using sluice_test::Ran;
+
+std::string printed_by(const std::string& example) {
+  const Ran ran = sluice_test::run_program(example, "2>&1");
+  INFO(ran.out);
+  REQUIRE(ran.code == 0);
+  CHECK(ran.out.find(example + ": ") == std::string::npos); // how its errors would begin
+  return ran.out;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The numbers in a line, units left aside.
+std::vector<double> numbers_in(const std::string& line) {
+  static const std::regex number("(?:^| )(-?[0-9]+(?:\\.[0-9]+)?)(?= |$)");
+  std::vector<double> all;
+  for (std::sregex_iterator it(line.begin(), line.end(), number), end; it != end; ++it)
+    all.push_back(std::stod((*it)[1]));
+  return all;
+}
+
+/// The numbers of the line that begins with `name`, behind it.
+std::vector<double> row(const std::string& text, const std::string& name) {
+  for (const std::string& line : lines_of(text))
+    if (line.rfind(name + " ", 0) == 0) return numbers_in(line.substr(name.size()));
+  FAIL("there is no row " << name << " in:\n" << text);
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("the examples are numbered from 1 in the order of README's table, none longer than 150 lines") {
+  std::ifstream readme("README.md");
+  REQUIRE(readme.good());
+  const std::string text{std::istreambuf_iterator<char>(readme), {}};
+  std::set<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator("examples"))
+    if (entry.path().extension() == ".cpp") files.insert(entry.path().filename().string());
+  CHECK(files.size() >= 6);
+  CHECK(files.size() <= 8);
+  std::size_t number = 0, at = text.find("## The examples");
+  REQUIRE(at != std::string::npos);
+  for (const std::string& file : files) { // sorted
+    CHECK(file.rfind("0" + std::to_string(++number) + "_", 0) == 0);
+    at = text.find("(examples/" + file + ")", at);
+    CHECK_MESSAGE(at != std::string::npos, file, " is not in README's table, or not behind the one before");
+    std::ifstream source(fs::path("examples") / file);
+    const std::string code{std::istreambuf_iterator<char>(source), {}};
+    CHECK_MESSAGE(std::count(code.begin(), code.end(), '\n') <= 150, file);
+    CHECK_MESSAGE(code.find("\n// The problem: ") != std::string::npos, file);
+    CHECK_MESSAGE(std::regex_search(code, std::regex("Goals of this\\s+(// )?program:")), file);
+  }
+}
+
+TEST_CASE("serve_a_workload: the more users, the fewer are served in time" * needs_program("serve_a_workload")) {
+  const std::string out = printed_by("serve_a_workload");
+  double before = 101;
+  int rows = 0;
+  for (const char* rate : {"     0.5", "     1.0", "     2.0", "     4.0", "     6.0"}) {
+    const std::vector<double> one = row(out, rate);
+    REQUIRE(one.size() == 7);
+    CHECK(one[2] < before); // TBT met
+    before = one[2];
+    ++rows;
+  }
+  CHECK(rows == 5);
+}
+
+TEST_CASE("compare_two_systems: neither is better at everything" * needs_program("compare_two_systems")) {
+  const std::string out = printed_by("compare_two_systems");
+  const std::vector<double> roomy = row(out, "  1000 VllmSwap"), layered = row(out, "  1000 OrbitFlow");
+  const std::vector<double> tight = row(out, "   500 VllmSwap"), starved = row(out, "   500 OrbitFlow");
+  CHECK(layered[0] > roomy[0]);
+  CHECK(starved[0] < tight[0]);
+  CHECK(starved[1] > tight[1]); // and yet more have their first token in time
+}
+
+TEST_CASE("your_first_policy: beats the heuristic that takes the same from everybody" *
+          needs_program("your_first_policy")) {
+  const std::string out = printed_by("your_first_policy");
+  CHECK(row(out, "MyEngine")[0] > row(out, "DynamicHeuristic")[0]);
+  CHECK(row(out, "OneAtATime")[0] == 100);
+}
+
+TEST_CASE("a_relief: the choice of who gives way is worth something, and so is the gate" * needs_program("a_relief")) {
+  const std::string out = printed_by("a_relief");
+  const double own = row(out, "MostSlack          who is furthest ahead")[1];
+  CHECK(own > row(out, "PreemptNewest      who joined last (vLLM)")[1]);
+  CHECK(own > row(out, "PauseLargest       who holds most (OrbitFlow)")[1]);
+  CHECK(own > row(out, "MostSlackGated     the same, back when somebody ends")[1]);
+}
+
+TEST_CASE("a_cost_model: what is believed wrongly costs the users, and is learned" * needs_program("a_cost_model")) {
+  const std::string out = printed_by("a_cost_model");
+  const double right = row(out, "the world's own model")[1];
+  for (const char* wrong : {"an envelope, a third of it", "an envelope, thrice it"}) CHECK(row(out, wrong)[1] < right);
+  CHECK(row(out, "a third, calibrated by the way")[1] > row(out, "an envelope, a third of it")[1]);
+  CHECK(row(out, "thrice, calibrated by the way")[1] > row(out, "an envelope, thrice it")[1]);
+}
+
+TEST_CASE("a_product: all engines, ranked, and what each choice is worth" * needs_program("a_product")) {
+  const std::string out = printed_by("a_product");
+  CHECK(out.find("8 combinations: 6 engines, 2 that repeat another for want of any effect, 0 that do not compose") ==
+        0);
+  double before = 101;
+  for (int rank = 1; rank <= 6; ++rank) {
+    const std::vector<double> one = row(out, "   " + std::to_string(rank));
+    CHECK(one[0] <= before);
+    before = one[0];
+  }
+  CHECK(row(out, "DistancePlacement").at(0) > row(out, "AllResident").at(0));
+  CHECK(out.find("Engine<DistancePlacement, MoveToHost>\n") != std::string::npos);
+}
+
+TEST_CASE("run_for_real: the tokens are the same with less memory, and something moved" *
+          needs_program("run_for_real")) {
+  const std::string out = printed_by("run_for_real");
+  CHECK(out.find("\nthe tokens are the same; ") != std::string::npos);
+  std::vector<std::vector<double>> runs;
+  for (const std::string& line : lines_of(out)) {
+    const std::vector<double> numbers = numbers_in(line);
+    if (numbers.size() == 7) runs.push_back(numbers);
+  }
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0][0] >= runs[0][1]); // KV for all
+  CHECK(runs[1][0] < runs[1][1]);
+  CHECK(runs[1][6] > runs[0][6]);  // MB moved
+  CHECK(runs[0][2] == runs[1][2]); // tokens
+}
+
+TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * needs_program("plan_one_instance")) {
+  const std::string out = printed_by("plan_one_instance");
+  const std::regex step("a step takes ([0-9.]+) ms");
+  std::vector<double> steps;
+  for (std::sregex_iterator it(out.begin(), out.end(), step), end; it != end; ++it)
+    steps.push_back(std::stod((*it)[1]));
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[1] < steps[0]); // the same device, planned and by hand
+  CHECK(steps[1] == 12);      // twelve layers of 1 ms: nothing waits
+  CHECK(steps[2] < steps[3]); // less memory
+  CHECK(out.find("proven") != std::string::npos);
+  CHECK(out.find("no plan for 100 blocks: what stands in the way is device memory\n") != std::string::npos);
+}
