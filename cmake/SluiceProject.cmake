@@ -37,6 +37,19 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_project INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
+# Programs and tests link the compiled form, a fifth of the compiling without; OFF leaves everything header-only, which
+# benchmarks and consumers are in any case, and all of the preset `clang`.
+option(SLUICE_USE_COMPILED "Link programs and tests with sluice::compiled" ON)
+add_library(sluice_programs INTERFACE) # what a program links
+target_link_libraries(sluice_programs INTERFACE sluice_project)
+target_compile_options(sluice_compiled PRIVATE $<TARGET_PROPERTY:sluice_project,INTERFACE_COMPILE_OPTIONS>)
+if(SLUICE_USE_COMPILED)
+  target_link_libraries(sluice_programs INTERFACE sluice_compiled)
+endif()
+if(SLUICE_INSTALL)
+  set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
+endif()
+
 # What computes a decoder is built for the vectors that the machine which builds it has: a third of the speed without.
 # Results agree between widths (decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: as all else.
 include(CheckCXXSourceRuns)

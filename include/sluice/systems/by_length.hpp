@@ -19,4 +19,9 @@ using SjfOracle = With<VllmRecompute, ShortestKnownFirst>;
 /// Left out: LTR's guard against starvation, which lifts requests that have waited long.
 using LengthRanked = With<VllmRecompute, ShortestRankedFirst>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<SjfOracle::composition>;
+extern template class BasicEngine<LengthRanked::composition>;
+#endif
+
 } // namespace sluice

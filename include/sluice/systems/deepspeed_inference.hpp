@@ -16,4 +16,8 @@ namespace sluice {
 ///   fetched one layer ahead                   NextLayer
 using DeepSpeedInference = Engine<FcfsPrefillFirst, OffloadAll, NextLayer>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<DeepSpeedInference::composition>;
+#endif
+
 } // namespace sluice

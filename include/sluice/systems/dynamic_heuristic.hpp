@@ -13,4 +13,8 @@ namespace sluice {
 /// Dynamic Heuristic (OrbitFlow, section 5.1, baseline 5): in every step the fewest evenly spaced layers that fit.
 using DynamicHeuristic = Engine<FcfsPrefillFirst, FewestLayers, EveryStep, FairShare>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<DynamicHeuristic::composition>;
+#endif
+
 } // namespace sluice

@@ -33,4 +33,10 @@ using Ellm = Engine<Fcfs, TokenWise, EveryStep, LayerGroups<4>>;
 using VllmRecomputeSized = Engine<Fcfs, SizedBatch, EveryStep, PreemptNewest, Drop>;
 using VllmSwapSized = With<VllmRecomputeSized, MoveToHost>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<Ellm::composition>;
+extern template class BasicEngine<VllmRecomputeSized::composition>;
+extern template class BasicEngine<VllmSwapSized::composition>;
+#endif
+
 } // namespace sluice

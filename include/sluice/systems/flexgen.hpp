@@ -23,4 +23,9 @@ using FlexGen = Engine<FcfsPrefillFirst, BasicFewestLayers<Horizon::ever_worst>,
 /// oracle: FlexGen+ knows how long its requests will be.
 using FlexGenPlus = Engine<FcfsPrefillFirst, BasicFewestLayers<Horizon::batch_worst>, OnBatchChange, FairShare>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<FlexGen::composition>;
+extern template class BasicEngine<FlexGenPlus::composition>;
+#endif
+
 } // namespace sluice

@@ -13,4 +13,8 @@ namespace sluice {
 /// expectation costs a preemption, and the preempted request is computed again.
 using FutureMemory = With<VllmRecompute, FitsFutureMemory>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<FutureMemory::composition>;
+#endif
+
 } // namespace sluice

@@ -13,4 +13,8 @@ namespace sluice {
 ///   rebuilt and fetched beside one another, layer by layer   the evaluator, as for eLLM's rebuilt layers
 using HCache = With<VllmRecomputeSized, HiddenStates>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<HCache::composition>;
+#endif
+
 } // namespace sluice

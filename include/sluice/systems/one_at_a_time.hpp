@@ -13,4 +13,8 @@ namespace sluice {
 /// metric by which this server does well does not measure what users see.
 using OneAtATime = Engine<Narrowed<FcfsPrefillFirst, 1>, AllResident>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<OneAtATime::composition>;
+#endif
+
 } // namespace sluice

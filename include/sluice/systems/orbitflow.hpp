@@ -44,4 +44,12 @@ using OrbitFlowRequestWise = With<OrbitFlowUniform, BasicDistancePlacement<Dista
 /// Fig. 14a, "+Pause-Resume": all but the deposit.
 using OrbitFlowPause = With<OrbitFlow, Immediate>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<OrbitFlow::composition>;
+extern template class BasicEngine<OrbitFlowPool::composition>;
+extern template class BasicEngine<OrbitFlowUniform::composition>;
+extern template class BasicEngine<OrbitFlowRequestWise::composition>;
+extern template class BasicEngine<OrbitFlowPause::composition>;
+#endif
+
 } // namespace sluice

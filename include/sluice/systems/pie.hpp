@@ -25,4 +25,8 @@ namespace sluice {
 /// synchronisation of every swap costs beside its bytes: here nothing.
 using Pie = With<VllmRecompute, SwappedLayers, DeadlinePool>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<Pie::composition>;
+#endif
+
 } // namespace sluice

@@ -15,4 +15,8 @@ namespace sluice {
 /// latency.
 using SloAware = Engine<FcfsPrefillFirst, SloUniform, OnBatchChange, FairShare>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<SloAware::composition>;
+#endif
+
 } // namespace sluice

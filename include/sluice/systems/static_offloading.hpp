@@ -21,4 +21,8 @@ using SwappedFirst = VllmSwap;
 ///   newcomers before the preempted               BasicFcfs<chunked, Newcomers::optional_first>
 using WaitingFirst = With<VllmSwap, BasicFcfs<Batching::chunked, Newcomers::optional_first>>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<WaitingFirst::composition>;
+#endif
+
 } // namespace sluice

@@ -35,4 +35,13 @@ using MirageOneSlot = With<Mirage, BasicParameterRemap<RemapSlots::one>>;
 /// MIRAGE without dynamic reversion (7.6.1): memory that was lent once stays KV.
 using MirageNoReversion = With<Mirage, BasicParameterRemap<RemapSlots::by_equations, false>>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<DeepSpeedWeights::composition>;
+extern template class BasicEngine<FlexGenWeights::composition>;
+extern template class BasicEngine<SelectN::composition>;
+extern template class BasicEngine<Mirage::composition>;
+extern template class BasicEngine<MirageOneSlot::composition>;
+extern template class BasicEngine<MirageNoReversion::composition>;
+#endif
+
 } // namespace sluice

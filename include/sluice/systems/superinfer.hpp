@@ -26,4 +26,8 @@ namespace sluice {
 /// sweep.
 using SuperInfer = Engine<LargestVirtualLagFirst, EagerCopy, OneStepAhead, AllLayers>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<SuperInfer::composition>;
+#endif
+
 } // namespace sluice

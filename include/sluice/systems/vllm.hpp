@@ -24,4 +24,10 @@ using VllmPrefixCaching = With<VllmRecompute, KeepUntilOverwritten>;
 /// The same, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).
 using VllmSwap = Engine<Fcfs, AllResident, PreemptNewest, MoveToHost>;
 
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<VllmRecompute::composition>;
+extern template class BasicEngine<VllmPrefixCaching::composition>;
+extern template class BasicEngine<VllmSwap::composition>;
+#endif
+
 } // namespace sluice
