@@ -4,7 +4,7 @@
 // The problem: a model, a GPU and users who will come at some rate. At which rate do they stop being served in time,
 // and what gives first? Goals of this program: to state a machine, a workload and an SLO; to run an engine on the
 // simulated clock, a day of serving in a second; and to read what its users saw. docs/metrics.md defines every number.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 // every step. Which is better, and from which memory on? Goals of this program: to see that a system is a type and a
 // comparison one function called with two types; and not to rank by one number: each of the two is bad at what the
 // other is good at.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 // engine that is ahead of them has a deposit: so we say, stop whoever is furthest ahead of the promise. Goals of this
 // program: a policy of another role than Placement (03_your_first_policy.cpp), what its second hook is for, and a look
 // at what the choice is worth. All rows are one engine; the type of its Relief is all that differs.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 // envelope; a planner that believes it in a world that does not (in Sluice they are two objects, of two types if need
 // be); what the error costs the users; and a model that learns from what it sees, `Calibrated`, around the same
 // envelope.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

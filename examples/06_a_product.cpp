@@ -5,7 +5,8 @@
 // Which role made the difference, and is there a composition that nobody has written? Goals of this program: to name a
 // product of models in a type; to see which of its combinations are engines at all, each another; to run and rank them;
 // and to read what each single choice is worth. sluice-explore does this at length (docs/explore.md).
-#include "sluice/sluice.hpp"
+#include "sluice/explore.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 

@@ -14,7 +14,7 @@
 #include "sluice/local/model.hpp"
 #include "sluice/local/prompt.hpp"
 #include "sluice/local/rates.hpp"
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 #include "sluice/tokenizer/utf8.hpp"
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 // and is fetched just before that layer computes. Which layers, of which request? Goals of this program: the planning
 // problem as plain numbers, without an engine; the planner's answer with its proof; the same evaluator asked about a
 // placement of one's own; and where exactly the step waits. sluice-plan does this for problems in files.
-#include "sluice/sluice.hpp"
+#include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
 
@@ -48,9 +48,9 @@ struct Stalls {
 /// A placement as a picture, and what it costs, by the evaluator that the planner has as its objective.
 template <class Rule>
 void show(const char* title, const Instance& instance, std::span<const LayerSet> offloaded) {
-  PlacementEvaluator<Rule> evaluator;
+  PlacementEvaluator evaluator{transfer_rule_of<Rule>};
   Stalls stalls;
-  const PlacementCost cost = evaluator.explain(instance, offloaded, stalls);
+  const PlacementCost cost = evaluator.explain<Rule>(instance, offloaded, stalls);
   fmt::print("{}, for a device of {} blocks:\n", title, instance.device_blocks.count());
   for (std::size_t r = 0; r < offloaded.size(); ++r) {
     std::string picture;
@@ -84,7 +84,7 @@ int main() {
   fmt::print("\n");
 
   // The space is OrbitFlow's: every k-th layer of a request, any k. One planner solves many instances.
-  BranchAndBound<DistanceSpace, Rule> planner;
+  Planner planner{candidate_space_of<DistanceSpace>, search_rule_of<Rule>};
   for (const std::int64_t device_blocks : {1'500, 1'400, 1'200, 100}) {
     const Instance instance = three_requests(LayerBlocks{device_blocks});
     if (const Status status = check(instance); !status) {
