@@ -190,7 +190,7 @@ Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& b
     const std::span<const LayerTimes> times = (*machine)->layer_times();
     if (!times.empty())
       for (const LayerTimes& one : times) layer.push_back(one.end_s - one.start_s);
-  } while (engine->step() != Stepped::idle);
+  } while (engine->step() == Stepped::ran);
   const auto& steps = engine->template observed<Steps>();
   Measured measured;
   measured.step = median(steps.seconds);
@@ -223,7 +223,7 @@ Measured predict(const Bench& bench, double kv_share, const Shown& world) {
     spec.output = Tokens{bench.tokens};
     (void)engine->submit(spec);
   }
-  while (engine->step() != Stepped::idle) {
+  while (engine->step() == Stepped::ran) {
   }
   const auto& steps = engine->template observed<Steps>();
   return {median(steps.seconds), median(steps.stalls), 0, {}};

@@ -290,15 +290,17 @@ struct BackendInterface {
   virtual ~BackendInterface() = default;
   virtual Seconds now() const = 0;
   virtual void idle_until(Seconds when) = 0;
-  virtual IterationCost run(const Iteration& iteration, DeadlinePool::State& state) = 0;
+  virtual void launch(const Iteration& iteration) = 0;
+  virtual IterationCost wait(const Iteration& iteration, DeadlinePool::State& state) = 0;
 };
 template <class P>
 struct BackendObject final : BackendInterface {
   explicit BackendObject(P backend) : policy(std::move(backend)) {}
   Seconds now() const override { return policy.now(); }
   void idle_until(Seconds when) override { policy.idle_until(when); }
-  IterationCost run(const Iteration& iteration, DeadlinePool::State& state) override {
-    return policy.template run<DeadlinePool>(iteration, state);
+  void launch(const Iteration& iteration) override { policy.template launch<DeadlinePool>(iteration); }
+  IterationCost wait(const Iteration& iteration, DeadlinePool::State& state) override {
+    return policy.template wait<DeadlinePool>(iteration, state);
   }
   P policy;
 };
@@ -311,8 +313,12 @@ struct VirtualBackend {
   [[nodiscard]] Seconds now() const { return object->now(); }
   void idle_until(Seconds when) { object->idle_until(when); }
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    return object->run(iteration, state); // of DeadlinePool, the only rule of this engine
+  void launch(const Iteration& iteration) {
+    object->launch(iteration);
+  }
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    return object->wait(iteration, state); // of DeadlinePool, the only rule of this engine
   }
   template <class Transfer, class Sink>
   void replay(const Iteration&, typename Transfer::State&, Sink&&) {} // nobody asks for a timeline

@@ -78,8 +78,9 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
     if (!id) return id.error();
     (*machine)->enter(*id, {.tokens = tokens[i], .sequence = i, .ends = false});
   }
-  while (engine->step() != Stepped::idle) {
+  while (engine->step() == Stepped::ran) {
   }
+  if (!engine->status()) return engine->status().error();
   ran.seen = measure(engine->observed<Summary>(), engine->now());
   ran.moved = (*machine)->moved();
   fmt::print("{:>10} {:>10} {:>9} {:>7.0f} ms {:>8.1f} % {:>10} {:>10.1f} MB\n", memory.kv.count(), memory.all.count(),

@@ -45,9 +45,13 @@ class Noisy {
   [[nodiscard]] Seconds now() const { return all_->now += Seconds{1.7e-5}; }
   void idle_until(Seconds when) { all_->now = std::max(all_->now, when) + Seconds{1e-3 * all_->random.uniform()}; }
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+  void launch(const Iteration& iteration) {
+    all_->base.template launch<Transfer>(iteration);
+  }
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     Random& random = all_->random;
-    IterationCost cost = all_->base.template run<Transfer>(iteration, state);
+    IterationCost cost = all_->base.template wait<Transfer>(iteration, state);
     const double u = random.uniform();
     cost.duration = cost.duration * (0.7 + 2.3 * u * u * u);
     cost.stall = std::min(cost.duration, cost.stall + cost.duration * (0.1 * random.uniform()));
@@ -98,8 +102,8 @@ struct Spied : Base {
   std::vector<double>* background;
   Spied(Base base, std::vector<double>& all) : Base(std::move(base)), background(&all) {}
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    const IterationCost cost = Base::template run<Transfer>(iteration, state);
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = Base::template wait<Transfer>(iteration, state);
     background->push_back(state.background_blocks);
     return cost;
   }

@@ -51,7 +51,9 @@ struct Clock {
   Seconds now() const { return Seconds{0}; }
   void idle_until(Seconds) {}
   template <class Transfer>
-  IterationCost run(const Iteration&, typename Transfer::State&) {
+  void launch(const Iteration&) {}
+  template <class Transfer>
+  IterationCost wait(const Iteration&, typename Transfer::State&) {
     return {};
   }
   template <class Transfer, class Sink>

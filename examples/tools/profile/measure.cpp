@@ -162,8 +162,8 @@ struct Noting : Cpu {
   std::vector<Ran>* ran = nullptr;
 
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
-    const IterationCost cost = Cpu::run<Transfer>(iteration, state);
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = Cpu::wait<Transfer>(iteration, state);
     if (iteration.work.chunks.empty())
       ran->push_back({iteration.work.decodes, iteration.work.decode_context, (cost.duration - cost.stall).count()});
     return cost;
@@ -216,9 +216,9 @@ class Iterations {
       request.ends = false;
       machine_->enter(*id, std::move(request));
     }
-    while (engine_->step() != Stepped::idle) {
+    while (engine_->step() == Stepped::ran) {
     }
-    return {};
+    return engine_->status();
   }
   [[nodiscard]] const std::vector<Ran>& ran() const { return *ran_; }
 

@@ -38,7 +38,9 @@ sluice::Status run_engine(const Job& job) {
       arrivals.submitted(engine->submit(arrivals.take()));
       continue;
     }
-    if (engine->step() != Stepped::idle) continue;
+    const Stepped stepped = engine->step();
+    if (stepped == Stepped::failed) return engine->status();
+    if (stepped == Stepped::ran) continue;
     if (!next) break;
     engine->idle_until(*next);
   }

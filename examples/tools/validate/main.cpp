@@ -157,7 +157,9 @@ Expected<LatencyDistributions> replay(const Server& server, const ModelShape& sh
       const std::span<const BlockKey> keys = prompts.empty() ? std::span<const BlockKey>{} : prompts[next];
       if (const Expected<RequestId> id = engine->submit(spec, keys); !id) return id.error();
     }
-    if (engine->step() == Stepped::ran) continue;
+    const Stepped stepped = engine->step();
+    if (stepped == Stepped::failed) return engine->status().error();
+    if (stepped == Stepped::ran) continue;
     if (next == records.size()) break;
     engine->idle_until(records[next].queued - start);
   }

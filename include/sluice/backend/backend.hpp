@@ -114,10 +114,12 @@ concept KeepsClock = requires(P& backend, const P& watched, Seconds when) {
   { backend.idle_until(when) } -> std::same_as<void>;
 };
 
-/// `P` runs an iteration under a transfer rule.
+/// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller does something
+/// else.
 template <class P>
 concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
-  { backend.template run<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
+  { backend.template launch<DeadlinePool>(iteration) } -> std::same_as<void>;
+  { backend.template wait<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
 
@@ -188,14 +190,16 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///
 ///  1. `P::role` is `roles::Backend`.
 ///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
-///  3. `run<Transfer>(iteration, state)` executes one iteration from what the last one left and advances the clock.
+///  3. `launch<Transfer>(iteration)` begins one iteration and returns; it changes no state and no clock of its own.
+///     `wait<Transfer>(iteration, state)` returns when that iteration has run, from what the last one left, with the
+///     clock where it then is. The engine calls them in turns, and keeps the iteration alive in between.
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
 ///  5. `P::real_time`: whether time passes by itself, so that no figure of what planning takes is added to it.
 ///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which.
 ///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
 ///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).
 ///
-/// Not checked, and owed: time never runs backwards; `run` allocates nothing in the steady state.
+/// Not checked, and owed: time never runs backwards; neither call allocates in the steady state.
 template <class P>
 concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && BackendAsSaid<P>;
 
@@ -208,9 +212,11 @@ struct Contract<roles::Backend> {
   static consteval auto explain() {
     static_assert(KeepsClock<P>,
                   "sluice: this Backend needs `Seconds now() const` and `void idle_until(Seconds when)`");
-    static_assert(RunsIteration<P>, "sluice: this Backend needs `template <class Transfer> IterationCost run(const "
-                                    "Iteration&, typename Transfer::State&)` and `template <class Transfer, class "
-                                    "Sink> void replay(const Iteration&, typename Transfer::State&, Sink&&)`");
+    static_assert(RunsIteration<P>,
+                  "sluice: this Backend needs `template <class Transfer> void launch(const Iteration&)`, "
+                  "`template <class Transfer> IterationCost wait(const Iteration&, typename "
+                  "Transfer::State&)` and `template <class Transfer, class Sink> void replay(const "
+                  "Iteration&, typename Transfer::State&, Sink&&)`");
     static_assert(StatesRealTime<P>, "sluice: this Backend needs `static constexpr bool real_time = false;` (true if "
                                      "time passes by itself)");
     static_assert(StatesOutcomes<P>, "sluice: this Backend needs `static constexpr bool ends_requests = false;` (true "

@@ -78,9 +78,13 @@ class Recorded {
   }
 
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+  void launch(const Iteration& iteration) {
+    base_.template launch<Transfer>(iteration);
+  }
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     ClockEvent event = detail::run_event(iteration);
-    event.cost = base_.template run<Transfer>(iteration, state);
+    event.cost = base_.template wait<Transfer>(iteration, state);
     const Seconds end = base_.now();
     std::span<const RequestOutcome> outcomes;
     if constexpr (EndsRequests<Base>) outcomes = base_.outcomes();

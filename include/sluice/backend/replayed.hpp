@@ -107,7 +107,9 @@ class Replayed {
   }
 
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+  void launch(const Iteration& /*iteration*/) {}
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     outcomes_.clear();
     const ClockEvent* const event = replay_->next(detail::run_event(iteration));
     if (event == nullptr) {

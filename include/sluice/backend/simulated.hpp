@@ -30,14 +30,17 @@ class BasicSimulated {
     if (when > now_) now_ = when;
   }
 
+  /// A simulated iteration takes no time until somebody waits for it.
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+  void launch(const Iteration& /*iteration*/) {}
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
     now_ += cost.duration;
     return cost;
   }
 
-  /// What `run` would take; changes `state` and nothing else. A node asks, whose engines share a bus.
+  /// What `wait` would take; changes `state` and nothing else. A node asks, whose engines share a bus.
   template <class Transfer, class Sink>
   IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
     if (iteration.computes_only() && state.background_blocks <= 0)

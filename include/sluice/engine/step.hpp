@@ -21,6 +21,7 @@ Begun BasicEngine<C>::begin() {
     if (core_.steady && steady_.begin(core_, committer_, decision_, view(), policies_, prepared_))
       return Begun::under_way;
   core_.steady = false;
+  if (!status_.ok()) return Begun::failed;
   bool repeated = false;
   const Seconds planning = source_.take(parts(), repeated);
   if (!decision_.valid) return Begun::idle;
@@ -50,8 +51,9 @@ void BasicEngine<C>::finish(const Surroundings& around) {
   const Iteration iteration = iteration_in(view, around);
   [[maybe_unused]] TransferState before;
   if constexpr (All::observers_type::replays) before = transfer_;
+  backend_.template launch<transfer_type>(iteration);
   source_.launched(parts(), iteration, transfer_);
-  const IterationCost cost = backend_.template run<transfer_type>(iteration, transfer_);
+  const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
   learn(iteration, cost);
   if constexpr (!All::observers_type::none)
     report_iteration<C>(policies_, backend_, core_, committer_, decision_, prepared_, iteration, start, cost, before);

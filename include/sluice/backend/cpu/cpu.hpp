@@ -43,7 +43,8 @@ class CpuWorld {
 
   [[nodiscard]] virtual Seconds now() const = 0;
   virtual void idle_until(Seconds when) = 0;
-  virtual IterationCost run(const Iteration& iteration, TransferOrder order) = 0;
+  virtual void launch(const Iteration& iteration, TransferOrder order) = 0;
+  virtual IterationCost wait(const Iteration& iteration) = 0;
   /// Layer blocks that are to leave the device and have not.
   [[nodiscard]] virtual double leaving_blocks() = 0;
   [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;
@@ -72,15 +73,20 @@ class Cpu {
   [[nodiscard]] Seconds now() const { return world_->now(); }
   void idle_until(Seconds when) { world_->idle_until(when); }
 
+  /// Everything is on its way to its place; the layers are computed by who waits.
   template <class Transfer>
-  IterationCost run(const Iteration& iteration, typename Transfer::State& state) {
+  void launch(const Iteration& iteration) {
     static_assert(
         requires {
           { Transfer::order } -> std::convertible_to<TransferOrder>;
         },
         "sluice: to move real bytes, this Transfer policy needs `static constexpr TransferOrder order{…}`: when its "
         "transfers may start, and which is first");
-    const IterationCost cost = world_->run(iteration, Transfer::order);
+    world_->launch(iteration, Transfer::order);
+  }
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = world_->wait(iteration);
     state.clear();
     state.background_blocks = world_->leaving_blocks();
     return cost;

@@ -131,7 +131,8 @@ class CpuMachine final : public CpuWorld {
       std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
   }
 
-  IterationCost run(const Iteration& iteration, TransferOrder order) override;
+  void launch(const Iteration& iteration, TransferOrder order) override;
+  IterationCost wait(const Iteration& iteration) override;
 
   [[nodiscard]] double leaving_blocks() override {
     const std::lock_guard lock{schedule_.mutex};
@@ -275,7 +276,7 @@ class CpuMachine final : public CpuWorld {
   Seconds skipped_{0};
 };
 
-inline IterationCost CpuMachine::run(const Iteration& iteration, TransferOrder order) {
+inline void CpuMachine::launch(const Iteration& iteration, TransferOrder order) {
   if (!loaded_) { // before the clock counts: a server loads before it serves
     loaded_ = true;
     const Seconds before = now();
@@ -298,6 +299,9 @@ inline IterationCost CpuMachine::run(const Iteration& iteration, TransferOrder o
     schedule_.begin(order, needs_, weight_needs_);
   }
   copies_->wake();
+}
+
+inline IterationCost CpuMachine::wait(const Iteration& /*iteration*/) {
   decoder_->begin(row_tokens_, row_positions_);
   times_.assign(static_cast<std::size_t>(layers_), LayerTimes{});
   for (int layer = 0; layer < layers_; ++layer) compute_layer(layer);

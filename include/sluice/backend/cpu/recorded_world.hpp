@@ -29,9 +29,10 @@ class RecordedWorld final : public CpuWorld {
     base_->idle_until(when);
     writer_.idled(when, base_->now());
   }
-  IterationCost run(const Iteration& iteration, TransferOrder order) override {
+  void launch(const Iteration& iteration, TransferOrder order) override { base_->launch(iteration, order); }
+  IterationCost wait(const Iteration& iteration) override {
     ClockEvent event = detail::run_event(iteration);
-    event.cost = base_->run(iteration, order);
+    event.cost = base_->wait(iteration);
     const Seconds end = base_->now();
     leaving_ = base_->leaving_blocks();
     return writer_.ran(std::move(event), leaving_, base_->outcomes(), end);
@@ -64,7 +65,8 @@ class ReplayedWorld final : public CpuWorld {
   void idle_until(Seconds when) override {
     if (when > now() && replay_->next(detail::idle_event(when)) == nullptr) replay_->pass(when);
   }
-  IterationCost run(const Iteration& iteration, TransferOrder) override {
+  void launch(const Iteration& /*iteration*/, TransferOrder /*order*/) override {}
+  IterationCost wait(const Iteration& iteration) override {
     outcomes_.clear();
     const ClockEvent* const event = replay_->next(detail::run_event(iteration));
     if (event == nullptr) {

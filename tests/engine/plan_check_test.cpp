@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A placement's mistake ends a run with a sentence that names it, in every build, and never with a score.
+#include "sluice/device/named.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/replan/every_step.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+using namespace sluice;
+using sluice::testing::SmallCost;
+
+namespace {
+
+constexpr int layers = 4;
+
+/// Everything resident, whatever the memory, and then one mistake.
+enum class Mistake { memory, host, twice, stranger, left_out, layer, in_flight, none };
+
+template <Mistake M>
+struct Careless {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class>
+  struct State {};
+
+  [[nodiscard]] Holding least(int /*layers*/) const { return {all_tokens, LayerSet{}, {}}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& /*state*/, Plan& plan) const {
+    plan.requests.clear();
+    plan.covers_unseen = false;
+    plan.in_flight = LayerBlocks{M == Mistake::in_flight ? -1 : 0};
+    for (const Claim& claim : task.claims) plan.requests.push_back({claim.slot, Holding{}});
+    if (M == Mistake::host)
+      for (RequestPlan& planned : plan.requests) planned.holding.host = LayerSet::all(layers);
+    if (M == Mistake::twice) plan.requests.push_back(plan.requests.front());
+    if (M == Mistake::stranger) plan.requests.push_back({Slot{77}, Holding{}});
+    if (M == Mistake::left_out) plan.requests.pop_back();
+    if (M == Mistake::layer) plan.requests.back().holding.host.insert(layers);
+    return {true, task.claims.size() - task.required, Binding::none};
+  }
+};
+
+/// The error that ends a run of three requests whose KV is 12 layer blocks each in the end; empty if none does.
+template <Mistake M>
+std::string error_of(std::int64_t device_blocks, std::int64_t host_blocks) {
+  using E = Engine<Careless<M>, EveryStep, SmallCost, BasicSimulated<SmallCost>>;
+  auto made = E::make({.limits = {.batch = 4, .batch_tokens = Tokens{64}, .block_tokens = Tokens{16}},
+                       .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
+                       .device_blocks = LayerBlocks{device_blocks},
+                       .host_blocks = LayerBlocks{host_blocks},
+                       .cost = SmallCost{},
+                       .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+  REQUIRE(made.has_value());
+  E& engine = *made;
+  for (int i = 0; i < 3; ++i) REQUIRE(engine.submit({.prompt = Tokens{16}, .output = Tokens{32}, .slo = {}}));
+  Stepped stepped = Stepped::ran;
+  while (stepped == Stepped::ran) stepped = engine.step();
+  CHECK((stepped == Stepped::failed) == !engine.status().ok());
+  CHECK(engine.ledger().device().used() <= engine.ledger().device().capacity());
+  if (engine.status().ok()) {
+    CHECK(engine.alive() == 0);
+    return {};
+  }
+  return engine.status().error().line();
+}
+
+/// Eight requests at once.
+struct Eight {
+  int left = 8;
+  Expected<std::optional<RequestSpec>> next() {
+    if (left-- == 0) return std::optional<RequestSpec>{};
+    return std::optional<RequestSpec>{RequestSpec{.prompt = Tokens{1000}, .output = Tokens{20}, .slo = {}}};
+  }
+};
+
+bool says(const std::string& line, std::initializer_list<const char*> words) {
+  INFO(line);
+  for (const char* word : words)
+    if (line.find(word) == std::string::npos) return false;
+  return line.find("a plan of ") == 0 && line.find("Careless<") != std::string::npos &&
+         line.find('\n') == std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a plan that is possible ends nothing") { CHECK(error_of<Mistake::none>(36, 36).empty()); }
+
+TEST_CASE("a plan that takes device memory that is not there is refused, with the amounts") {
+  CHECK(says(error_of<Mistake::memory>(16, 100), {"layer blocks of device memory", "expected at most 16 together"}));
+  CHECK(error_of<Mistake::memory>(36, 0).empty()); // the same placement where the memory is there
+}
+
+TEST_CASE("a plan that takes host memory that is not there is refused, with the amounts") {
+  CHECK(says(error_of<Mistake::host>(36, 5), {"layer blocks of host memory", "expected at most 5"}));
+}
+
+TEST_CASE("a plan names every claim once, and nobody else") {
+  CHECK(says(error_of<Mistake::twice>(100, 100), {"it names request 0 twice", "expected each claim once"}));
+  CHECK(says(error_of<Mistake::stranger>(100, 100), {"it names slot 77, which has no claim"}));
+  CHECK(says(error_of<Mistake::left_out>(100, 100), {"it leaves out request 2"}));
+}
+
+TEST_CASE("a plan speaks of layers that the model has, and of no fewer than no blocks in flight") {
+  CHECK(says(error_of<Mistake::layer>(100, 100), {"request 2 has a layer away", "expected layers 0 to 3"}));
+  CHECK(says(error_of<Mistake::in_flight>(100, 100), {"blocks in flight are -1", "expected at least 0"}));
+}
+
+TEST_CASE("serve answers with the error and not with metrics") {
+  using E = Engine<Careless<Mistake::memory>, EveryStep>;
+  const ModelShape model = llama3_8b();
+  const Expected<Metrics> metrics = serve<E>(Server{model, a100_80(), TokenBlocks{100}}, Eight{});
+  REQUIRE(!metrics.has_value());
+  CHECK(says(metrics.error().line(), {"layer blocks of device memory"}));
+}
