@@ -12,6 +12,7 @@
 
 namespace sluice {
 
+template class BasicPlacementEvaluator<TransferRule>;
 template class BasicPlanner<SearchRule>;
 template struct detail::PoolSearchEntry<SearchRule>;
 

@@ -15,8 +15,11 @@ namespace sluice {
 /// What the batch-uniform placements share: the same layers of every request are offloaded.
 template <class Transfer>
 struct UniformTrial {
+  // Not the member's initialiser: a concept that asks whether there is a constructor would compile the rule for that.
+  UniformTrial() : evaluator{transfer_rule_of<Transfer>} {}
+
   Instance instance;
-  PlacementEvaluator evaluator{transfer_rule_of<Transfer>};
+  PlacementEvaluator evaluator;
   std::vector<LayerSet> offloaded; ///< scratch: the same set, once per request
 
   /// Does it fit when each of the first `count` claims holds `blocks_of(claim)` blocks? Returns the room in flight, or

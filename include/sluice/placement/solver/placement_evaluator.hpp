@@ -33,10 +33,13 @@ struct WindowCheck {
 /// Keeps its scratch memory, so that a second instance of the same size allocates nothing.
 ///
 /// `PlacementEvaluator evaluator{transfer_rule_of<FairShare>};`
-class PlacementEvaluator {
+///
+/// `Table` is TransferRule: a template, so that whoever includes it and evaluates nothing compiles none of it.
+template <class Table>
+class BasicPlacementEvaluator {
  public:
   /// The table must outlive this, as `transfer_rule_of` does.
-  explicit PlacementEvaluator(const TransferRule& rule) : rule_(&rule), state_(*rule.state) {}
+  explicit BasicPlacementEvaluator(const Table& rule) : rule_(&rule), state_(*rule.state) {}
 
   /// `offloaded`: one set per request of the instance. `step`: steps after the first; KV has grown by so many tokens.
   PlacementCost cost(const Instance& instance, std::span<const LayerSet> offloaded, int step = 0);
@@ -80,14 +83,18 @@ class PlacementEvaluator {
   static double own_link_s(const Pipeline& pipeline);
   bool is_uniform(LayerStream& sum) const;
 
-  const TransferRule* rule_;
+  const Table* rule_;
   std::vector<LayerStream> streams_;
   std::vector<std::uint8_t> fills_; ///< by step of the window, modulo the size of a block
   detail::Scratch state_;
 };
 
+using PlacementEvaluator = BasicPlacementEvaluator<TransferRule>;
+
 } // namespace sluice
 
-#ifndef SLUICE_COMPILED
+#ifdef SLUICE_COMPILED
+extern template class sluice::BasicPlacementEvaluator<sluice::TransferRule>;
+#else
 #include "sluice/placement/solver/placement_evaluator.inl.hpp"
 #endif

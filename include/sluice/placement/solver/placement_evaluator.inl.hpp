@@ -2,7 +2,6 @@
 // What PlacementEvaluator reckons: memory, an iteration, a window.
 #pragma once
 
-#include "sluice/core/compiled.hpp"
 #include "sluice/placement/solver/placement_evaluator.hpp"
 #include "sluice/transfer/contended.hpp"
 
@@ -14,8 +13,9 @@
 
 namespace sluice {
 
-SLUICE_INLINE PlacementCost PlacementEvaluator::cost(const Instance& instance, std::span<const LayerSet> offloaded,
-                                                     int step) {
+template <class Table>
+PlacementCost BasicPlacementEvaluator<Table>::cost(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                   int step) {
   SLUICE_ASSERT(offloaded.size() == instance.requests.size(), "one set per request");
   PlacementCost result = memory(instance, offloaded, step);
   Pipeline pipeline;
@@ -28,8 +28,9 @@ SLUICE_INLINE PlacementCost PlacementEvaluator::cost(const Instance& instance, s
   return result;
 }
 
-SLUICE_INLINE WindowCheck PlacementEvaluator::hold(const Instance& instance, std::span<const LayerSet> offloaded,
-                                                   const PlacementCost& first) {
+template <class Table>
+WindowCheck BasicPlacementEvaluator<Table>::hold(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                 const PlacementCost& first) {
   WindowCheck result;
   result.binding = Binding::device_memory;
   if (!first.fits) return result;
@@ -59,7 +60,8 @@ SLUICE_INLINE WindowCheck PlacementEvaluator::hold(const Instance& instance, std
 }
 
 /// Notes at which steps, modulo the size of a block, some request fills its last block. Whether any request grows.
-SLUICE_INLINE bool PlacementEvaluator::mark_growth(const Instance& instance) {
+template <class Table>
+bool BasicPlacementEvaluator<Table>::mark_growth(const Instance& instance) {
   const std::int64_t size = instance.block_tokens.count();
   bool grows = false;
   fills_.assign(static_cast<std::size_t>(std::min<std::int64_t>(size, instance.window_max)), 0);
@@ -72,13 +74,15 @@ SLUICE_INLINE bool PlacementEvaluator::mark_growth(const Instance& instance) {
   return grows;
 }
 /// Whether a step after `step` needs another block.
-SLUICE_INLINE bool PlacementEvaluator::grows_after(const Instance& instance, int step) const {
+template <class Table>
+bool BasicPlacementEvaluator<Table>::grows_after(const Instance& instance, int step) const {
   const std::int64_t phase = step % instance.block_tokens.count();
   return phase < static_cast<std::int64_t>(fills_.size()) && fills_[static_cast<std::size_t>(phase)] != 0;
 }
 
 /// The most steps through which the placement fits, or fewer than `window_min`. KV only grows: by bisection.
-SLUICE_INLINE int PlacementEvaluator::longest_that_fits(const Instance& instance, std::span<const LayerSet> offloaded) {
+template <class Table>
+int BasicPlacementEvaluator<Table>::longest_that_fits(const Instance& instance, std::span<const LayerSet> offloaded) {
   const auto fits = [&](int steps) { return memory(instance, offloaded, steps - 1).fits; };
   if (instance.window_min > 1 && !fits(instance.window_min)) return 0;
   if (fits(instance.window_max)) return instance.window_max;
@@ -91,8 +95,9 @@ SLUICE_INLINE int PlacementEvaluator::longest_that_fits(const Instance& instance
   return good;
 }
 
-SLUICE_INLINE PlacementCost PlacementEvaluator::memory(const Instance& instance, std::span<const LayerSet> offloaded,
-                                                       int step) {
+template <class Table>
+PlacementCost BasicPlacementEvaluator<Table>::memory(const Instance& instance, std::span<const LayerSet> offloaded,
+                                                     int step) {
   PlacementCost result;
   const int layers = instance.layers();
   streams_.clear();
@@ -122,8 +127,9 @@ SLUICE_INLINE PlacementCost PlacementEvaluator::memory(const Instance& instance,
 /// The iteration of a placement whose memory has been reckoned, as the rule takes it. False where there is none:
 /// `cost.step` is then infinite. `told`: the timeline is to name each stream; otherwise streams that are all alike are
 /// one, which `uniform` holds.
-SLUICE_INLINE bool PlacementEvaluator::lay_out(const Instance& instance, bool told, PlacementCost& cost,
-                                               LayerStream& uniform, Pipeline& pipeline) {
+template <class Table>
+bool BasicPlacementEvaluator<Table>::lay_out(const Instance& instance, bool told, PlacementCost& cost,
+                                             LayerStream& uniform, Pipeline& pipeline) {
   pipeline.compute_s = instance.layer_compute_s;
   pipeline.before_s = instance.before_s;
   pipeline.after_s = instance.after_s;
@@ -148,8 +154,9 @@ SLUICE_INLINE bool PlacementEvaluator::lay_out(const Instance& instance, bool to
 }
 
 /// One iteration more.
-SLUICE_INLINE void PlacementEvaluator::add(const Instance& instance, const Pipeline& pipeline, StepCost part,
-                                           StepCost& total) {
+template <class Table>
+void BasicPlacementEvaluator<Table>::add(const Instance& instance, const Pipeline& pipeline, StepCost part,
+                                         StepCost& total) {
   if (instance.on_link > 0) {
     // Of the link's time its own blocks': what the first iteration reads ahead, the one before has read in a row.
     part.link_s = own_link_s(pipeline);
@@ -160,7 +167,8 @@ SLUICE_INLINE void PlacementEvaluator::add(const Instance& instance, const Pipel
 }
 
 /// Link time of what one iteration moves.
-SLUICE_INLINE double PlacementEvaluator::own_link_s(const Pipeline& pipeline) {
+template <class Table>
+double BasicPlacementEvaluator<Table>::own_link_s(const Pipeline& pipeline) {
   LayerArray loads;
   detail::layer_loads(pipeline, loads);
   double link_s = 0;
@@ -174,7 +182,8 @@ SLUICE_INLINE double PlacementEvaluator::own_link_s(const Pipeline& pipeline) {
 
 /// Whether all streams move the same layers, with nothing beside them; their sum. They then start together and are
 /// waited for together: however the link is divided between them, each layer waits for their sum.
-SLUICE_INLINE bool PlacementEvaluator::is_uniform(LayerStream& sum) const {
+template <class Table>
+bool BasicPlacementEvaluator<Table>::is_uniform(LayerStream& sum) const {
   if (streams_.size() < 2) return false;
   sum.layers = streams_.front().layers;
   for (const LayerStream& stream : streams_) {
