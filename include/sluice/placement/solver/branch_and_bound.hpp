@@ -20,7 +20,9 @@ namespace sluice::detail {
 template <class Rule>
 class BranchAndBound {
  public:
-  BranchAndBound(const CandidateSpace& space, const Rule& rule)
+  /// Without the path on which it throws, g++ 12 does not call a program's own operator delete, inlined there,
+  /// mismatched: it allocates a few bytes of scratch, and a planner that cannot even have these ends the program.
+  BranchAndBound(const CandidateSpace& space, const Rule& rule) noexcept
       : space_(&space), rule_(&rule), problem_(rule), rule_search_(rule) {
     if (rule.cold_search != nullptr) cold_search_.emplace(rule.cold_search->scratch);
   }
