@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a comparison pays for eight engines: published systems that differ in placement, rule, relief and delivery.
+// What a comparison pays for eight engines of its own: published systems that differ in placement, rule, relief and
+// delivery, each with one policy replaced, so that no library has them.
 #include "sluice/systems/deepspeed_inference.hpp"
 #include "sluice/systems/dynamic_heuristic.hpp"
 #include "sluice/systems/flexgen.hpp"
@@ -8,6 +9,9 @@
 #include "sluice/systems/vllm.hpp"
 
 namespace {
+
+template <class Policy>
+struct Mine : Policy {};
 
 template <class E>
 sluice::Stepped serve(typename E::Config config, const sluice::RequestSpec& request) {
@@ -19,8 +23,9 @@ sluice::Stepped serve(typename E::Config config, const sluice::RequestSpec& requ
 } // namespace
 
 #define SLUICE_SERVE(E)                                                                                                \
-  sluice::Stepped serve_##E(sluice::E::Config config, const sluice::RequestSpec& request) {                            \
-    return serve<sluice::E>(std::move(config), request);                                                               \
+  sluice::Stepped serve_##E(sluice::With<sluice::E, Mine<sluice::E::delivery_type>>::Config config,                    \
+                            const sluice::RequestSpec& request) {                                                      \
+    return serve<sluice::With<sluice::E, Mine<sluice::E::delivery_type>>>(std::move(config), request);                 \
   }
 SLUICE_SERVE(VllmRecompute)
 SLUICE_SERVE(VllmSwap)

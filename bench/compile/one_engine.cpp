@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program pays for one engine, the most expensive of the published systems.
+// What a program pays for one engine of its own: the most expensive of the published systems, with one policy replaced,
+// so that no library has it.
 #include "sluice/systems/orbitflow.hpp"
 
-sluice::Stepped serve(sluice::OrbitFlow& engine, const sluice::RequestSpec& request) {
-  if (!engine.submit(request)) return sluice::Stepped::idle;
-  return engine.step();
-}
+namespace {
 
-sluice::Expected<sluice::OrbitFlow> start(sluice::OrbitFlow::Config config) {
-  return sluice::OrbitFlow::make(std::move(config));
+struct MyDelivery : sluice::TokenDeposit {};
+using MyEngine = sluice::With<sluice::OrbitFlow, MyDelivery>;
+
+} // namespace
+
+sluice::Stepped serve(MyEngine::Config config, const sluice::RequestSpec& request);
+sluice::Stepped serve(MyEngine::Config config, const sluice::RequestSpec& request) {
+  auto engine = MyEngine::make(std::move(config));
+  if (!engine || !engine->submit(request)) return sluice::Stepped::idle;
+  return engine->step();
 }

@@ -39,7 +39,7 @@ struct RequestTable {
 /// Two write it: the `Committer`, and `TokenAccounts`, which counts tokens. They take a `Core&`, and everybody else a
 /// `const Core&`.
 struct Core {
-  Core(const PolicyTable& policies, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
+  Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
        LayerBlocks host);
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }

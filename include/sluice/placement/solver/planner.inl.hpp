@@ -15,6 +15,7 @@ BasicPlanner<Rule>::BasicPlanner(const BasicPlanner& other)
     : search_(new detail::BranchAndBound<Rule>(*other.search_)) {}
 template <class Rule>
 BasicPlanner<Rule>& BasicPlanner<Rule>::operator=(const BasicPlanner& other) {
+  if (this == &other) return *this;
   if (search_ == nullptr)
     search_ = new detail::BranchAndBound<Rule>(*other.search_);
   else
