@@ -14,7 +14,7 @@ namespace sluice {
 namespace detail {
 
 /// The names by which code speaks of an engine's policies, each bound to its role here and nowhere else.
-/// `Policies::of<Role>` is who plays it.
+/// `Policies::of<Role>` is the policy that plays the role.
 template <class Policies>
 struct NamedPolicies {
   using admission_type = typename Policies::template of<roles::Admission>;
@@ -31,8 +31,8 @@ struct NamedPolicies {
   using backend_type = typename Policies::template of<roles::Backend>;
 };
 
-/// Finds who plays a role among policies of different roles by overload resolution: one instantiation for all of them,
-/// where a recursion through the list takes one for each.
+/// Finds the policy that plays a role, among policies of different roles, by overload resolution: one instantiation for
+/// all of them, where a recursion through the list takes one for each.
 template <class Role, class P>
 struct Plays {};
 template <class... Ps>
@@ -42,7 +42,7 @@ P* played(const Plays<Role, P>*);
 template <class Role>
 typename Default<Role>::type* played(const void*);
 
-/// Who plays `Role` among these policies, no two of one role; its default if nobody does.
+/// The policy among these, no two of one role, that plays `Role`; the role's default if none does.
 template <class Role, class... Ps>
 using Chosen = std::remove_pointer_t<decltype(played<Role>(static_cast<const Cast<Ps...>*>(nullptr)))>;
 
@@ -78,7 +78,7 @@ struct Concat<Parts<As...>> {
 template <class... As, class... Bs, class... Rest>
 struct Concat<Parts<As...>, Parts<Bs...>, Rest...> : Concat<Parts<As..., Bs...>, Rest...> {};
 
-/// Bundles replaced by their parts, also those within bundles.
+/// `P` as a list: a bundle is replaced by its parts, also one within a bundle.
 template <class P>
 struct Unpack {
   using type = Parts<P>;
@@ -94,7 +94,7 @@ struct OfRole;
 template <class Role, class... Ps>
 struct OfRole<Role, Parts<Ps...>> : Concat<std::conditional_t<PlaysRole<Ps, Role>, Parts<Ps>, Parts<>>...> {};
 
-/// Those that do not.
+/// The policies of a list that do not play it.
 template <class Role, class List>
 struct NotOfRole;
 template <class Role, class... Ps>
@@ -171,7 +171,7 @@ consteval auto explain_policy() {
   return true;
 }
 
-/// One sentence per role, so that the reader sees which.
+/// One sentence for each role that is played twice, so that the reader sees which.
 template <class List, class... Roles>
 consteval void explain_roles(Parts<Roles...>) {
   (Contract<Roles>::template explain_twice<played_once<Roles, List>>(), ...);

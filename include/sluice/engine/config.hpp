@@ -7,15 +7,15 @@
 
 namespace sluice {
 
-/// Everything an engine of this composition is made from, `E::Config`; with a rejected one it takes anything. Policies
-/// are values: those that are not set are default-constructed. The models of cost, the planner's and the one in a
-/// simulated backend, have no default: they are somebody's hardware.
+/// Everything an engine of this composition is made from, `E::Config`; that of a rejected composition takes anything.
+/// Policies are values: those that are not set are default-constructed. The cost models, the planner's and the one in a
+/// simulated backend, have no default: they describe hardware, which the user has to name.
 template <class C>
 struct EngineConfig {
   Limits limits;
   Geometry geometry;
-  /// Device memory for KV beside all weights, blocks in flight included. Below 0 where the weights alone are larger
-  /// than the device, for engines whose weights can stream.
+  /// Device memory for KV when all weights are resident, blocks in flight included. Below 0 where the weights alone are
+  /// larger than the device, for engines whose weights can stream.
   LayerBlocks device_blocks{0};
   LayerBlocks host_blocks{0}; ///< host memory for KV
   typename C::cost_type cost; ///< the planner's

@@ -18,15 +18,16 @@
 
 namespace sluice {
 
-/// Decides who runs the next iteration, under which plan. It writes the draft, the decision and what policies remember;
-/// the few facts that policies must see before they answer (who may return, what can be found) the committer writes.
+/// Decides which requests run in the next iteration, and under which plan. The decider writes the draft, the decision
+/// and what policies remember; the committer writes the few facts that policies have to see before they answer (which
+/// preempted requests may return, which released blocks can be found).
 template <class C>
 class Decider {
  public:
   Decider(Core& core, Draft& draft, Policies<C>& policies) : core_(core), draft_(draft), policies_(policies) {}
 
-  /// The decision for a snapshot at `now`; with no claims and not valid where nobody can run. `ahead`: it is committed
-  /// after an iteration that has not ended yet.
+  /// Makes the decision for a snapshot at `now`; without claims and not valid where no request can run. `ahead`: it is
+  /// going to be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
     decision.clear();
     draft_.made_ahead = ahead;
@@ -41,7 +42,7 @@ class Decider {
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
     place(view, decision);
     if constexpr (streams_weights)
-      if (draft_.offer.coordination.node != nullptr) { // what the others are to know of: who runs, and what was wanted
+      if (draft_.offer.coordination.node != nullptr) { // other engines are to know who runs, and what was wanted
         BatchNeeds& needs = draft_.offer.needs;
         needs = needs_of(core_, decision.claims);
         needs.running = std::max(needs.running, needs.demand);
@@ -68,17 +69,17 @@ class Decider {
     };
     ask();
     if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
-      // Nobody runs and nobody would: the preempted are all there is. They return whatever the gate says, or they would
-      // wait for an end that never comes.
+      // No request runs, and none would: the preempted requests are all there is. They return whatever Relief says, or
+      // they would wait for another to end, which never happens.
       for (const Slot slot : core_.requests.preempted) Committer::gate(core_, slot, true);
       policies_.admission.propose(view, policies_.admission_state, proposal);
     }
     if constexpr (C::retention_type::finds_released)
-      // What can be found shortens what is pending, which may leave the budget room for somebody behind.
+      // What can be found shortens what is pending, which may leave budget for a request further back in the queue.
       while (Committer::look_up(core_, proposal.claims)) ask();
   }
 
-  /// Who is to leave on purpose leaves, unless its progress would be lost for want of host memory.
+  /// Lets requests leave by Admission's choice, unless their progress would be lost for want of host memory.
   void let_leave(const View& view, Decision& decision) {
     LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_);
     for (const Slot slot : draft_.proposal.leaving) {
@@ -86,21 +87,21 @@ class Decider {
       const LayerBlocks room = core_.footprint(request).device;
       const Kept kept = policies_.retention.on_preempt(view, request);
       if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
-        keep_after_all(slot, decision); // its progress would be lost for somebody else's convenience
+        keep_after_all(slot, decision); // its progress would be lost for the sake of another request
         continue;
       }
       host_left -= room;
       decision.leaving.push_back(slot);
     }
-    if (decision.claims.empty()) { // nobody to make room for: a batch is not emptied by choice
+    if (decision.claims.empty()) { // there is no request to make room for: a batch is not emptied by choice
       for (const Slot slot : decision.leaving) keep_after_all(slot, decision);
       decision.leaving.clear();
     }
   }
 
-  /// A request that was to leave stays. The last of those that were to take its place does not join, and what is
-  /// computed for it comes out of what the last that join would compute: neither the batch nor its tokens exceed their
-  /// limits, and the request that stays makes progress.
+  /// Keeps a request that was to leave. The last of the requests that were to take its place does not join, and the
+  /// token of the one that stays comes out of those of the last requests that still join: neither the batch nor its
+  /// tokens exceed their limits, and the request that stays makes progress.
   void keep_after_all(Slot slot, Decision& decision) { detail::keep_after_all(core_, slot, decision.claims); }
 
   /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.
@@ -137,8 +138,8 @@ class Decider {
     else
       return {};
   }
-  /// Whether the weights, asked for the claims that are left alone, take another level: no request gives way for one
-  /// that would only join.
+  /// Whether the weights choose another level when asked for the claims that are left alone: no running request gives
+  /// way for one that would only join.
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision) {
     if constexpr (streams_weights) {
       const WeightsPlan before = granted();
@@ -149,7 +150,8 @@ class Decider {
     }
   }
 
-  /// The plan in force where it still fits and none is due, else the next one; requests give way until there is one.
+  /// Applies the plan in force where it still fits and no new one is due, else asks for the next one; requests give way
+  /// until there is a plan.
   void place(const View& view, Decision& decision) {
     auto& claims = decision.claims;
     std::size_t required = 0;
@@ -166,7 +168,7 @@ class Decider {
         decision.in_flight = draft_.plan.in_flight;
       }
       if (verdict.feasible && required + verdict.joined > 0) {
-        claims.resize(required + verdict.joined); // optional claims that found no place are dropped
+        claims.resize(required + verdict.joined); // optional claims without a place are dropped
         break;
       }
       stale = true;
@@ -181,7 +183,7 @@ class Decider {
         // One request is left. Its SLO cannot be met by preempting another.
         claims.resize(1);
         enforce_slo = false;
-        offer_weights(view, decision); // what the others asked of the weights was not for it
+        offer_weights(view, decision); // the weights' last offer was for claims that are gone
       } else if (required == 1 && !core_.requests.preempted.empty() && !decision.empties_preempted) {
         decision.empties_preempted =
             true; // it runs, and what others keep on the host is computed again: nobody is lost
@@ -191,7 +193,7 @@ class Decider {
         break;
       } else {
         const bool with_optional = claims.size() > required;
-        claims.resize(required); // or a request would join in a step in which another gives way
+        claims.resize(required); // otherwise a request would join in a step in which another gives way
         if (with_optional && offers_otherwise(view, decision)) continue;
         drop_victim(view, decision, required);
       }
@@ -223,7 +225,7 @@ class Decider {
     plan.candidates = decision.candidates;
     plan.made_at_step = core_.step;
     plan.weights = granted();
-    Seconds virtual_time{0}; // in real time it has passed already
+    Seconds virtual_time{0}; // in real time planning has taken its time already
     if constexpr (!real_time) virtual_time = policies_.lookahead.planning_time(plan.effort);
     decision.planning += virtual_time;
     if constexpr (!All::observers_type::none) {

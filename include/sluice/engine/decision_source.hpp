@@ -25,7 +25,7 @@ struct EngineParts {
 
 namespace detail {
 
-/// A decision made now; the iteration waits for it. Returns for how long.
+/// Makes a decision now; the iteration waits for it. Returns for how long.
 template <class C>
 Seconds decide_now(const EngineParts<C>& engine) {
   Decider<C>(engine.core, engine.draft, engine.policies).decide(engine.backend.now(), false, engine.decision);
@@ -40,20 +40,20 @@ Seconds decide_now(const EngineParts<C>& engine) {
 template <class C>
 class DecidesInStep {
  public:
-  /// The decision to run now is in `engine.decision`. Returns what the iteration waited for it; `repeated` becomes
-  /// true where the last decision runs once more.
+  /// Puts the decision to run now into `engine.decision`. Returns how long the iteration waited for it; `repeated`
+  /// becomes true where the last decision runs once more.
   Seconds take(const EngineParts<C>& engine, bool& /*repeated*/) { return detail::decide_now(engine); }
   /// An iteration has been handed to the backend.
   template <class Transfer>
   void launched(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
-  /// It has run, and its tokens are counted, but the requests that end with it have not ended yet.
+  /// The iteration has run and its tokens are counted, but the requests that end with it have not ended yet.
   void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
   /// A request ends.
   void forget(Slot /*slot*/) {}
 };
 
 /// `OneStepAhead` on a virtual clock: the engine decides the next iteration from the predicted end of the running one,
-/// and takes the decision when its search would have ended.
+/// and takes the decision once the time of its search has passed.
 template <class C>
 class DecidesAhead {
  public:
@@ -65,7 +65,7 @@ class DecidesAhead {
           repeated = true;
           return waited;
         }
-        // Nothing can run without it: the engine waits.
+        // No iteration can run without the decision: the engine waits.
         waited = pending_.ready - engine.backend.now();
         engine.backend.idle_until(pending_.ready);
       }
@@ -95,10 +95,10 @@ class DecidesAhead {
 };
 
 /// `OneStepAhead` in real time: a thread of the backend decides the next iteration while this one runs.
-///
-/// It decides on a copy of the core, as if the iteration had ended when the planner's model expects it to, every
-/// request with its tokens. Only the copy is written there, so that neither the iteration nor its accounts wait; and
-/// the copy's placement keeps its own state, so that no search is shared. Rejected: planning on the core itself under a
+/// The thread decides on a copy of the core, as if the iteration had ended when the planner's model predicts its end,
+/// every request with its tokens. It writes only the copy, so that neither the iteration nor its accounts wait; and the
+/// copy's placement keeps its own state, so that no search is shared. Rejected: planning on the core itself under a
+/// lock, which every step would wait for.
 /// lock, which every step would wait for.
 template <class C>
 class DecidesAsync {
@@ -123,7 +123,7 @@ class DecidesAsync {
   }
   ~DecidesAsync() {
     if (copy_ == nullptr) return;
-    copy_->backend.join_async(); // it may be planning when the engine ends: nobody else knows
+    copy_->backend.join_async(); // the thread may be planning when the engine ends, and nothing else waits for it
     delete copy_;
   }
 
@@ -134,7 +134,7 @@ class DecidesAsync {
         return Seconds{0};
       }
       const Seconds asked = engine.backend.now();
-      collect(engine); // where nothing can run without it, the engine waits
+      collect(engine); // where no iteration can run without the decision, the engine waits
       if (engine.decision.valid && still_fits(engine.core, engine.draft, engine.decision))
         return engine.backend.now() - asked;
     }
@@ -180,7 +180,7 @@ class DecidesAsync {
     Backend backend; ///< a handle
     Decision running, decision;
     TokenAccounts<C> accounts;
-    Seconds ends{0}; ///< when the running iteration is expected to end
+    Seconds ends{0}; ///< the running iteration's predicted end
 
     void decide() {
       ++core.step;
@@ -190,8 +190,8 @@ class DecidesAsync {
     }
   };
 
-  /// The decision that was made meanwhile is the engine's own: waits for it where it must. Requests that ended since,
-  /// or were refused, are taken out; what policies learned while they decided is theirs.
+  /// Makes the decision of the copy the engine's own, and waits for it where it is not ready. Requests that have ended
+  /// or were refused since are taken out of it; what policies learned while they decided is taken over.
   void collect(const EngineParts<C>& engine) {
     engine.backend.join_async();
     planning_ = false;
@@ -212,8 +212,8 @@ class DecidesAsync {
     for (std::vector<Slot>* list : {&decision.leaving, &decision.victims, &decision.unplaceable})
       std::erase_if(*list, gone);
     std::erase_if(engine.draft.plan.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
-    // What an admission learns from its proposals (FutureMemory) it learns here: its queue has changed meanwhile, so
-    // that the copy's state cannot be taken over.
+    // What an admission learns from its proposals (FutureMemory) it learns here, on the core: its queue has changed
+    // meanwhile, so that the copy's state cannot be taken over.
     View view = core.view(engine.backend.now());
     Proposal& proposal = engine.draft.proposal;
     proposal.clear();
@@ -224,9 +224,9 @@ class DecidesAsync {
           [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, made.wall, made.wall); });
   }
 
-  Copy* copy_ = nullptr;  ///< made by the first decision, and owned: it stays where it is while the engine moves
-  bool planning_ = false; ///< the thread decides, or has decided and was not asked yet
-  Seconds since_{0};      ///< when it began
+  Copy* copy_ = nullptr;  ///< made by the first decision, and owned; at one address while the engine moves
+  bool planning_ = false; ///< the thread decides, or has decided and the result is not collected yet
+  Seconds since_{0};      ///< when the thread began
 };
 
 namespace detail {

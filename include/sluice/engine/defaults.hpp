@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defaults: the model of each role that an engine takes where none is named, brought together. Each says of itself that
-// it is the default. Together they are a plain server: first come, first served, chunked prefill, everything resident,
-// preemption by recomputation.
+// Defaults: the model of each role that an engine takes where none is named, brought together; each model's header
+// declares that it is the default. Together they are a plain server: first come, first served, chunked prefill,
+// everything resident, preemption by recomputation.
 #pragma once
 
 #include "sluice/admission/fcfs.hpp"

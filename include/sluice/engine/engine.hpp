@@ -34,7 +34,7 @@ namespace sluice {
 template <class C>
 class BasicEngine {
  public:
-  // Each is bound to its role in NamedPolicies, and repeated for the body below, which names it without `C::`.
+  // Each is bound to its role in NamedPolicies, and repeated here for the body below, which names it without `C::`.
   using composition = C;
   using admission_type = typename C::admission_type;
   using placement_type = typename C::placement_type;
@@ -52,32 +52,33 @@ class BasicEngine {
 
   using Config = EngineConfig<C>;
 
-  /// Only `make` has one: an engine is made of a configuration that was checked.
+  /// Only `make` can make one: an engine is made from a configuration that was checked.
   class Checked {
     friend class BasicEngine;
     explicit Checked() = default;
   };
   [[gnu::cold]] BasicEngine(Checked, Config&& config);
-  /// An engine, or what is wrong with its configuration.
+  /// Makes an engine, or says what is wrong with its configuration.
   [[gnu::cold]] static Expected<BasicEngine> make(Config config);
 
-  /// A request arrives now. Refused at once, with the reason, if it could never be placed even alone.
-  /// `prompt_keys` names the full blocks of its prompt, for engines that find released blocks; without, the prompt is
-  /// like no other.
+  /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could never be placed
+  /// even alone, or if the weights cannot promise its SLO. `prompt_keys` names the full blocks of its prompt, for
+  /// engines that find released blocks; without them the prompt is like no other.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
-  /// Runs one iteration, if anybody can run: `begin` and `finish`.
+  /// Runs one iteration, if any request can run: `begin` and `finish`.
   Stepped step();
-  /// Decides and commits: the iteration is under way, and must be finished before anything else is asked of the engine.
+  /// Decides and commits: the iteration is then under way, and `finish` has to follow before any other call that
+  /// changes the engine.
   Begun begin();
   /// What the iteration under way takes from now on in such surroundings; `sink` is told its timeline. Changes nothing.
   template <class Sink>
   [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink);
   /// Runs the iteration under way and accounts its tokens.
   void finish(const Surroundings& around = {});
-  /// Nothing to do until `when`.
+  /// Lets time pass until `when` with nothing to run.
   void idle_until(Seconds when) { backend_.idle_until(when); }
   [[nodiscard]] Seconds now() const { return backend_.now(); }
-  /// Ok, or the mistake of a policy that ended the run: `step` has answered `failed`.
+  /// Ok, or the policy's mistake that ended the run: `step` has answered `failed`.
   [[nodiscard]] const Status& status() const { return status_; }
 
   [[nodiscard]] View view() const { return core_.view(now()); }
@@ -85,10 +86,10 @@ class BasicEngine {
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }
   [[nodiscard]] std::int64_t steps() const { return core_.step; }
-  /// How a node speaks to it about memory that engines share.
+  /// How a node speaks to the engine about memory that engines share.
   [[nodiscard]] NodePort port() { return {core_, draft_.offer, &policies_}; }
   [[nodiscard]] NodeFacts port() const { return {core_, draft_.offer, &policies_}; }
-  /// Where iterations run: a backend that computes real tokens is told there what a request's are.
+  /// Where iterations run. A backend that computes real tokens is told through this what the tokens of a request are.
   [[nodiscard]] backend_type& backend() { return backend_; }
   [[nodiscard]] const backend_type& backend() const { return backend_; }
   /// What an observer has collected.
@@ -119,10 +120,10 @@ class BasicEngine {
   TokenAccounts<C> accounts_;
   Steady steady_;
   backend_type backend_;
-  TransferState transfer_;           ///< what the last iteration left on the link
-  TransferState transfer_predicted_; ///< the same, as the planner's model has it
+  TransferState transfer_;           ///< what the last iteration left on the link, by the backend
+  TransferState transfer_predicted_; ///< the same, as the planner's model predicts it
   Draft draft_;
-  Decision decision_; ///< to run, or running
+  Decision decision_; ///< to run next, or running
   Prepared prepared_;
   Status status_;
 };

@@ -27,7 +27,7 @@ struct ObserverSet<Parts<Os...>> {
   static constexpr bool none = sizeof...(Os) == 0;
 };
 
-/// The policies of composition `C` but for its backend, each with its state.
+/// The policies of composition `C` apart from its backend, each with its state.
 template <class C>
 struct Policies {
   using observers_type = ObserverSet<typename C::observer_types>;
@@ -54,7 +54,7 @@ struct Policies {
   [[no_unique_address]] typename C::replan_type::State replan_state{};
   [[no_unique_address]] typename C::relief_type::State relief_state{};
   [[no_unique_address]] typename observers_type::states observer_states{};
-  /// Of levels that a node is going to grant.
+  /// Step times of the levels that a node chooses among.
   [[no_unique_address]] std::conditional_t<streams_weights, StreamedStep, NoStep> level_times{};
   bool silent = false; ///< a copy that decides asynchronously tells observers nothing
 
@@ -71,7 +71,7 @@ struct Policies {
       (std::make_index_sequence<std::tuple_size_v<typename observers_type::policies>>{});
     }
   }
-  /// What Delivery tells when tokens reach their user.
+  /// What Delivery calls when tokens reach their user.
   auto delivery_sink() {
     return [this](const RequestRow& request, Tokens count, Seconds when) {
       observe([&](const auto& observer, auto& state) { observer.delivered(state, request, count, when); });
@@ -81,7 +81,7 @@ struct Policies {
 
 namespace detail {
 
-/// The functions behind a PolicyTable.
+/// The functions that a PolicyTable points to.
 template <class C>
 struct PolicyFunctions {
   using All = Policies<C>;

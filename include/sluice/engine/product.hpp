@@ -34,8 +34,8 @@ inline constexpr bool all_differ<P, More...> = (!std::same_as<P, More> && ...) &
 
 } // namespace detail
 
-/// Models of one role, of which every engine of a product takes one. The first stands for the others wherever the role
-/// has no effect.
+/// Models of one role, of which every engine of a product takes one. The first model stands for the others wherever the
+/// role has no effect.
 template <class... Models>
 struct Choices;
 template <class First, class... More>
@@ -50,17 +50,17 @@ struct Choices<First, More...> {
   using model = std::tuple_element_t<I, std::tuple<First, More...>>;
 };
 
-/// Whether it can make a difference which model plays `Role` in the composition `C`, as far as types tell: true where
-/// they do not. It may look at every role of `C` but that one. Specialise it for a role of your own models.
+/// Whether it can make a difference which model plays `Role` in the composition `C`, as far as types tell; true where
+/// they do not tell. It may look at every role of `C` but that one. Specialise it for a role of your own models.
 ///
-/// What it denies is tested: the same run, to the last figure, under every model (tests/engine/product_test.cpp).
+/// Every "no effect" is tested: the same run, to the last figure, under every model (tests/engine/product_test.cpp).
 template <class Role, class C>
 inline constexpr bool has_effect = true;
 
 namespace detail {
 
-/// KV of a layer or its weights may cross the link while an iteration runs. Who is preempted and loses everything
-/// fetches nothing; who is swapped in whole has arrived before the first layer starts, whatever the rule.
+/// KV of a layer or its weights may cross the link while an iteration runs. A preempted request that loses everything
+/// fetches nothing; one that is swapped in whole has arrived before the first layer starts, whatever the transfer rule.
 template <class C>
 inline constexpr bool fetches_layers =
     C::placement_type::places_layers || !typename C::placement_type().least(2).all_resident() ||
@@ -73,12 +73,12 @@ inline constexpr bool fetches_layers =
 template <class C>
 inline constexpr bool has_effect<roles::Transfer, C> = detail::fetches_layers<C>;
 
-/// The one plan of AllResident is a rule for everybody: made again, it is the same.
+/// The one plan of AllResident is a rule for every request: made again, it is the same.
 template <class C>
 inline constexpr bool has_effect<roles::Replan, C> = !std::same_as<typename C::placement_type, AllResident>;
 
-/// Who gives way is ended, not preempted, and nobody leaves by choice: only an admission whose order moves with time
-/// can want that.
+/// A request that gives way is refused, not preempted, and no request leaves by choice: only an admission whose order
+/// moves with time can want that.
 template <class C>
 inline constexpr bool has_effect<roles::Retention, C> =
     C::relief_type::parting != Parting::refuse || !C::admission_type::steady;
@@ -86,7 +86,7 @@ inline constexpr bool has_effect<roles::Retention, C> =
 /// What becomes of one combination of models.
 enum class Combined : std::uint8_t {
   engine,    ///< an engine that no other combination of the product is
-  conflicts, ///< its parts do not work together: composed by hand it would not compile
+  conflicts, ///< its policies do not work together: composed by hand it would not compile
   repeats,   ///< another combination does the same: a role that has no effect here is not played by its first model
 };
 
@@ -97,8 +97,8 @@ enum class Combined : std::uint8_t {
 ///     Small::engines   // Parts<Engine<…>, …>, four of them
 ///
 /// Combinations are numbered with the last list turning fastest. An engine's type is named here, not instantiated, and
-/// what is looked at is looked at by number: a product of hundreds costs a fraction of one engine's compile time, and a
-/// translation unit that runs a `part` pays for that part.
+/// combinations are looked at by their number: a product of hundreds costs a fraction of one engine's compile time, and
+/// a translation unit that runs a `part` pays for that part.
 template <class... Lists>
 struct Product {
   static_assert(sizeof...(Lists) > 0, "sluice: a Product is of at least one Choices");
@@ -109,7 +109,7 @@ struct Product {
  private:
   static constexpr std::array<std::size_t, sizeof...(Lists)> counts{Lists::count...};
 
-  /// How far the number of a combination must grow for a list to turn once.
+  /// By how much the number of a combination grows from one model of a list to the next.
   static constexpr std::size_t stride(std::size_t list) {
     std::size_t product = 1;
     for (std::size_t l = list + 1; l < counts.size(); ++l) product *= counts[l];
@@ -201,20 +201,20 @@ struct Product {
   using Whole = Range<0, combinations>;
 
  public:
-  /// How many combinations end so.
+  /// How many combinations of the product are `which`.
   static constexpr std::size_t count(Combined which) { return Whole::count(which); }
 
   /// The engines, each a type of its own, by the number of their combination.
   using engines = typename Whole::engines;
 
-  /// Those of the `K`-th of `Of` equal runs of combinations: what one translation unit instantiates. With as many parts
-  /// as the first lists have models together, each part has one model of these, and what belongs to that model alone
-  /// (a planner on a transfer rule) is compiled once.
+  /// The engines of the `K`-th of `Of` equal runs of combinations: what one translation unit instantiates. With as many
+  /// parts as the first lists have models together, each part has one model of these, and what belongs to that model
+  /// alone (a planner on a transfer rule) is compiled once.
   template <std::size_t K, std::size_t Of>
     requires(K < Of && combinations % Of == 0)
   using part = typename Range<K*(combinations / Of), (K + 1) * (combinations / Of)>::engines;
 
-  /// Calls `visit.template operator()<I>()` for the numbers of that part, whatever their fate.
+  /// Calls `visit.template operator()<I>()` for the number of each combination of that part, whatever becomes of it.
   template <std::size_t K, std::size_t Of, class Visit>
     requires(K < Of && combinations % Of == 0)
   static constexpr void for_each_of_part(Visit&& visit) {
@@ -224,8 +224,8 @@ struct Product {
   }
 };
 
-/// How a policy is written where its type's own name is not what one would type: specialise it for an alias of a
-/// template with arguments. Empty: the type's name is.
+/// How a policy is spelled where its type's own name is not what a user would type: specialise it for an alias of a
+/// template with arguments. Empty: as the type's name.
 template <class P>
 inline constexpr std::string_view alias_of{};
 
@@ -251,8 +251,8 @@ void append_choices(std::string& text, Parts<Ps...>) {
 
 } // namespace detail
 
-/// `Engine<…>` as one would write it: the roles that differ from the defaults. Compiles as printed where every policy
-/// has a name of its own or an `alias_of`. Observers are left out.
+/// `Engine<…>` as a user would write it: the roles that differ from the defaults, observers left out. The text compiles
+/// as printed where every policy has a name of its own or an `alias_of`.
 template <class E>
 [[nodiscard]] std::string engine_name() {
   std::string text;

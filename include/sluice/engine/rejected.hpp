@@ -53,11 +53,11 @@ struct RejectedComposition : NamedPolicies<PlayedByAnything> {
 
 } // namespace detail
 
-/// The members of an engine, declared and never defined: whatever is written with a rejected engine compiles, and the
-/// sentences that say why it was rejected stand alone. Where a result does not depend on the policies it has its own
-/// type, or what is done with it would be an error too.
+/// The members of an engine, declared and never defined: whatever is written with a rejected engine compiles, so that
+/// the sentences that say why it was rejected are the only errors. A result that does not depend on the policies has
+/// its own type here, or using it would be an error too.
 ///
-/// `Explained` is what the sentences' function returns: naming this type says them.
+/// `Explained` is what the function with the sentences returns: naming this type makes the compiler print them.
 template <class Explained>
 struct RejectedEngine : detail::RejectedComposition {
   using composition = detail::RejectedComposition;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report_iteration: an iteration that has run, told to the observers.
+// report_iteration: tells the observers of an iteration that has run.
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// `before`: what the iteration before it had left on the link, for observers that replay it.
+/// `before`: what the iteration before this one had left on the link, for observers that replay iterations.
 template <class C>
 void report_iteration(Policies<C>& policies, typename C::backend_type& backend, const Core& core, Committer& committer,
                       const Decision& decision, const Prepared& prepared, const Iteration& iteration, Seconds start,
@@ -27,7 +27,7 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
   record.planning = prepared.planning;
   record.batch = decision.claims;
   record.rows = core.requests.rows;
-  if constexpr (replays && is_real_time<typename C::backend_type>) // whatever moved, not what the plan alone streams
+  if constexpr (replays && is_real_time<typename C::backend_type>) // all that moved, not only what the plan streams
     committer.name_every_stream(core.requests.rows.size());
   record.stream_slots = moves.stream_slots;
   record.decodes = prepared.work.decodes;

@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-/// What every system of a comparison gets alike: a model on a device, how much of it is for KV, and what bounds a
-/// batch.
+/// What every system of a comparison gets alike: a model on a device, the share of its memory that is for KV, and the
+/// limits of a batch.
 struct Server {
   ModelShape model;
   Device device;
@@ -27,16 +27,16 @@ struct Server {
   Limits limits{};
 };
 
-/// Token blocks of KV that the device holds beside the weights: `share` of its memory is for both, the rest for
-/// activations (0.9: vLLM's gpu_memory_utilization). Below 1: the weights alone do not fit.
+/// Token blocks of KV for which the device has memory next to the weights: `share` of its memory is for both, the rest
+/// for activations (0.9: vLLM's gpu_memory_utilization). Below 1: the weights alone do not fit.
 [[nodiscard]] inline TokenBlocks kv_blocks_beside_weights(const ModelShape& model, const Device& device,
                                                           Tokens block_tokens, double share = 0.9) {
   const auto usable = static_cast<std::int64_t>(share * static_cast<double>(device.memory.count()));
   return TokenBlocks{(usable - model.weight_bytes().count()) / model.token_block_bytes(block_tokens).count()};
 }
 
-/// The configuration of `E` on that machine, with `cost` as the planner's model and, a copy of it, the world's; the
-/// host's memory is all for KV. Everything else is default; change what the result shows.
+/// The configuration of `E` on that machine, with `cost` as the planner's model and, as a copy, the world's; all of the
+/// host's memory is for KV. Everything else is default; change what the result shows.
 template <class E>
 [[nodiscard]] typename E::Config configure(const Server& server, const typename E::cost_type& cost) {
   static_assert(
@@ -83,9 +83,9 @@ consteval bool watches_nothing() {
 
 } // namespace detail
 
-/// Serves all of `requests` with an engine of type `E` and measures how its users fared (docs/metrics.md). For more
-/// than metrics (a timeline, one's own observers), make the engine and call `simulate`: this is those lines, and no
-/// more. `requests`: a reader, which is read to its end.
+/// Serves all of `requests` with an engine of type `E` and measures how its users fared (docs/metrics.md). `requests`:
+/// a reader, which is read to its end. For more than metrics (a timeline, your own observers), make the engine and call
+/// `simulate`: this function is those lines, and no more.
 template <class E, class Reader>
   requires TraceReader<std::remove_cvref_t<Reader>>
 [[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests) {
@@ -94,7 +94,7 @@ template <class E, class Reader>
   return detail::serve_configured<Observed>(configure<Observed>(server), requests);
 }
 
-/// The same with times from `cost`, for the planner and for the world: a measured profile, say.
+/// The same with times from `cost`, for the planner and for the world: from a measured profile, say.
 template <class E, class Reader, CostModel Cost>
   requires TraceReader<std::remove_cvref_t<Reader>>
 [[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests, const Cost& cost) {

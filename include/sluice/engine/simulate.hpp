@@ -21,11 +21,11 @@ struct SimulationProgress {
 };
 
 /// Runs the requests of `reader` through `engine`: each is submitted when the engine's clock has reached its arrival,
-/// and the engine idles where nobody can run. The trace is read as it is needed, one request ahead.
+/// and the engine idles where no request can run. The trace is read as it is needed, one request ahead.
 ///
-/// A request that the engine refuses is told to its observers and is no error; a trace that cannot be read is one, and
-/// a policy that answers what cannot be (`BasicEngine::status`). `tell` is called every `tell_every` iterations and at
-/// the end with a SimulationProgress; it returns false to stop.
+/// A request that the engine refuses is no error; the engine's observers are told. Errors: a trace that cannot be read,
+/// and a policy's impossible answer (`BasicEngine::status`). `tell` is called every `tell_every` iterations and at the
+/// end with a SimulationProgress; it returns false to stop.
 template <class E, TraceReader Reader, class Tell>
 Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every = 4096) {
   std::int64_t submitted = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySteps: an iteration that is the last one, one token on, begun without asking any policy.
+// SteadySteps: runs the last iteration once more, one token on, without asking the policies for a decision.
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
@@ -17,7 +17,7 @@ namespace sluice {
 template <class C>
 class SteadySteps {
  public:
-  /// Engines for which the shortcut is never taken: they decide ahead, or something may change by itself.
+  /// False for engines that never take the shortcut: they decide ahead, or something may change without an event.
   static constexpr bool possible = !C::lookahead_type::ahead && !is_real_time<typename C::backend_type> &&
                                    C::admission_type::steady && !CopiesAhead<typename C::retention_type>;
 
@@ -36,14 +36,14 @@ class SteadySteps {
     return true;
   }
 
-  /// Will the next step be this one once more? If every request of the batch decoded, all of it resident, nobody has
-  /// ended, is preempted or was left out for want of tokens, then the admission would claim the same, and the plan in
-  /// force would take the same: room only shrinks until something happens.
+  /// Notes whether the next step is this one once more. If every request of the batch decoded, all of it resident, and
+  /// no request has ended, is preempted or was left out for want of tokens, then the admission would make the same
+  /// claims, and the plan in force would accept the same ones: room only shrinks until something happens.
   void remember(Core& core, const Committer& committer, const Decision& decision, const Draft& draft,
                 const Prepared& prepared, double background_blocks) {
     const auto& running = core.requests.running;
     const Moves& moves = committer.moves();
-    // What others of a node need may change any time, so that weights which could give way are asked in every step.
+    // What other engines of a node need may change at any time, so weights that can give way are asked in every step.
     core.steady = !(Policies<C>::streams_weights && draft.offer.asks()) && prepared.chunks.empty() &&
                   moves.streams.empty() && moves.rebuilds.empty() && core.plan.weights.streamed.empty() &&
                   core.requests.preempted.empty() && background_blocks <= 0 && !decision.new_plan &&
@@ -56,7 +56,7 @@ class SteadySteps {
       opening_ += request.slack.count() == 0 ? 1 : 0;
     }
   }
-  /// After a steady step: how many requests open a block with their next token.
+  /// After a steady step: `requests` of the batch open a block with their next token.
   void count_opening(std::int64_t requests) { opening_ = requests; }
 
  private:

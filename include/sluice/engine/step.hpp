@@ -80,7 +80,7 @@ Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) {
   return backend_.template predict<transfer_type>(iteration_in(view, around), state, sink).duration;
 }
 
-/// The iteration made ready, as a backend is told of it. `view`: of its start.
+/// The iteration that was prepared, as a backend is told of it. `view`: of its start.
 template <class C>
 Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& around) const {
   const Moves& moves = committer_.moves();
@@ -99,7 +99,7 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
           around};
 }
 
-/// What was predicted against what was measured, for policies that learn from it. A repeated iteration was not
+/// Tells the policies that learn from it what was predicted and what was measured. A repeated iteration was not
 /// predicted.
 template <class C>
 void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// submit: an engine from its configuration, and a request's way into it.
+// submit: how an engine is made from its configuration, and how a request enters it.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
@@ -26,7 +26,7 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
   LayerBlocks most = config.device_blocks;
-  if constexpr (All::streams_weights) // of weights that can all stream
+  if constexpr (All::streams_weights) // with weights that can all stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (!status.ok()) return status.error();

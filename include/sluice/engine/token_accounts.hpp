@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Beside the committer the only writer of an engine's core: it counts tokens in the requests' rows.
+/// Counts tokens in the requests' rows. Apart from the committer it is the only writer of an engine's core.
 template <class C>
 class TokenAccounts {
  public:
@@ -46,17 +46,16 @@ class TokenAccounts {
     }
     return opening;
   }
-  /// Deposits drain while their requests run, wait for their turn, or are preempted: this brings them up to date before
-  /// a policy plans by them.
+  /// Deposits drain while their requests run, wait for their turn, or are preempted: `advance` brings them up to date
+  /// before a policy plans by them.
   static void advance(Core& core, Policies<C>& policies, Seconds now) {
     const auto sink = policies.delivery_sink();
     for (const auto* list : {&core.requests.running, &core.requests.preempted})
       for (const Slot slot : *list) policies.delivery.advance(core.row(slot), now, sink);
   }
 
-  /// What became of requests in the iteration beyond what its batch says. A request that ended before its length ran
-  /// out has been given its last token; one that failed is refused with the reason, and gets no token of this
-  /// iteration.
+  /// Takes what became of requests in the iteration beyond what its batch says. A request that ended early has been
+  /// given its last token; a request that failed is refused with the reason, and gets no token of this iteration.
   void take(std::span<const RequestOutcome> outcomes, Core& core, Committer& committer, Decision& decision,
             const Draft& draft, const PolicyCalls& calls, Seconds now) {
     for (const RequestOutcome& outcome : outcomes) {
@@ -71,7 +70,7 @@ class TokenAccounts {
     }
   }
 
-  /// Requests that have all their tokens end; `forget(slot)` is called for each, before its row can be another's.
+  /// Ends the requests that have all their tokens; calls `forget(slot)` for each before its row can be another's.
   template <class Forget>
   void end_finished(Core& core, Committer& committer, const Draft& draft, Seconds now, Policies<C>& policies,
                     Forget&& forget) {
@@ -89,7 +88,7 @@ class TokenAccounts {
     finished_.clear();
     if (draft.fetches) core.stale_prefetches = true;
   }
-  /// For a copy that only imagines the iteration: nobody knows yet who ends with it.
+  /// For a copy that only predicts the iteration: which requests end with it is not known yet.
   void forget_finished() { finished_.clear(); }
 
  private:

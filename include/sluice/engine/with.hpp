@@ -24,7 +24,7 @@ struct ComposeEngine<List> {
   using type = BasicEngine<typename Compose<List>::type>;
 };
 
-/// A list without the policies whose role another list plays.
+/// `Keep` without the policies whose role a policy of `Others` plays.
 template <class Keep, class Others>
 struct Without;
 template <class... Ks, class Others>
@@ -48,7 +48,7 @@ struct Override {
   using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
 };
 
-/// What was rejected once has been explained.
+/// A composition that was rejected has been explained already.
 template <class Explained, class Overrides>
 struct Override<RejectedEngine<Explained>, Overrides> {
   using type = RejectedEngine<Explained>;

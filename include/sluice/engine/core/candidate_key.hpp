@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// The requests' keys, added up, are the key of their set: sums of mixed ids can be added in any order, and fast.
+/// The key of one request. The keys of a set's requests, added up, are the key of the set: sums of mixed ids can be
+/// added in any order, and fast.
 constexpr std::uint64_t candidate_key(RequestId id) {
   std::uint64_t z = (std::uint64_t{index(id)} + 1) * 0x9e3779b97f4a7c15u;
   z ^= z >> 32;

@@ -9,21 +9,21 @@
 
 namespace sluice::detail {
 
-/// Of a configuration: what is wrong with it, in one line.
+/// Checks a configuration. The error says in one line what is wrong with it.
 [[nodiscard]] Status check_setup(const Limits& limits, const Geometry& geometry, LayerBlocks device_blocks,
                                  LayerBlocks host_blocks);
 
-/// A policy's refusal, with whose it is.
+/// A policy's refusal, with the request that it refuses as the error's `where`.
 [[nodiscard]] Error refusal_of(RequestId id, Error error);
 
-/// Of a request: whether it has tokens, and not more than the context.
+/// Checks that a request has a prompt and an output, and not more tokens than the context.
 [[nodiscard]] Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits);
 
-/// What a request takes at its longest when held as `least` says, blocks in flight included.
+/// The memory that a request takes at its longest when held as `least` says, blocks in flight included.
 [[nodiscard]] Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec);
 
-/// Whether a request that takes `room` at its longest can ever be placed. `lendable`: what the weights could still give
-/// up.
+/// Checks that a request that takes `room` at its longest can ever be placed. `lendable`: device memory that the
+/// weights could still give up.
 [[nodiscard]] Status check_room(RequestId id, Footprint room, const Ledger& ledger, LayerBlocks lendable);
 
 } // namespace sluice::detail

@@ -21,47 +21,46 @@ namespace sluice {
 /// can be read without the rest.
 class Committer {
  public:
-  /// Requests get their places by `decision`, and those that leave or give way are preempted. False, with nothing
-  /// written but `error()`, where the plan of a decision is impossible: it uses memory that is not there, names a
-  /// request twice or one that has no claim, or layers that the model does not have.
+  /// Gives requests their places by `decision`, and preempts those that leave or give way. False, with nothing written
+  /// but `error()`, where the decision's plan is impossible: it uses memory that is not there, names a request twice or
+  /// one that has no claim, or layers that the model does not have.
   [[nodiscard]] bool commit(Core& core, Decision& decision, Draft& draft, const PolicyCalls& policies, Seconds now);
   /// Why `commit` refused a plan.
   [[nodiscard]] const Error& error() const { return error_; }
   /// What the last commit moves.
   [[nodiscard]] const Moves& moves() const { return moves_; }
 
-  // Outside of commits
-  // -------------------------------------------------------------------------------------------------
-  /// A request comes: it gets a row and waits.
+  // Outside of commits ---------------------------------------------------------------------------------------------
+  /// Gives a request that arrives a row; it waits.
   Slot enter(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys);
-  /// A request goes unserved, `why` told to the observers.
+  /// Ends a request unserved, and tells the observers `why`.
   [[gnu::cold]] void refuse(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies, Seconds now);
-  /// A running request has all its tokens.
+  /// Ends a running request that has all its tokens.
   void end(Core& core, Slot slot);
-  /// Whether Relief lets a preempted request return.
+  /// Writes down whether Relief lets a preempted request return.
   static void gate(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
-  /// What the claims of requests that do not run can find of released blocks now; whether that changed for any of them.
-  /// A step does not cost more where many wait.
+  /// Looks up which released blocks the requests of these claims could find now, if they do not run. Returns whether
+  /// that changed for any of them. Only claims are looked up, so that many waiting requests cost a step no more.
   [[nodiscard]] static bool look_up(Core& core, std::span<const Claim> claims);
-  /// Every claim of a steady step gets room for one token more: false, with nothing done, where a block is missing.
-  /// `opening` requests of the batch open a block with it.
+  /// Gives every claim of a steady step room for one more token; false, with nothing done, where a block is missing.
+  /// `opening` requests of the batch open a block with that token.
   [[nodiscard]] bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening);
-  /// Copies full blocks to the host as far as the way out has time during an iteration of `compute_s` and the host has
-  /// room: of the request that has run the longest first. `out_blocks` and `in_blocks` are what the iteration moves
-  /// anyway. Returns layer blocks.
+  /// Copies full blocks to the host as far as the way out has time during an iteration of `compute_s` seconds and the
+  /// host has room, those of the request that has run the longest first. `out_blocks` and `in_blocks`: layer blocks
+  /// that the iteration moves anyway. Returns layer blocks.
   LayerBlocks copy_ahead(Core& core, const PolicyCalls& policies, const View& view, double compute_s, double out_blocks,
                          double in_blocks);
-  /// In real time whatever moved is a stream, by its slot, and not only what the plan streams.
+  /// Names a stream for every slot: in real time whatever moved is one, and not only what the plan streams.
   void name_every_stream(std::size_t slots) {
     for (std::size_t slot = moves_.stream_slots.size(); slot < slots; ++slot)
       moves_.stream_slots.push_back(Slot{static_cast<std::uint32_t>(slot)});
   }
-  /// For NodePort.
+  /// What a NodePort writes (lending.hpp).
   static void lend(Core& core, int layers);
   static void rest(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
 
  private:
-  /// What the claims hold, and what they are to hold.
+  /// What the claims hold before the commit, and after it.
   struct Change {
     Footprint before, after;
   };
@@ -86,12 +85,13 @@ class Committer {
   Error error_;
 };
 
-/// Host memory that holds clean copies of what is on the device too: given up whenever it is wanted.
+/// Host memory that holds clean copies of KV that the device has too: given up whenever anything else needs the room.
 [[nodiscard]] LayerBlocks copied_blocks(const Core& core);
-/// `target` as the request comes to it: what the host has of the layers that are resident there stays, as a clean copy.
+/// `target` as the request comes to it: what the host already has of the layers that are resident there stays, as a
+/// clean copy.
 [[nodiscard]] Holding with_copies(const Core& core, const RequestRow& request, Holding target);
-/// Gives up at least `needed` blocks of the host's memory, if there are as many copies in it: those of the newest
-/// request first, and of a request the newest.
+/// Gives up at least `needed` blocks of the host's memory, if copies take as many: first those of preempted requests,
+/// then of running ones, in both of the newest request first, and of a request the newest.
 void give_up_copies(Core& core, LayerBlocks needed);
 
 } // namespace sluice

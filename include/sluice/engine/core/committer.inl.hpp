@@ -25,10 +25,10 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   const WeightsPlan weights = core.plan.weights;
   moves_.clear();
 
-  LayerBlocks taken_back{0}; // by weights that return: only once everybody has moved out
+  LayerBlocks taken_back{0}; // by weights that return: only once all requests have moved out
   if (decision.new_plan) adopt(core, draft, policies, taken_back);
-  // Of the host's memory what the claims need is theirs before any request is preempted to it: they were placed by it.
-  // What they give back is free only then.
+  // Host memory that the claims need is reserved before any request is preempted to the host: the plan placed the
+  // claims by it. What the claims give back is free only afterwards.
   host_reserved_ = std::max(LayerBlocks{0}, change.after.host - change.before.host);
 
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now);
@@ -45,7 +45,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
         drop(core, core.row(slot));
   for (const Slot slot : decision.unplaceable) refuse(core, slot, "it cannot be placed even alone", policies, now);
 
-  if (table.finds_released) // before anybody takes a free block, which might be one of those found
+  if (table.finds_released) // before any request takes a free block, which might be one of those found
     for (const Claim& claim : decision.claims)
       if (core.row(claim.slot).phase != Phase::running)
         core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
@@ -55,7 +55,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   if (needed > core.ledger.device().free())
     reclaim(core, needed - core.ledger.device().free(), decision, policies, now);
   if (table.copies_ahead)
-    for (;;) { // copies given up, here or while others were preempted, may be those of the claims
+    for (;;) { // copies given up, here or while requests were preempted, may be those of the claims
       change = change_of(core, decision, core.plan);
       const LayerBlocks missing = change.after.host - change.before.host - core.ledger.host().free();
       const LayerBlocks used = core.ledger.host().used();
@@ -63,7 +63,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
       if (missing <= LayerBlocks{0} || core.ledger.host().used() == used) break;
     }
 
-  // All claims at once, those that give before those that take: the sum fits, the order in between might not.
+  // All claims in one step: the sum fits, but one claim after the other might not.
   core.ledger.replace(change.before, change.after);
   const bool keeps_slots = table.wants_timeline && !table.real_time;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
@@ -231,7 +231,7 @@ SLUICE_INLINE bool Committer::grow_steadily(Core& core, std::span<const Claim> c
     if (core.policies->finds_released)
       core.prefix.extend(claim.slot, request.computed + Tokens{1}, core.limits.block_tokens);
   }
-  moves_.nothing(); // the step before may have swapped somebody in
+  moves_.nothing(); // the step before may have swapped a request in
   return true;
 }
 

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-/// The live requests. Those who run, are preempted and wait are listed apart: a step never scans those who wait.
+/// The live requests. Those that run, are preempted or wait are kept apart: a step never scans those that wait.
 struct RequestTable {
   std::vector<RequestRow> rows; ///< by slot
   std::vector<Slot> free_slots; ///< of rows whose request has ended
@@ -36,7 +36,7 @@ struct RequestTable {
 
 /// A value: it can be copied, and a decision made on the copy (engine/decision_source.hpp).
 ///
-/// Two write it: the `Committer`, and `TokenAccounts`, which counts tokens. They take a `Core&`, and everybody else a
+/// Two classes write it: the `Committer`, and `TokenAccounts`, which counts tokens. They take a `Core&`, all others a
 /// `const Core&`.
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
@@ -57,14 +57,14 @@ struct Core {
   }
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
 
-  /// Whether the plan in force says how this request is held, and how.
+  /// Whether the plan in force says how this request is held; `holding_by_plan` is how.
   [[nodiscard]] bool covers(const RequestRow& request) const {
     return plan.covers_unseen || request.plan_serial == plan_serial;
   }
   [[nodiscard]] const Holding& holding_by_plan(const RequestRow& request) const {
     return request.plan_serial == plan_serial ? request.holding : plan.unseen;
   }
-  /// Device memory for KV beside a plan of the weights.
+  /// Device memory for KV while the weights are held as `weights` says.
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const {
     return std::max(LayerBlocks{0}, device_blocks + weights.freed);
   }
@@ -87,11 +87,11 @@ struct Core {
   Lending lending;
   PrefixReuse prefix; ///< where Retention finds released blocks
 
-  // Facts, as levels: "somebody finished" survives a discarded decision.
+  // State, not events: that a request has finished survives a discarded decision.
   std::int64_t step = 0;
   std::int64_t finished = 0;
   std::int64_t last_finish_step = -1;
-  bool steady = false; ///< nothing has happened since an iteration in which everybody decoded and nothing moved
+  bool steady = false; ///< nothing has happened since an iteration in which every request decoded and nothing moved
   bool stale_prefetches =
       false; ///< what arrived early is of another batch or another plan: the next iteration forgets it
 };

@@ -17,8 +17,8 @@ struct UnseenPlan {
   Seconds wall{0};
 };
 
-/// The next plan, what the weights offer, and scratch memory that deciding keeps. One for all of an engine's decisions:
-/// the newest holds.
+/// The next plan, what the weights offer, and scratch memory that deciding keeps. An engine has one draft for all of
+/// its decisions; it holds the newest one's content.
 struct Draft {
   Plan plan; ///< in force once a decision with `new_plan` is committed; holds an older plan's content until then
   WeightsOffer offer;
@@ -28,7 +28,7 @@ struct Draft {
   bool fetches = false;
   /// The plan was made while an iteration ran: requests that it names may have ended since.
   bool made_ahead = false;
-  /// Made asynchronously: observers are told when the decision is taken.
+  /// Plans made asynchronously: observers are told of them when the decision is taken.
   std::vector<UnseenPlan> unseen_plans;
 };
 

@@ -15,8 +15,8 @@ namespace sluice {
 
 /// The room of one token block, by how many of its layers are held: a Layout's `room` is proportional to the blocks.
 ///
-/// Rejected: a pointer to the Layout's function. It is asked for every request of every plan, and tripled the time of
-/// an engine that plans in every step.
+/// Rejected: a pointer to the Layout's function. The planner asks for the room of every request of every plan, and the
+/// calls tripled the time of an engine that plans in every step.
 class LayoutTable {
  public:
   LayoutTable() = default;

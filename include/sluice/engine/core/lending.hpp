@@ -26,7 +26,7 @@ struct Lending {
   LayerBlocks borrowed{0};   ///< of other engines' memory, as KV blocks
   int own_level = 0;         ///< layers whose memory its own KV has
   int lent_layers = 0;       ///< layers whose memory other engines have, from the next decision on
-  int lent_in_force = 0;     ///< layers that the plan in force does without, and not for its own KV
+  int lent_in_force = 0;     ///< layers that the plan in force does without, but not for the engine's own KV
   int most_lent_layers = 0;  ///< the most lent at any time since the last iteration: their weights are overwritten
   double prompt_tokens = 0;  ///< of all requests accepted
   std::int64_t accepted = 0; ///< requests
@@ -44,23 +44,22 @@ struct WeightsOffer {
   /// The plan of the weights that decisions reckon with: the first level offered that is not above what was granted;
   /// none: all weights are resident. Memory of other engines counts as freed.
   [[nodiscard]] WeightsPlan granted(const Lending& lending) const;
-  /// Whether the engine asks a node, so that what it is granted may change at any time.
+  /// Whether the engine asks a node: what it is granted may then change at any time.
   [[nodiscard]] bool asks() const { return coordination.lend != nullptr || coordination.grant != nullptr; }
 };
 
-/// What the claims need, whether they run already or would join.
+/// What the claims need, of requests that run already and of those that would join.
 [[nodiscard]] BatchNeeds needs_of(const Core& core, std::span<const Claim> claims);
 
-/// A steady decode of as many of the claims as `room` holds; the required ones count in any case, and the first.
+/// A steady decode of as many of the claims as `room` holds; the required claims and the first count in any case.
 [[nodiscard]] Work steady_within(const Core& core, std::span<const Claim> claims, LayerBlocks room);
 
-/// The weights that an iteration fetches because they stay from now on (`moves`), when the plan of the weights in force
-/// goes from `before` to `after`: each layer before it computes. Nothing goes the other way, since the host has all
-/// weights.
+/// Adds to `moves` the weights that the next iteration fetches for good, when the plan of the weights in force goes
+/// from `before` to `after`: each layer before it computes. Nothing goes the other way, since the host has all weights.
 ///
-/// So do the weights whose memory other engines have had since the last iteration: `overwritten` layers beside those
-/// that `before` does without. Which layers those are was for this engine to say: as far as they go, those that it
-/// streams from now on, and of the others as many as are missing, evenly spaced.
+/// The iteration also fetches the weights whose memory other engines have had since the last one: `overwritten` layers,
+/// not counting those that `before` does without. The engine chooses which layers it lent: first those that it streams
+/// from now on, which need no fetch here, then as many others as are missing, evenly spaced.
 void return_weights(const Geometry& geometry, const WeightsPlan& before, const WeightsPlan& after, int overwritten,
                     Moves& moves);
 
@@ -72,18 +71,18 @@ class NodeFacts {
 
   /// What the weights offered when last asked, the preferred first.
   [[nodiscard]] std::span<const WeightsLevel> levels() const { return offer_->levels; }
-  /// What the engine's batch needs, and what it wanted when it last decided; while it decides, of the batch that it
-  /// would like.
+  /// What the engine's batch needs, and what it wanted when it last decided; during a decision, the needs of the batch
+  /// that the engine would like to run.
   [[nodiscard]] const BatchNeeds& needs() const { return offer_->needs; }
   [[nodiscard]] const Geometry& geometry() const;
   /// KV memory while all weights are resident.
   [[nodiscard]] LayerBlocks own_blocks() const;
-  /// What the engine has of other engines' memory by the plan in force.
+  /// What the engine has of other engines' memory by the plan in force, as KV blocks.
   [[nodiscard]] LayerBlocks borrowed() const;
-  /// Layers of its own whose memory its KV has.
+  /// The engine's own layers whose memory its own KV has.
   [[nodiscard]] int lent_to_itself() const;
-  /// The most layers whose memory it could lend while it does not run: what the prefill of a prompt of mean length,
-  /// the first thing it will compute, has time to bring back.
+  /// The most layers whose memory the engine could lend while it does not run: as many as the prefill of a prompt of
+  /// mean length, the first thing that it will compute, has time to bring back.
   [[nodiscard]] int most_lent() const;
   /// The planner's figure of the engine's own lane to the device.
   [[nodiscard]] LinkCost link() const;
@@ -100,13 +99,13 @@ class NodePort : public NodeFacts {
   NodePort(Core& core, WeightsOffer& offer, const void* policies)
       : NodeFacts(core, offer, policies), writes_(&core), offers_(&offer) {}
 
-  /// From its next decision on the engine asks a node. (A node can be moved: it says so anew before each decision.)
+  /// From its next decision on the engine asks the node. (A node can be moved: it joins anew before each decision.)
   void join(const Coordination& coordination) { offers_->coordination = coordination; }
-  /// Other engines have the memory of so many of its layers from its next decision on. What they had and give back
-  /// comes over the link with its next iteration.
+  /// Other engines have the memory of `layers` of this engine's layers from its next decision on. Weights whose memory
+  /// they had and give back come over the link with this engine's next iteration.
   void lend(int layers);
-  /// The engine has nothing to do: of other engines' memory it keeps `borrowed`, and of its own layers' none, where it
-  /// lends them.
+  /// The engine has nothing to do. It keeps `borrowed` of other engines' memory; if it can lend, its own KV gives back
+  /// the memory of its own layers, for others.
   void rest(LayerBlocks borrowed);
 
  private:

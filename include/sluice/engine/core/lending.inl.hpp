@@ -16,7 +16,7 @@ SLUICE_INLINE WeightsPlan WeightsOffer::granted(const Lending& lending) const {
   if (found != levels.end())
     plan = found->plan;
   else if (lending.lent_layers > 0 && !levels.empty())
-    plan = levels.back().plan; // what other engines have of its memory cannot be taken back here
+    plan = levels.back().plan; // what other engines have of this engine's memory cannot be taken back here
   plan.freed += borrowed;
   return plan;
 }
@@ -71,7 +71,7 @@ SLUICE_INLINE void return_weights(const Geometry& geometry, const WeightsPlan& b
   missing = std::min(missing, resident.count());
   LayerSet chosen;
   int place = 0;
-  resident.for_each([&](int layer) { // the i-th of them, where i * missing / count passes a whole number
+  resident.for_each([&](int layer) { // the i-th of these layers, where i * missing / count passes a whole number
     if ((place + 1) * missing / resident.count() > place * missing / resident.count()) chosen.insert(layer);
     ++place;
   });
@@ -86,7 +86,7 @@ SLUICE_INLINE LinkCost NodeFacts::link() const { return core_->policies->link(po
 
 SLUICE_INLINE int NodeFacts::most_lent() const {
   if (!core_->policies->lends_weights) return 0;
-  constexpr double nominal = 512; // tokens of a prompt, before anybody has come
+  constexpr double nominal = 512; // tokens of a prompt, before any request has come
   const Lending& lending = core_->lending;
   const double mean = lending.accepted > 0 ? lending.prompt_tokens / static_cast<double>(lending.accepted) : nominal;
   const double budget = static_cast<double>(core_->limits.batch_tokens.count());
@@ -115,7 +115,7 @@ SLUICE_INLINE void Committer::rest(Core& core, WeightsOffer& offer, LayerBlocks 
   Lending& lending = core.lending;
   LayerBlocks freed = core.plan.weights.freed - lending.borrowed;
   if (core.policies->lends_weights && lending.own_level > 0 && core.device_blocks >= LayerBlocks{0}) {
-    // No request's KV lies there. The layers are as far away as they were: they come back with the next plan.
+    // No request's KV lies there. The layers' weights stay on the host: they come back with the next plan.
     freed = LayerBlocks{0};
     lending.lent_in_force += lending.own_level;
     lending.most_lent_layers = std::max(lending.most_lent_layers, lending.lent_in_force);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Committer: one claim goes to its place, and what that moves and rebuilds.
+// Committer: how one claim goes to its place, and what that moves and rebuilds.
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// One claim goes to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
+/// Moves one claim to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
 /// plan wants on the host and is not there is evicted; the request joins if it did not run.
 SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target,
                                          const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(claim.slot);
   if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() &&
-      !policies.table.copies_ahead) { // stays where it is
+      !policies.table.copies_ahead) { // the request's KV stays where it is
     grow(core, claim.slot, claim.tokens);
     request.holding = target;
     return;
@@ -44,9 +44,9 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
   moves_.to_host += fresh;
-  // One token a step is nothing, unless all goes back.
+  // One token's KV a step is too little to count, unless the whole layer goes back.
   if (claim.tokens.count() > 1 || target.written_back) moves_.written_blocks += static_cast<double>(fresh.count());
-  // A request that sits this iteration out rebuilds nothing for itself, but what the plan wants kept it has to make.
+  // A request that sits this iteration out rebuilds nothing for itself, but it does make what the plan wants kept.
   if (claim.tokens.count() > 0 || !(from == target)) rebuild(core, from, target, held);
   if (claim.tokens.count() == 0 || from.host.empty()) {
     moves_.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
@@ -55,7 +55,7 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   }
   LayerSet just_in_time = from.host;
   if (returns && !policies.table.returns_layerwise) {
-    // The whole of it comes before the first layer starts.
+    // All of it has to arrive before the first layer starts.
     moves_.urgent_blocks += static_cast<double>(delta.to_device.count());
     moves_.first_blocks += static_cast<double>(delta.to_device.count());
     moves_.to_device += delta.to_device;
@@ -69,8 +69,9 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   moves_.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
 }
 
-/// The iteration makes whatever K and V are nowhere, or were until now: those that stay so for itself, those that the
-/// plan wants kept for good. Where both the layers and the share of the tokens change, the larger of each is reckoned.
+/// The iteration makes whatever K and V are nowhere, or were until now: those that stay nowhere it makes for itself
+/// alone, those that the plan wants kept it makes for good. Where both the layers and the share of the tokens change,
+/// the larger of each is counted.
 SLUICE_INLINE void Committer::rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held) {
   const Tokens block_tokens = core.limits.block_tokens;
   RebuiltWork work;
@@ -90,7 +91,7 @@ SLUICE_INLINE void Committer::rebuild(const Core& core, const Holding& from, con
   Moves::stream(moves_.streams, {all_tokens, {}, work.layers, work.hidden}, static_cast<double>(most), hidden);
   const LayerBlocks states = hidden.room(most * work.hidden.count());
   moves_.to_device += states;
-  // Where K and V are to stay, the states stand until then.
+  // Where K and V are to stay, their hidden states take the room until then.
   moves_.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
 }
 

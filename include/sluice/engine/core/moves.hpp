@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What the next iteration moves, beside the weights that it streams by its plan. Doubles are layer blocks, as the
+/// What the next iteration moves, apart from the weights that it streams by its plan. Doubles are layer blocks, as the
 /// evaluator counts them.
 struct Moves {
   std::vector<LayerStream> streams;  ///< fetched layer by layer; returning weights are the last of them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of every plan that is adopted: a placement's mistake ends a run with a sentence, and never with a score.
+// The check of every plan that is adopted: a placement's mistake ends the run with a sentence, never with a score.
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
@@ -25,8 +25,8 @@ namespace detail {
 
 } // namespace detail
 
-/// Whether a drafted plan can be: it names each claim once and nobody else, speaks of layers that the model has, and
-/// takes no more memory than the placement was told of. In every build: the sums are the commit's own.
+/// Whether a drafted plan is possible: it names each claim once and no other request, speaks of layers that the model
+/// has, and takes no more memory than the placement was told of. Checked in every build: the sums are the commit's own.
 SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decision, const Draft& draft,
                                        const Change& change, const PolicyCalls& policies, Seconds now) {
   const Plan& plan = draft.plan;
@@ -76,7 +76,7 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
                      std::to_string(plan.in_flight.count()) + " in flight",
                  "at most " + std::to_string(budget.device.count()) + " together");
   LayerBlocks host = change.after.host;
-  if (policies.table.copies_ahead) { // copies are given up for it
+  if (policies.table.copies_ahead) { // copies are given up for the plan
     host = LayerBlocks{0};
     for (std::size_t i = 0; i < claims.size(); ++i) {
       Holding holding = target_of(plan, i, claims[i]);

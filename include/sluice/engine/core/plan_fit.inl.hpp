@@ -21,13 +21,13 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     if (!decision.empties_preempted) preempted_host += core.footprint(request).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
-  // A request that returns for certain brings its own along: it is in its footprint. An optional claim may not return.
+  // A required claim returns for certain: its footprint has its host memory. An optional claim may not return.
   if (!decision.empties_preempted && !core.requests.preempted.empty())
     for (std::size_t i = 0; i < required; ++i) {
       const RequestRow& request = core.row(decision.claims[i].slot);
       if (request.phase == Phase::preempted) preempted_host -= core.footprint(request).host;
     }
-  // So does that of requests which this very decision preempts, unless it is dropped with the rest.
+  // The host memory of requests that this very decision preempts counts too, unless they are dropped with the rest.
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
     const View view = core.view(now);
     for (const auto* aside : {&decision.leaving, &decision.victims})
@@ -91,7 +91,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
 
 namespace detail {
 
-/// Adds what a request of so many blocks streams in an iteration, held so.
+/// Appends what a request with `blocks` token blocks, held as `holding` says, streams in an iteration.
 SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding,
                                TokenBlocks blocks) {
   Moves::stream(streams, holding, static_cast<double>(holding.head_blocks(blocks, core.limits.block_tokens).count()),
@@ -106,7 +106,7 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
   std::vector<LayerStream> streams; // of a backend that moves real bytes, which cannot do with less room than they need
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
-    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // not part of an iteration yet
+    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // no part of an iteration yet
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
@@ -141,7 +141,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
     if (core.policies->real_time) detail::add_streams(core, streams, holding, blocks);
   }
   if (core.policies->real_time) in_flight = std::max(in_flight, core.in_flight(streams));
-  // Running requests that it does not name hold memory too: somebody joined or was given up meanwhile.
+  // Running requests that the decision does not name hold memory too: a request joined or was given up meanwhile.
   if (decision.claims.size() < core.requests.running.size())
     for (const Slot slot : core.requests.running) {
       const auto among = [slot](std::span<const Slot> list) {

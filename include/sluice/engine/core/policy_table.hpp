@@ -32,17 +32,17 @@ struct PolicyTable {
   double (*held_blocks)(std::span<const double> loads, std::span<const LayerStream> streams) = nullptr; ///< Transfer
   std::string (*placement_name)() = nullptr;
 
-  // Asked when something happens to a request.
+  // Questions, asked when something happens to a request.
   Kept (*on_preempt)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   Kept (*on_reclaim)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerSet (*hidden_layers)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerBlocks (*copy_ahead)(const void* policies, const View& view, LayerBlocks idle) = nullptr;
-  /// What an iteration of `work` computes, in seconds, and the link, as the planner predicts.
+  /// Seconds that the computation of an iteration of `work` takes, and the link, both as the planner predicts.
   double (*compute_s)(const void* policies, const Work& work, int layers) = nullptr;
   LinkCost (*link)(const void* policies) = nullptr;
   int (*most_lent)(const void* policies, int layers, double transfer_s, double prefill_s) = nullptr;
 
-  // Told.
+  // Events that the policies are told of.
   void (*left_queue)(void* policies, Slot slot, const RequestRow& request) = nullptr;
   void (*planned)(void* policies) = nullptr;
   void (*resumed)(void* policies, const RequestRow& request, Seconds now) = nullptr;
@@ -50,8 +50,7 @@ struct PolicyTable {
   void (*refused)(void* policies, RequestId id, const RequestSpec& spec, Seconds now, std::string_view why) = nullptr;
 };
 
-/// A table and the policies that it speaks to, for the length of a call. The policies move with their engine, so that
-/// nobody keeps this.
+/// A table and the policies that it calls, for the length of a call. Policies move with their engine: do not keep this.
 struct PolicyCalls {
   const PolicyTable& table;
   void* policies;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Committer: what becomes of the KV of requests that are preempted, now and when somebody needs its room.
+// Committer: what becomes of a preempted request's KV, when it is preempted and when its room is needed.
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
@@ -18,7 +18,7 @@ SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& 
   ++request.times_preempted;
   const View view = core.view(now);
   Kept kept = request.computed.count() == 0 ? Kept::nothing : table.on_preempt(policies.policies, view, request);
-  // Layers held nowhere would have lost their newer tokens too: there is nothing whole to move.
+  // Layers held nowhere would lose their newer tokens as well: there is nothing whole to move.
   const bool moves = kept == Kept::host || kept == Kept::hidden;
   if (moves && !request.holding.nowhere.empty()) kept = Kept::nothing;
   if (moves && kept != Kept::nothing) {
@@ -48,7 +48,7 @@ SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& 
   table.preempted(policies.policies, request, kept, now);
 }
 
-/// What `target` has on the host and the request has not leaves the device, as the link has time.
+/// What `target` has on the host and the request does not have there yet leaves the device in the background.
 SLUICE_INLINE void Committer::evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden) {
   const LayerBlocks evicted =
       movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden).to_host;
@@ -58,7 +58,7 @@ SLUICE_INLINE void Committer::evict(Core& core, RequestRow& request, const Holdi
   request.resident_layers = core.geometry.layers - target.away().count();
 }
 
-/// The request's KV is gone, from both memories: everything is computed again.
+/// Drops the request's KV from both memories: everything is computed again.
 SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->finds_released) {
@@ -72,7 +72,7 @@ SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
 }
 
 /// Preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by
-/// layer from the last. What finds no room on the host is dropped, the whole request with it.
+/// layer from the last. A request whose layer finds no room on the host is dropped whole.
 SLUICE_INLINE void Committer::reclaim(Core& core, LayerBlocks needed, const Decision& decision,
                                       const PolicyCalls& policies, Seconds now) {
   const View view = core.view(now);
@@ -87,7 +87,7 @@ SLUICE_INLINE void Committer::reclaim(Core& core, LayerBlocks needed, const Deci
       if (before.device.count() == 0) break;
       Holding less = request.holding;
       less.head = all_tokens;
-      const int last = (every - request.holding.away()).highest(); // none: of a head that was all away, the tail goes
+      const int last = (every - request.holding.away()).highest(); // none: the head is all away, so the tail goes
       if (core.layout.layerwise() && last >= 0)
         less.host.insert(last);
       else

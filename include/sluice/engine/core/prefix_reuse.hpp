@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixReuse: an engine's PrefixCache beside its ledger, and which blocks of it each live request holds.
+// PrefixReuse: the PrefixCache that an engine keeps with its ledger, and which of its blocks each live request holds.
 #pragma once
 
 #include "sluice/memory/prefix_cache.hpp"
@@ -22,15 +22,15 @@ class PrefixReuse {
   PrefixReuse() = default;
   explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
 
-  /// A request came. `prompt` names the full blocks of its prompt; empty if it is like no other.
+  /// A request arrives. `prompt` names the full blocks of its prompt; empty if the prompt is like no other.
   void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
     if (holdings_.size() <= index(slot)) holdings_.resize(index(slot) + 1);
     Entry& entry = holdings_[index(slot)];
     entry.keys.assign(prompt.begin(), prompt.end());
     entry.id = id;
   }
-  /// What of its context can be found now, written into the row of a request that holds nothing: its computation begins
-  /// behind that. Returns whether the row changed.
+  /// Writes into the row of a request that holds nothing how much of its context can be found now: the request computes
+  /// only what comes after that. Returns whether the row changed.
   bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
     // The last token is always computed, since its output is wanted.
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
@@ -38,14 +38,14 @@ class PrefixReuse {
     const std::size_t found = cache_.find(keys);
     const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
     const Tokens computed{static_cast<std::int64_t>(found) * block_tokens.count()};
-    // Blocks that nobody holds must be taken like new ones: they are what its last block lacks.
+    // Found blocks that no request holds are taken like new ones: slack below 0 counts them.
     const Tokens slack{(held - static_cast<std::int64_t>(found)) * block_tokens.count()};
     const bool changed = row.computed != computed || row.slack != slack;
     row.computed = computed;
     row.slack = slack;
     return changed;
   }
-  /// The request joins: what was found is its own, before anybody takes a free block.
+  /// The request joins: it takes hold of what was found, before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto found = static_cast<std::size_t>(row.computed.count() / block_tokens.count());
@@ -63,7 +63,7 @@ class PrefixReuse {
     const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
     if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
   }
-  /// The request gives its blocks up; they can be found until somebody overwrites them.
+  /// The request gives its blocks up; they can be found until another request overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
 
@@ -73,7 +73,7 @@ class PrefixReuse {
     PrefixCache::Table table;
     RequestId id{};
   };
-  /// The keys of the request's first `count` blocks. What a request generates is like nothing else.
+  /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
     Entry& entry = holdings_[index(slot)];
     while (entry.keys.size() < count) {

@@ -20,15 +20,15 @@ struct Prepared {
   double room = 0;       ///< device blocks for blocks in flight
   double urgent_out = 0; ///< layer blocks to the host before any prefetch
   double background = 0; ///< layer blocks to the host as the link has time
-  Seconds planning{0};   ///< that the iteration waited for
+  Seconds planning{0};   ///< search time that the iteration waited for
   bool repeated = false; ///< the last decision runs once more
 };
 
-/// Sums up what the claims compute.
+/// Sums up what the claims compute in this iteration.
 void gather_work(const Core& core, const Decision& decision, const Moves& moves, Prepared& prepared);
 
-/// The room for blocks in flight, what must leave for it, and the copies made ahead in what time the link has left.
-/// `background_before`: layer blocks that the last iteration left to be evicted.
+/// Finds the room for blocks in flight and what has to leave for it, and makes copies ahead in what time the link has
+/// left. `background_before`: layer blocks whose eviction the last iteration left over.
 void prepare(Core& core, Committer& committer, const PolicyCalls& policies, double background_before, Seconds now,
              Prepared& prepared);
 

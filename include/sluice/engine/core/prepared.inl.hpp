@@ -31,7 +31,7 @@ SLUICE_INLINE void prepare(Core& core, Committer& committer, const PolicyCalls& 
                            Seconds now, Prepared& prepared) {
   const Moves& moves = committer.moves();
   // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
-  // evictions go first.
+  // evictions go before the prefetches.
   double background = background_before + static_cast<double>(moves.leaving.count());
   double room = static_cast<double>((core.ledger.device().free() + moves.arriving).count()) - background;
   double urgent_out = 0;
