@@ -21,13 +21,14 @@
 
 namespace sluice {
 
-/// What others take of an iteration's machine while it runs. By default nothing.
+/// What other engines take of an iteration's machine while it runs. By default nothing.
 struct Surroundings {
   std::span<const LinkSpell> bus{}; ///< what the lane to the device has of a bus that other engines use too
-  double slowdown = 1;              ///< of the computation, by others on the same device
+  double slowdown = 1;              ///< of the computation, because other engines compute on the same device
 };
 
-/// One iteration, as the engine hands it to its backend: who computes what, and what must be where before which layer.
+/// One iteration, as the engine hands it to its backend: which requests compute what, and what has to be where before
+/// which layer.
 struct Iteration {
   const View& view;
   const Work& work;
@@ -38,7 +39,7 @@ struct Iteration {
   double urgent_blocks = 0;             ///< to the device before any prefetch
   double first_blocks = 0;              ///< of these, before the first layer starts (a whole swap-in)
   double urgent_out_blocks = 0;         ///< to the host before any prefetch (room to make)
-  double background_blocks = 0;         ///< to the host, as the link has time (evictions)
+  double background_blocks = 0;         ///< to the host in the background (evictions)
   double written_blocks = 0;            ///< KV of offloaded layers that prompts write out as they compute it
   double returned_blocks = 0;           ///< of `streams`: weights that come back to the device for good
   Surroundings around{};
@@ -65,8 +66,8 @@ struct IterationCost {
   Seconds stall{0}; ///< of it, time the compute stream waited for a transfer
 };
 
-/// The one translation from an iteration to the evaluator's terms; planners, the simulated backend and the prediction
-/// that a calibrating cost model learns from all go through it.
+/// Translates an iteration into the evaluator's terms. Planners, the simulated backend and the prediction that a
+/// calibrating cost model learns from all use this one translation.
 ///
 /// `compute` is scratch that must outlive the pipeline.
 template <class Cost>
@@ -96,7 +97,7 @@ template <class Cost>
   return pipeline;
 }
 
-/// What an iteration takes under a rule and a cost model.
+/// What an iteration takes under a transfer rule and a cost model.
 template <class Transfer, class Cost>
 [[nodiscard]] IterationCost evaluate(const Iteration& iteration, const Cost& cost, LayerArray& compute,
                                      typename Transfer::State& state) {
@@ -114,8 +115,7 @@ concept KeepsClock = requires(P& backend, const P& watched, Seconds when) {
   { backend.idle_until(when) } -> std::same_as<void>;
 };
 
-/// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller does something
-/// else.
+/// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller goes on.
 template <class P>
 concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
   { backend.template launch<DeadlinePool>(iteration) } -> std::same_as<void>;
@@ -123,7 +123,7 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
 
-/// `P` says whether its clock is the world's: iterations take the time that they take, decisions too.
+/// `P` says whether its clock is the world's: iterations and decisions then take the time that they really take.
 template <class P>
 concept StatesRealTime = requires {
   typename std::bool_constant<P::real_time>;
@@ -131,8 +131,8 @@ concept StatesRealTime = requires {
 template <class P>
 inline constexpr bool is_real_time = P::real_time;
 
-/// What became of a request in an iteration beyond what its batch says: it has generated the last token that it wanted,
-/// before its length ran out; or it is lost.
+/// What became of a request in an iteration beyond what its batch says: the request has generated the last token that
+/// it wanted, before its length ran out; or it has failed.
 struct RequestOutcome {
   Slot slot{};
   bool failed = false;
@@ -158,7 +158,7 @@ concept NamesOutcomes = requires(P& backend) {
   backend.outcomes();
 };
 
-/// `P` says whether it has a thread beside the one that runs iterations.
+/// `P` says whether it has a second thread, next to the one that runs iterations.
 template <class P>
 concept StatesThread = requires {
   typename std::bool_constant<P::plans_async>;
@@ -179,7 +179,7 @@ concept NamesThread = requires(P& backend, void (*work)(void*), void* what) {
   backend.async(work, what);
 };
 
-/// What `P` says of itself is so.
+/// The hooks of `P` are there exactly where its constants say so.
 template <class P>
 concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
     hook_as_said(EndsRequests<P>, HasOutcomes<P>, NamesOutcomes<P>) && StatesThread<P> &&
@@ -191,10 +191,11 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///  1. `P::role` is `roles::Backend`.
 ///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
 ///  3. `launch<Transfer>(iteration)` begins one iteration and returns; it changes no state and no clock of its own.
-///     `wait<Transfer>(iteration, state)` returns when that iteration has run, from what the last one left, with the
-///     clock where it then is. The engine calls them in turns, and keeps the iteration alive in between.
+///     `wait<Transfer>(iteration, state)` returns when that iteration has run, starting from the `state` that the last
+///     one left, and sets the clock to its end. The engine calls them in turns, and keeps the iteration alive in
+///     between.
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
-///  5. `P::real_time`: whether time passes by itself, so that no figure of what planning takes is added to it.
+///  5. `P::real_time`: whether time passes by itself, so that the engine adds no modelled planning time to it.
 ///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which.
 ///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
 ///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).

@@ -12,15 +12,15 @@
 
 namespace sluice {
 
-/// One thing that an engine asked of its backend, and what it was answered.
+/// One question that an engine asked of its backend, and the answer.
 struct ClockEvent {
   enum class Kind : std::uint8_t {
     start,  ///< the first
     idle,   ///< idled
     run,    ///< ran an iteration
-    ready,  ///< the plan that was made beside an iteration was there
-    late,   ///< it was not
-    joined, ///< it was waited for
+    ready,  ///< a plan made asynchronously was ready when the engine asked
+    late,   ///< it was not ready
+    joined, ///< the engine waited for it
   };
   /// A RequestOutcome that keeps its reason.
   struct Outcome {
@@ -30,16 +30,16 @@ struct ClockEvent {
   };
 
   Kind kind = Kind::run;
-  Seconds now{0};               ///< when it was over
-  Seconds asked{0};             ///< idle: until when
-  IterationCost cost{};         ///< run: as the backend told it
-  double background_blocks = 0; ///< run: what it left of a plan's delta (transfer/transfer_scheduler.hpp)
+  Seconds now{0};               ///< when the answer was there
+  Seconds asked{0};             ///< idle: until when the engine wanted to idle
+  IterationCost cost{};         ///< run: as the backend answered
+  double background_blocks = 0; ///< run: what is left of a plan's delta (transfer/transfer_scheduler.hpp)
   std::int64_t requests = 0;    ///< run: in the batch
   std::int64_t tokens = 0;      ///< run: computed
-  std::uint64_t batch = 0;      ///< run: a hash of who was in it, with how many tokens
+  std::uint64_t batch = 0;      ///< run: a hash of the requests in it, with how many tokens each
   std::vector<Outcome> outcomes{};
 
-  /// Whether the engine asked for the same thing; what it was answered is not compared.
+  /// Whether the engine asked for the same thing; the answers are not compared.
   [[nodiscard]] bool same_question(const ClockEvent& other) const {
     const auto plain = [](Kind one) { return one == Kind::late ? Kind::ready : one; };
     return plain(kind) == plain(other.kind) && asked == other.asked && requests == other.requests &&
@@ -66,10 +66,10 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 }
 
 /// A run's times, in order; the first event is the start. An engine is a function of its configuration, the requests
-/// and these: nothing else of a real run is by chance.
+/// and these times: nothing else of a real run is left to chance.
 ///
-/// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp); who
-/// ended early or failed in an iteration stands in lines of its own behind it:
+/// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp); requests
+/// that ended early or failed in an iteration have lines of their own after it:
 ///
 ///     step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason
 ///     0,start,0,0,0,0,0,0,0,0,0,
@@ -77,8 +77,8 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 ///     0,run,1.5625,0,0.0625,0.03125,12,3,40,1311768467463790320,0,
 ///     1,failed,0,0,0,0,0,0,0,0,2,a transfer of its KV to the device failed twice
 ///
-/// `step`: iterations before it. Rejected: a record written by an observer, which hears neither of idling nor when an
-/// iteration was over but as a sum that rounds.
+/// `step`: iterations before it. Rejected: a record written by an observer, which is not told of idling, and knows the
+/// end of an iteration only as a sum that rounds.
 struct ClockRecord {
   static constexpr std::string_view header =
       "step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason";
@@ -115,7 +115,7 @@ namespace detail {
   for (const Claim& claim : iteration.batch)
     for (const std::uint64_t word :
          {std::uint64_t{index(claim.slot)}, static_cast<std::uint64_t>(claim.tokens.count())})
-      event.batch = (event.batch ^ word) * 0x9e3779b97f4a7c15u + 1; // order counts, and so does a claim of no token
+      event.batch = (event.batch ^ word) * 0x9e3779b97f4a7c15u + 1; // order counts, and so does a claim of no tokens
   return event;
 }
 

@@ -58,7 +58,7 @@ struct ClockLine {
 
 } // namespace detail
 
-/// A record as `ClockRecord::text` writes it. Errors: no start, a line that is not an event, a time that runs
+/// Reads a record as `ClockRecord::text` writes it. Errors: no start, a line that is not an event, a time that runs
 /// backwards, a step that is out of order.
 inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
   if (!lines) return lines.error();

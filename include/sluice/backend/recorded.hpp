@@ -15,9 +15,9 @@ namespace sluice {
 
 namespace detail {
 
-/// Writes a run's clock down, and is that clock: it stands still but while something runs, idles or is waited for. Of a
-/// clock that moves while the engine decides, an engine would see as many times as it happens to look, and a replay
-/// with one observer more would look at others.
+/// Writes a run's clock down, and is that clock: it stands still except while something runs, idles or is waited for.
+/// If it moved while the engine decides, the engine would see a new time each time it looks, and a replay with one
+/// observer more would look at other times.
 class ClockWriter {
  public:
   /// `record` is empty, and outlives this.
@@ -57,7 +57,7 @@ class ClockWriter {
 
 } // namespace detail
 
-/// Does what `Base` does and writes down what it answers. A handle, where `Base` is one: copies write one record.
+/// Does what `Base` does and records its answers. A handle, where `Base` is one: copies write one record.
 template <class Base>
 class Recorded {
  public:

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// A replay of a record: what time it is there, and whether the engine still does what the recorded one did.
+/// A replay of a record: what time it is there, and whether the engine still asks what the recorded one asked.
 class Replay {
  public:
   explicit Replay(ClockRecord record) : record_(std::move(record)) {
@@ -29,8 +29,8 @@ class Replay {
   Replay& operator=(const Replay&) = delete;
 
   [[nodiscard]] Seconds now() const { return now_; }
-  /// What the same question was answered with, and then it is as late as it was; null from the first question on that
-  /// is another, or when there is none more.
+  /// The answer to `question` in the record, whose time the clock then has; null from the first question on that
+  /// differs, or when the record has ended.
   [[nodiscard]] const ClockEvent* next(const ClockEvent& question) {
     if (!status_.ok()) return nullptr;
     if (at_ == record_.events.size() || !record_.events[at_].same_question(question)) {
@@ -45,7 +45,7 @@ class Replay {
     if (event.kind == ClockEvent::Kind::run) ++step_;
     return &event;
   }
-  /// Off the record, time passes as somebody says.
+  /// Once the engine has parted from the record, time passes as the caller says.
   void pass(Seconds until) {
     if (until > now_) now_ = until;
   }

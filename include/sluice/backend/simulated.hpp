@@ -30,7 +30,7 @@ class BasicSimulated {
     if (when > now_) now_ = when;
   }
 
-  /// A simulated iteration takes no time until somebody waits for it.
+  /// A simulated iteration takes no time until `wait` is called.
   template <class Transfer>
   void launch(const Iteration& /*iteration*/) {}
   template <class Transfer>
@@ -40,7 +40,7 @@ class BasicSimulated {
     return cost;
   }
 
-  /// What `wait` would take; changes `state` and nothing else. A node asks, whose engines share a bus.
+  /// What `wait` would take; changes `state` and nothing else. A node whose engines share a bus asks this.
   template <class Transfer, class Sink>
   IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
     if (iteration.computes_only() && state.background_blocks <= 0)

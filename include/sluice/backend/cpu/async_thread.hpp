@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AsyncThread: one thread that does one piece of work at a time, beside who asks for it.
+// AsyncThread: one thread that does one piece of work at a time, asynchronously.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Where plans are made while an iteration runs. Started by the first piece of work; ended, after the piece that it is
-/// at, by the destructor.
+/// Where plans are made while an iteration runs. The first piece of work starts the thread; the destructor ends it,
+/// after the piece that it is at.
 class AsyncThread {
  public:
   AsyncThread() = default;
@@ -53,7 +53,7 @@ class AsyncThread {
       changed_.wait(lock, [this] { return stop_ || work_ != nullptr; });
       if (work_ == nullptr) return;
       lock.unlock();
-      work_(what_); // set before, and left alone until it is done
+      work_(what_); // set before, and not changed until the work is done
       lock.lock();
       work_ = nullptr;
       changed_.notify_all();

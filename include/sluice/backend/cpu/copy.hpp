@@ -23,7 +23,7 @@ enum class Way : std::uint8_t { to_device, to_host };
 
 enum class CopyOutcome : std::uint8_t {
   done,   ///< every byte is there
-  failed, ///< and so did the second try: what the destination holds is anybody's guess
+  failed, ///< the second try failed too: the destination holds anything
 };
 
 } // namespace sluice

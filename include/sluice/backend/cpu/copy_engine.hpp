@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyEngine: threads that move bytes between the two memories as fast as the link is told to be.
+// CopyEngine: threads that move bytes between the two memories as fast as the link is configured to be.
 #pragma once
 
 #include "sluice/backend/cpu/copy.hpp"
@@ -25,7 +25,7 @@
 
 namespace sluice {
 
-/// What the link is told to be. A rate of 0 or infinity is that of `move_bytes`.
+/// How fast the link is. A rate of 0 or infinity is that of `move_bytes`.
 struct LinkRates {
   double to_device_bytes_per_s = 0;
   double to_host_bytes_per_s = 0;
@@ -45,13 +45,15 @@ struct CopyTotals {
   OneWay to_device, to_host;
 };
 
-/// Where a lane gets its work. Both members are called by lanes' threads, synchronise themselves, and must be ready
-/// before the engine is made.
+/// Where a lane gets its work. Lanes' threads call both members, which synchronise themselves and must be ready before
+/// the engine is made.
 ///
 ///  1. `next(way)`: what to move now, or nothing. A lane that serves both ways asks for `to_device` first; a source
-///  that
-///     wants the other first answers with nothing. What it gave is moved in the order in which it was given.
-///  2. `ended(way, copy, outcome)`: once for every copy, by the thread that moved it, and after its last byte: nothing
+///     that wants the other way first answers with nothing. Copies are moved in the order in which the source gave
+///     them.
+///  2. `ended(way, copy, outcome)`: called once for every copy, by the thread that moved it, after its last byte:
+///     nothing is written to the destination afterwards, and a thread that learns of the end from the source sees the
+///     bytes.
 ///     is written to the destination afterwards, and whoever learns it from the source sees the bytes.
 template <class S>
 concept CopySource = requires(S& source, Way way, const Copy& copy, CopyOutcome outcome) {
@@ -92,18 +94,18 @@ class CopyEngine {
     for (std::size_t i = 0; i < lanes_; ++i) lane_[i].thread.join();
   }
 
-  /// The source may have something to move: no lane sleeps through it. Some nanoseconds where no lane sleeps.
+  /// The source may have something to move: every sleeping lane wakes. Takes some nanoseconds where none sleeps.
   void wake() {
     for (std::size_t i = 0; i < lanes_; ++i) wake(lane_[i]);
   }
-  /// The same of the lane that serves `way`.
+  /// The same for the lane that serves `way`.
   void wake(Way way) { wake(lane_[lanes_ == 1 ? 0 : static_cast<std::size_t>(way)]); }
 
-  /// A copy is counted before its source is told.
+  /// What has been done so far. A copy is counted before its source is told.
   [[nodiscard]] CopyTotals totals() const { return {told(Way::to_device), told(Way::to_host)}; }
 
  private:
-  /// How fast one way is.
+  /// How fast one way of the link is.
   struct Pace {
     double seconds_per_byte = 0;
     double per_copy_s = 0;
@@ -112,7 +114,7 @@ class CopyEngine {
   };
   struct Lane {
     std::atomic<std::uint32_t> calls{0}; ///< of wake()
-    std::atomic<bool> asleep{false};     ///< set by the lane, unset by who wakes it; changes under the mutex
+    std::atomic<bool> asleep{false};     ///< set by the lane, unset by its waker; changes under the mutex
     std::mutex mutex;
     std::condition_variable woken;
     std::int64_t woken_at = 0; ///< under the mutex
@@ -135,18 +137,18 @@ class CopyEngine {
   }
 
   void wake(Lane& lane) {
-    // Either this sees that the lane sleeps, or the lane, which says so first, sees this call: both are of one order.
+    // Either this call sees that the lane sleeps, or the lane, which says so first, sees this call: one order for both.
     lane.calls.fetch_add(1);
     if (!lane.asleep.load()) return;
     {
       const std::lock_guard lock{lane.mutex};
-      if (!lane.asleep.load()) return; // somebody else has woken it
+      if (!lane.asleep.load()) return; // another thread has woken it
       lane.woken_at = WallClock::now();
       lane.asleep.store(false);
     }
     lane.woken.notify_one();
   }
-  /// Until the first call after the `seen`th; when that came.
+  /// Sleeps until the first wake-up after the `seen`th; returns when that came.
   std::int64_t sleep(Lane& lane, std::uint32_t seen) {
     std::unique_lock lock{lane.mutex};
     lane.asleep.store(true);
@@ -195,7 +197,7 @@ class CopyEngine {
     return true;
   }
 
-  /// One try; whether it succeeded.
+  /// Tries the copy once; returns whether that succeeded.
   bool attempt(Way way, const Copy& copy, int number, TokenBucket<>& bucket) {
     Fault fault;
     if (faulty_) fault = faults_.of(way, copy.tag, number);
@@ -216,7 +218,7 @@ class CopyEngine {
     return !fault.fails;
   }
 
-  /// The first `bytes` of a copy, at the link's pace but for the wait after the last piece.
+  /// Moves the first `bytes` of a copy at the link's pace, without the wait after the last piece.
   template <class Stopped>
   static void move(const Copy& copy, std::int64_t bytes, const Pace& pace, TokenBucket<>& bucket,
                    const Stopped& stopped) {

@@ -22,8 +22,9 @@ struct LayerTimes {
   StallCause cause = StallCause::none;
 };
 
-/// When KV of one layer of one request, or a layer's weights, crossed the link to the device: what was fetched without
-/// anything else in between. Seconds from the start of the iteration; below 0 where it was under way then.
+/// When KV of one layer of one request, or a layer's weights, crossed the link to the device: one span for all that was
+/// fetched without anything else in between. Seconds from the start of the iteration; below 0 where the transfer began
+/// before it.
 struct LinkTimes {
   std::uint32_t slot = 0;
   bool weights = false;
@@ -32,8 +33,8 @@ struct LinkTimes {
   double end_s = 0;
 };
 
-/// What runs behind `Cpu`. An abstract class, so that engines compile without a decoder, a thread or a byte of it: see
-/// CpuMachine (backend/cpu/machine.hpp), the one there is.
+/// What `Cpu` hands its calls to. An abstract class, so that engines compile without a decoder, a thread or a byte of
+/// it: see CpuMachine (backend/cpu/machine.hpp), the one there is.
 class CpuWorld {
  public:
   CpuWorld() = default;
@@ -45,7 +46,7 @@ class CpuWorld {
   virtual void idle_until(Seconds when) = 0;
   virtual void launch(const Iteration& iteration, TransferOrder order) = 0;
   virtual IterationCost wait(const Iteration& iteration) = 0;
-  /// Layer blocks that are to leave the device and have not.
+  /// Layer blocks that are to leave the device and have not left yet.
   [[nodiscard]] virtual double leaving_blocks() = 0;
   [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;
   /// Of the last iteration, by layer.
@@ -58,8 +59,8 @@ class CpuWorld {
 };
 
 /// Runs iterations for real: the decoder computes, KV and weights cross a link between a device's memory and a host's,
-/// both stated sizes of this machine's, in the order of the engine's transfer rule. What a plan says happens to bytes;
-/// time is the clock's. A handle: copies run on the same machine.
+/// both parts of this machine's memory of a stated size, in the order of the engine's transfer rule. The bytes move as
+/// the plan says; time is the clock's. A handle: copies run on the same machine.
 class Cpu {
  public:
   using role = roles::Backend;
@@ -73,7 +74,7 @@ class Cpu {
   [[nodiscard]] Seconds now() const { return world_->now(); }
   void idle_until(Seconds when) { world_->idle_until(when); }
 
-  /// Everything is on its way to its place; the layers are computed by who waits.
+  /// Sends everything on its way to its place; `wait` computes the layers, on its caller's thread.
   template <class Transfer>
   void launch(const Iteration& iteration) {
     static_assert(
@@ -92,7 +93,7 @@ class Cpu {
     return cost;
   }
 
-  /// What was measured, and not what a model says: `state` is as it was. A request's stream is its slot.
+  /// Tells what was measured, not what a model says; `state` does not change. A request's stream is its slot.
   template <class Transfer, class Sink>
   void replay(const Iteration& /*iteration*/, typename Transfer::State& /*state*/, Sink&& sink) {
     int layer = 0;

@@ -10,14 +10,14 @@
 
 namespace sluice {
 
-/// The budget that everything on the device comes out of: weights, slots, KV blocks, buffers. It counts and holds
-/// nothing: where the bytes lie is their owner's business (VirtualMemory). Any thread may call any member; never is
-/// more taken than there is, not for a moment.
+/// The budget of the device's memory, from which weights, slots, KV blocks and buffers are taken. It counts and holds
+/// nothing: where the bytes lie is their owner's business (VirtualMemory). Any thread may call any member; at no moment
+/// is more taken than there is.
 class DeviceMemory {
  public:
   explicit DeviceMemory(Bytes size) : size_(size.count()) { SLUICE_ASSERT(size.count() >= 0, "a size"); }
 
-  /// False, with nothing taken, where that much is not free.
+  /// Takes `bytes`; false, with nothing taken, where that much is not free.
   [[nodiscard]] bool take(Bytes bytes) {
     SLUICE_ASSERT(bytes.count() >= 0, "an amount");
     std::int64_t used = used_.load(std::memory_order_relaxed);
@@ -30,7 +30,7 @@ class DeviceMemory {
     }
     return true;
   }
-  /// What was taken, or a part of it.
+  /// Gives back what was taken, or a part of it.
   void give(Bytes bytes) {
     [[maybe_unused]] const std::int64_t before = used_.fetch_sub(bytes.count(), std::memory_order_relaxed);
     SLUICE_ASSERT(bytes.count() >= 0 && bytes.count() <= before, "no more is given back than was taken");

@@ -21,8 +21,8 @@ struct Fault {
 };
 
 /// What goes wrong, as a pure function of the plan, the copy's tag and the number of the try: the same on every run,
-/// whatever the threads do. Copies of one tag share their fate, so a source that wants each to have its own numbers
-/// them.
+/// however the threads are scheduled. Copies of one tag share their fate, so a source that wants each copy to have its
+/// own numbers them.
 struct FaultPlan {
   std::uint64_t seed = 0;
   double failing = 0; ///< probability that a try fails
@@ -31,9 +31,9 @@ struct FaultPlan {
   std::vector<std::uint64_t> tags_failing_once{}; ///< the first try
   Seconds most_delay{0};                          ///< uniform from 0
   double least_slowdown = 1, most_slowdown = 1;   ///< uniform between them
-  bool reorders = false; ///< whose block comes next is drawn of all that may come, not chosen by the transfer rule
+  bool reorders = false; ///< the next block is drawn at random of all that may come, not chosen by the transfer rule
 
-  /// Whether anything can befall a copy. (Its order is the source's.)
+  /// Whether anything can happen to a copy. (The order of copies is the source's.)
   [[nodiscard]] bool any() const {
     return failing > 0 || to_device_fails || to_host_fails || !tags_failing.empty() || !tags_failing_once.empty() ||
            most_delay.count() > 0 || least_slowdown != 1 || most_slowdown != 1;

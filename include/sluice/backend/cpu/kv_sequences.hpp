@@ -17,15 +17,15 @@ struct KvSequence {
   RequestId id{};
   bool present = false;
   bool preempted = false;       ///< at the last iteration
-  std::uint64_t generation = 0; ///< another after every drop: what was begun for the one before is nobody's
+  std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV, wherever it is (or would be, of layers that are rebuilt)
   std::vector<std::vector<KvCell>> cells;
   bool lost = false;     ///< a transfer of it failed for good, or it found no room
-  bool released = false; ///< and its memory is somebody else's
+  bool released = false; ///< and its memory was given to other requests
   std::string_view reason{};
 };
 
-/// A cell that is named while others work on it, and may be gone by then.
+/// A cell that is named while other threads work on it, and may be gone by then.
 struct CellRef {
   std::uint32_t slot = 0;
   std::int32_t layer = 0;
@@ -38,7 +38,7 @@ class KvSequences {
  public:
   KvSequences(KvStore& store, int layers) : store_(&store), layers_(static_cast<std::size_t>(layers)) {}
 
-  /// The sequence of a slot: a new one if the slot has changed hands.
+  /// The sequence of a slot: a new one if the slot has passed to another request.
   KvSequence& of(Slot slot, RequestId id) {
     if (index(slot) >= sequences_.size()) sequences_.resize(index(slot) + 1);
     KvSequence& one = sequences_[index(slot)];
@@ -65,7 +65,7 @@ class KvSequences {
             sequence.generation};
   }
 
-  /// All of its KV is gone, from both memories.
+  /// Frees all of the sequence's KV, in both memories.
   void drop(KvSequence& one) {
     for (auto& layer : one.cells)
       for (KvCell& cell : layer) store_->release(cell);
@@ -74,12 +74,12 @@ class KvSequences {
     one.lost = one.released = false;
     one.generation = ++generations_;
   }
-  /// What is lost gives back its memory, and stays lost.
+  /// Frees the memory of a lost sequence, which stays lost.
   void abandon(KvSequence& one) {
     drop(one);
     one.lost = one.released = true;
   }
-  /// Nobody has the slot any more.
+  /// No request has the slot any more.
   void leave(KvSequence& one) {
     drop(one);
     one.present = false;

@@ -17,14 +17,14 @@
 
 namespace sluice {
 
-/// One layer block of one sequence: where it is. Nowhere at first, and again when it is released.
+/// One layer block of one sequence, and where it is: nowhere at first, and again once it is released.
 struct KvCell {
   static constexpr std::int32_t nowhere = -1;
 
   std::int32_t device = nowhere; ///< its device block, if it has one
-  std::int32_t host = nowhere;   ///< the host block that is all there is of it
+  std::int32_t host = nowhere;   ///< its host block, where the host alone has it
   std::int32_t tokens = 0;       ///< that have K and V in it
-  std::int32_t copied = 0;       ///< of these, right in its place on the host too, beside the device's block
+  std::int32_t copied = 0;       ///< of these, those that the device block's copy on the host has too
   bool passing = false;          ///< on the device for one layer of one iteration: its place is elsewhere
   bool queued = false;           ///< waits to be sent
   bool leaves = false;           ///< and is then no longer on the device
@@ -46,17 +46,17 @@ struct KvBlockShape {
   [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
 };
 
-/// Blocks of two memories with their bytes: `BlockStates` says what may be done, this class where the bytes are and
-/// what a transfer copies. Nothing here moves a byte or waits; operations that a state forbids do nothing and return
-/// false. Not synchronised.
+/// Blocks of two memories with their bytes: `BlockStates` says what may be done with a block, this class where the
+/// bytes are and what a transfer copies. Nothing here moves a byte or waits; operations that a state forbids do nothing
+/// and return false. Not synchronised.
 ///
-/// Device blocks are taken of a budget that weights and buffers share, each as it is needed: memory that weights give
-/// up is KV memory without a word (what cuMemMap does on a device). On the host there is room for as many blocks more
-/// as the device can hold: what leaves the device needs a place before what comes has left its own. A ledger that
-/// bounds what plans say bounds what stays there.
+/// Device blocks are taken from a budget that weights and buffers share, each when it is needed: memory that weights
+/// give up becomes KV memory without a call (what cuMemMap does on a device). On the host there is room for as many
+/// blocks more as the device can hold: what leaves the device needs a place before what arrives has left its own. The
+/// ledger that bounds what plans place on the host bounds what stays there.
 class KvStore {
  public:
-  /// `host_blocks`: that may stay on the host.
+  /// `host_blocks`: layer blocks that may stay on the host.
   [[nodiscard]] static Expected<KvStore> make(KvBlockShape shape, DeviceMemory& device, LayerBlocks host_blocks) {
     const std::int64_t on_device = device.size() / shape.bytes();
     const std::int64_t on_host = host_blocks.count() + on_device;
@@ -71,11 +71,11 @@ class KvStore {
   [[nodiscard]] BlockState state(const KvCell& cell) const {
     return cell.on_device() ? states_.state(block(cell)) : BlockState::empty;
   }
-  /// It can be read: nothing is arriving in it.
+  /// The block can be read: nothing is arriving in it.
   [[nodiscard]] bool readable(const KvCell& cell) const {
     return cell.on_device() && state(cell) != BlockState::arriving && state(cell) != BlockState::empty;
   }
-  /// It can be appended to: nobody else reads or writes it.
+  /// The block can be appended to: nothing else reads or writes it.
   [[nodiscard]] bool writable(const KvCell& cell) const { return state(cell) == BlockState::filling; }
   [[nodiscard]] float* data(const KvCell& cell) const {
     return reinterpret_cast<float*>(device_address(block(cell))); // pages are aligned for anything
@@ -89,7 +89,7 @@ class KvStore {
     return LayerBlocks{static_cast<std::int64_t>(states_.device_used())};
   }
 
-  /// An empty block to fill.
+  /// Takes an empty device block to fill.
   [[nodiscard]] bool take(KvCell& cell) {
     if (cell.exists() || !device_->take(shape_.bytes())) return false;
     const std::optional<std::size_t> taken = states_.take();
@@ -101,10 +101,11 @@ class KvStore {
     return true;
   }
   bool seal(KvCell& cell) { return cell.on_device() && states_.seal(block(cell)); }
-  /// What was fetched before it was full is appended to.
+  /// Opens a block that was fetched before it was full, to be appended to.
   bool reopen(KvCell& cell) { return cell.on_device() && states_.reopen(block(cell)); }
 
-  /// Begins to fetch what the host alone has. Not where it is still being written there, or no device block is free.
+  /// Begins to fetch a block that only the host has. Nothing where it is still being written there, or where no device
+  /// block is free.
   [[nodiscard]] std::optional<Copy> fetch(KvCell& cell) {
     if (cell.on_device() || !cell.on_host() || !device_->take(shape_.bytes())) return std::nullopt;
     const auto host = static_cast<std::size_t>(cell.host);
@@ -117,14 +118,14 @@ class KvStore {
     cell.host = KvCell::nowhere;
     return Copy{host_address(host), device_address(*taken), shape_.bytes().count()};
   }
-  /// The bytes are there: clean, whether full or not.
+  /// Ends a fetch: the bytes are there. The block is clean, whether full or not.
   bool fetched(KvCell& cell) {
     cell.copied = cell.tokens;
     return states_.arrived(block(cell), true);
   }
 
-  /// Begins to send it; `leaves`: it is then no longer on the device. Of a block that was fetched and appended to, what
-  /// is new alone is copied. `moved`: the copy, or nothing where its copy was clean or it was being sent already.
+  /// Begins to send a block to the host; `leaves`: it is then no longer on the device. Of a block that was fetched and
+  /// appended to, only the new tokens are copied. `moved`: the copy; nothing where the block was clean or being sent.
   [[nodiscard]] bool send(KvCell& cell, bool leaves, std::optional<Copy>& moved) {
     moved.reset();
     if (!cell.on_device()) return false;
@@ -132,8 +133,8 @@ class KvStore {
     const BlockState before = states_.state(at);
     const std::optional<std::size_t> copy = states_.copy_of(at);
     if (!states_.send(at, leaves)) return false;
-    if (before == BlockState::sending) return true; // it only learned that it leaves
-    if (before == BlockState::clean) {              // its copy is all that is left of it, at once
+    if (before == BlockState::sending) return true; // only `leaves` was new
+    if (before == BlockState::clean) {              // the host's copy is all that is left of it, at once
       cell.host = static_cast<std::int32_t>(*copy);
       cell.device = KvCell::nowhere;
       cell.copied = 0;
@@ -155,19 +156,19 @@ class KvStore {
                    shape_.run_bytes()};
     return true;
   }
-  /// The bytes are there.
+  /// Ends a send: the bytes are there.
   bool sent(KvCell& cell) {
     const std::size_t at = block(cell);
     const std::optional<std::size_t> copy = states_.copy_of(at);
     if (!states_.sent(at)) return false;
-    if (states_.state(at) != BlockState::empty) return true; // it stays
+    if (states_.state(at) != BlockState::empty) return true; // the block stays on the device
     cell.host = static_cast<std::int32_t>(*copy);
     cell.device = KvCell::nowhere;
     cell.copied = 0;
     device_->give(shape_.bytes());
     return true;
   }
-  /// A transfer of a block that nobody has any more has ended.
+  /// Ends a transfer of a block that belongs to no sequence any more.
   void ended_unwanted(std::size_t device_block, bool sending) {
     if (sending)
       states_.sent(device_block);
@@ -176,13 +177,13 @@ class KvStore {
     device_->give(shape_.bytes());
   }
 
-  /// The host's copy is given up; the device's block stays.
+  /// Gives up the host's copy; the device's block stays.
   bool give_up_copy(KvCell& cell) {
     if (!cell.on_device() || !states_.give_up_copy(block(cell))) return false;
     cell.copied = 0;
     return true;
   }
-  /// Nobody wants it any more: whatever it has is free, at once or when its transfer ends (`ended_unwanted`).
+  /// Releases the block: whatever it has is free, at once or when its transfer ends (`ended_unwanted`).
   void release(KvCell& cell) {
     if (cell.on_device()) {
       const BlockState before = state(cell);
@@ -199,7 +200,7 @@ class KvStore {
     return states_.host_read(at) || states_.host_written(at);
   }
 
-  /// Pages of free device blocks go back to the system: weights have taken memory back.
+  /// Gives the pages of free device blocks back to the system: weights have taken memory back.
   void decommit_free() {
     const std::int64_t bytes = shape_.bytes().count();
     for (std::size_t at = 0; at < device_blocks_; ++at)

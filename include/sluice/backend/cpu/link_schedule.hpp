@@ -36,10 +36,10 @@ struct KvNeed {
   int previous = -1;       ///< position of its sequence's offloaded layer before this one; -1: none
   bool first = false;      ///< before any other, and before the first layer starts
   bool passing = true;     ///< for one iteration; false: it stays
-  bool idle = false;       ///< nobody computes with it in this iteration
-  std::int64_t copies = 0; ///< where it stays: so many of its oldest blocks keep their copy on the host
+  bool idle = false;       ///< no layer computes with it in this iteration
+  std::int64_t copies = 0; ///< of KV that stays: so many of its oldest blocks keep their copy on the host
   std::vector<std::int32_t> blocks;
-  std::size_t next = 0; ///< of these, the first that has not been begun
+  std::size_t next = 0; ///< of `blocks`, the first that has not been begun
 };
 
 /// A layer's weights that are to be there before it computes.
@@ -48,7 +48,7 @@ struct WeightNeed {
   bool returns = false; ///< for good; else through a slot
 };
 
-/// Copies to the device, one after the other, that belong together; on the monotonic clock.
+/// One run of copies to the device that belong together; times are the monotonic clock's.
 struct LinkSpan {
   using Time = std::chrono::steady_clock::time_point;
   std::uint32_t slot = 0;
@@ -57,14 +57,14 @@ struct LinkSpan {
   Time start, end;
 };
 
-/// The work of the link during an iteration, and behind it: needs in the order of a transfer rule (`TransferOrder`),
-/// what iterations write out, evictions, copies ahead. A `CopySource`: lanes ask for one copy after the other and tell
-/// when it has ended. Everything here happens under one mutex, which the thread that computes takes between layers;
-/// nothing is decided before a lane is idle, so that a nearer need never waits behind a farther one for longer than one
-/// copy.
+/// The work of the link during an iteration and in the background after it: needs in the order of a transfer rule
+/// (`TransferOrder`), what iterations write out, evictions, copies ahead. A `CopySource`: lanes ask for one copy after
+/// the other and tell when it has ended. Everything here happens under one mutex, which the computing thread takes
+/// between layers. No copy is chosen before a lane is idle, so that a nearer need waits for a farther one at most as
+/// long as one copy takes.
 ///
-/// Room is taken when a copy begins. A need that is not the next may take a block only if what the layers before it
-/// still need has room beside it, so that no order of transfers can block the computation.
+/// A copy takes room when it begins. A need that is not the next may take a block only if the layers before it then
+/// still have the room that they need, so that no order of transfers can block the computation.
 class LinkSchedule {
  public:
   /// With `faults.reorders` blocks come in an order drawn from its seed, within what room and the start of streams
@@ -81,7 +81,7 @@ class LinkSchedule {
         passing_(static_cast<std::size_t>(layers)),
         staying_(static_cast<std::size_t>(layers)) {}
 
-  /// Wakes the lane that brings blocks in: there is room that it had not. Set before any lane has work.
+  /// Wakes the lane that brings blocks in: there is room that was not there before. Set before any lane has work.
   std::function<void()> wake_inward = [] {};
 
   std::mutex mutex;
@@ -94,7 +94,7 @@ class LinkSchedule {
     if (halted_) return std::nullopt;
     std::optional<Copy> copy = way == Way::to_device ? next_in() : next_out();
     if (copy) {
-      copy->tag = ++copies_begun_; // each has its own luck
+      copy->tag = ++copies_begun_; // each copy draws its own fault
       if (way == Way::to_device) span_.start = std::chrono::steady_clock::now();
       ++in_flight_;
       last_ = way;
@@ -133,7 +133,7 @@ class LinkSchedule {
     return (weights_->to_take().count() + block - 1) / block;
   }
 
-  // By the thread that computes, which holds the mutex ---------------------------------------------------------------
+  // By the computing thread, which holds the mutex --------------------------------------------------------------------
 
   /// An iteration begins: what it needs, in no particular order. Needs of the last one that were not begun are
   /// forgotten.
@@ -161,7 +161,7 @@ class LinkSchedule {
   }
   /// Blocks of a layer that must arrive before it computes.
   std::int64_t& missing(int layer) { return missing_[static_cast<std::size_t>(layer)]; }
-  /// Device blocks that a layer must still take, for as long as it computes or for good.
+  /// Device blocks that a layer has still to take: for as long as it computes (`passing`), or for good.
   std::int64_t& reserved(int layer, bool passing) {
     return (passing ? passing_ : staying_)[static_cast<std::size_t>(layer)];
   }
@@ -174,7 +174,7 @@ class LinkSchedule {
     return missing_[static_cast<std::size_t>(layer)] == 0 && (layer > 0 || first_missing_ == 0) &&
            weights_->ready(layer);
   }
-  /// What the last iteration needed is not begun any more.
+  /// Forgets what the last iteration needed and no lane has begun.
   void forget_needs() {
     needs_.clear();
     weight_needs_.clear();
@@ -185,7 +185,7 @@ class LinkSchedule {
     first_missing_ = idle_ = 0;
     ++version_;
   }
-  /// It has arrived, or nobody wants it.
+  /// A cell has arrived, or is no longer needed.
   void no_longer_awaited(KvCell& cell, int layer) {
     if (std::exchange(cell.awaited, false)) --missing_[static_cast<std::size_t>(layer)];
     if (std::exchange(cell.first, false)) --first_missing_;
@@ -200,31 +200,31 @@ class LinkSchedule {
     waiting_room_ = false;
   }
 
-  /// A block is to be sent. `leaves`: it is then no longer on the device; what merely is copied goes while nothing else
-  /// does.
+  /// Queues a block to be sent. `leaves`: it is then no longer on the device; what is only copied goes while nothing
+  /// else does.
   void send(const CellRef& ref, bool leaves) {
     KvCell& cell = *sequences_->find(ref);
     if (cell.queued && cell.leaves == leaves) return;
-    // One that was only to be copied is queued once more: whichever turn comes first counts.
+    // A block that was only to be copied is queued once more: whichever turn comes first counts.
     cell.queued = true;
     cell.leaves = leaves;
     (!leaves ? copies_ : cell.passing ? written_ : evicted_).push_back(ref);
     ++version_;
   }
-  /// Blocks that are to leave and have not.
+  /// Blocks that are to leave and have not left yet.
   [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
-  /// Nothing moves, and nothing can before somebody else does something.
+  /// Nothing moves, and nothing can move before another call changes something.
   [[nodiscard]] bool stuck() const { return in_flight_ == 0 && idle_at_[0] == version_ && idle_at_[1] == version_; }
-  /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights changes.
+  /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights is about to change.
   template <class Lock>
   void halt_weights(Lock& lock) {
     weight_needs_.clear();
     passage_.reset();
     while (weights_in_flight_) wait(lock, -1, true);
   }
-  /// No lane begins anything any more.
+  /// From now on no lane begins anything.
   void halt() { halted_ = true; }
-  /// A part of a layer's weights failed to come, twice, since this was last forgiven.
+  /// Whether a part of a layer's weights has failed to arrive, twice, since `forgive_weights`.
   [[nodiscard]] bool weights_failed() const { return weights_failed_; }
   void forgive_weights() { weights_failed_ = false; }
 
@@ -243,14 +243,14 @@ class LinkSchedule {
   }
   /// The first block of a need that could be fetched now, or its end.
   std::size_t fetchable(KvNeed& need) {
-    if (need.position < layers_ && computed_ > need.layer) need.next = need.blocks.size(); // what passed has gone back
+    if (need.position < layers_ && computed_ > need.layer) need.next = need.blocks.size(); // it has gone back
     const auto cell_of = [&](std::size_t i) {
       return sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
     };
-    while (need.next < need.blocks.size()) { // those that are on the device already, or gone
+    while (need.next < need.blocks.size()) { // skips cells that are on the device already, or gone
       const KvCell* cell = cell_of(need.next);
-      if (cell != nullptr && (!cell->on_device() || cell->leaves)) break; // it is on the host, or will be
-      if (cell != nullptr && need.position >= layers_) break;             // it will leave after this token
+      if (cell != nullptr && (!cell->on_device() || cell->leaves)) break; // on the host, or will be
+      if (cell != nullptr && need.position >= layers_) break;             // on the device, and leaves after this token
       ++need.next;
     }
     for (std::size_t i = need.next; i < need.blocks.size(); ++i) {
@@ -259,8 +259,8 @@ class LinkSchedule {
     }
     return need.blocks.size();
   }
-  /// Whether a block for `position` leaves the layers before it what they still need: what each takes while it
-  /// computes, beside all that stays by then.
+  /// Whether a block for `position` leaves the layers before it what they still need: each needs the room that it takes
+  /// while it computes, and the room of all that stays by then.
   [[nodiscard]] bool has_room(int position) const {
     std::int64_t needed = weights_blocks();
     std::int64_t staying = needed;
@@ -325,7 +325,7 @@ class LinkSchedule {
     return copy;
   }
 
-  /// Weights come before KV that is needed no earlier than their layer's end, behind KV of their own layer.
+  /// Weights come before KV that is needed no earlier than the end of their layer, and after KV of their own layer.
   std::optional<Copy> next_weights(int kv_position) {
     if (!passage_) {
       if (next_weight_ >= weight_needs_.size()) return std::nullopt;
@@ -363,7 +363,7 @@ class LinkSchedule {
         [[maybe_unused]] const bool begun = store_->send(*cell, cell->leaves, copy);
         SLUICE_ASSERT(begun || !cell->leaves, "what is to leave can be sent");
         ++version_;
-        if (!copy) { // its copy was clean: it has left; or it is no longer full
+        if (!copy) { // its copy was clean, so it has left; or it is no longer full
           if (!cell->on_device()) cell->leaves = cell->passing = false;
           wake_inward();
           if (waiting_room_) progress.notify_all();
@@ -395,14 +395,14 @@ class LinkSchedule {
     }
     if (failed) lose(in_.ref, "a transfer of its KV to the device failed twice");
     store_->fetched(*cell);
-    if (cell->leaves) { // nobody wants it here any more
+    if (cell->leaves) { // the engine no longer wants the block on the device
       std::optional<Copy> nothing;
       [[maybe_unused]] const bool left = store_->send(*cell, true, nothing);
       SLUICE_ASSERT(left && !nothing, "what has just arrived is clean");
       cell->leaves = cell->passing = false;
-      return; // whoever awaits it has asked for it once more
+      return; // if a layer awaits it, it has been asked for once more
     }
-    if (!cell->passing) { // it stays: with a copy where that is wanted
+    if (!cell->passing) { // the block stays: with a copy where that is wanted
       if (cell->tokens < store_->shape().tokens) {
         store_->reopen(*cell);
         store_->give_up_copy(*cell);
@@ -424,8 +424,8 @@ class LinkSchedule {
     cell->leaves = cell->passing = false;
     wake_inward();
   }
-  /// Of a part that failed for good nothing is there. What was fetched ahead is asked for once more, by the iteration
-  /// that needs it; anything else fails who computes with it.
+  /// A part that failed for good leaves nothing behind. What was fetched ahead is asked for once more, by the iteration
+  /// that needs it; any other failure fails the requests that compute with the weights.
   void ended_weights(bool failed) {
     weights_in_flight_ = false;
     if (!passage_) return;
@@ -467,7 +467,7 @@ class LinkSchedule {
   TransferOrder order_;
 
   std::vector<KvNeed> needs_; ///< by position
-  std::size_t turn_ = 0;      ///< of equal shares
+  std::size_t turn_ = 0;      ///< whose turn it is, under equal shares
   std::vector<WeightNeed> weight_needs_;
   std::size_t next_weight_ = 0;
   std::optional<WeightStore::Passage> passage_;

@@ -30,45 +30,45 @@
 
 namespace sluice {
 
-/// What a machine is made with beside weights and a decoder.
+/// What a machine is made with, apart from weights and a decoder.
 struct CpuSetup {
   Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
   LayerBlocks host_blocks{0};
   Limits limits;
   /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
-  /// PrefixStates::passed), beside the batch's: the buffers have rows for them.
+  /// PrefixStates::passed), on top of the batch's: the buffers have rows for them.
   Tokens rebuilt{0};
   LinkRates link;
   FaultPlan faults{};
   bool skips_idle = false; ///< time with nothing to run passes at once
 
-  /// The most rows of an iteration.
+  /// The most rows of an iteration: the batch's and the rebuilt.
   [[nodiscard]] std::int64_t rows() const { return (limits.batch_tokens + rebuilt).count(); }
 };
 
-/// What a request is made of, beside its lengths: the engine plans with lengths alone.
+/// What a request is made of apart from its lengths: the engine plans with lengths alone.
 struct CpuRequest {
   std::vector<std::int32_t> tokens; ///< the prompt; generated tokens are appended
   Sampling sampling{};
-  std::uint64_t sequence = 0; ///< whose random numbers its samples are drawn by
-  bool ends = true;           ///< at any of the decoder's end tokens
+  std::uint64_t sequence = 0; ///< names the random numbers that its samples are drawn by
+  bool ends = true;           ///< at any of the decoder's end tokens, before its length runs out
 };
 
-/// Who is told of tokens. Called by the thread that steps the engine, between iterations.
+/// Callbacks for tokens. The thread that steps the engine calls them, between iterations.
 struct CpuListener {
   std::function<void(RequestId, std::int32_t token)> token;
   /// The logits that a token was chosen from, and its position in the sequence.
   std::function<void(RequestId, std::int64_t position, std::span<const float>)> logits;
 };
 
-/// What an iteration computes in, at its largest: activations, and the logits of a full batch.
+/// Memory that an iteration computes in, at its largest: activations, and the logits of a full batch.
 [[nodiscard]] inline Bytes iteration_buffers(const Decoder& decoder, const CpuSetup& setup) {
   const std::int64_t logits = std::int64_t{setup.limits.batch} * decoder.config().shape.vocabulary;
   return decoder.workspace(setup.rows(), setup.limits.batch) + Bytes{logits * std::int64_t{sizeof(float)}};
 }
 
-/// The memory that a machine leaves for KV beside all weights and the buffers of its limits, in layer blocks; below 0
-/// where the weights alone are larger.
+/// The memory that a machine leaves for KV when all weights and the buffers of its limits are on the device, in layer
+/// blocks; below 0 where the weights alone are larger.
 [[nodiscard]] inline LayerBlocks device_kv_blocks(const ModelWeights& weights, const Decoder& decoder,
                                                   const CpuSetup& setup) {
   const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
@@ -78,14 +78,14 @@ struct CpuListener {
   return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
 }
 
-/// The world behind `Cpu`. Before each iteration it compares where every block is with where the engine's rows say that
-/// it is to be, and moves what differs: what the plan delta moves in a simulation is never told twice. Then the layers
-/// are computed in order, each when all that it needs has arrived.
+/// The world of `Cpu`. Before each iteration the machine compares where every block is with where the engine's rows
+/// want it, and moves what differs; a simulation is told what moves, the machine finds it. Then it computes the layers
+/// in order, each when all that it needs has arrived.
 ///
-/// One thread steps it; copies have theirs, planning has its own. Not to be moved: lanes know where it is.
+/// One thread steps the machine; copies and planning have their own. Do not move it: lanes have its address.
 class CpuMachine final : public CpuWorld {
  public:
-  /// `weights` outlive nothing: the machine keeps them.
+  /// Makes a machine, which keeps `weights`.
   static Expected<std::shared_ptr<CpuMachine>> make(ModelWeights weights, std::unique_ptr<Decoder> decoder,
                                                     const CpuSetup& setup, CpuListener listener = {}) {
     const ModelShape& shape = weights.config.shape;
@@ -105,12 +105,12 @@ class CpuMachine final : public CpuWorld {
       const std::lock_guard lock{schedule_.mutex};
       schedule_.halt();
     }
-    copies_.reset(); // before what the lanes work on
+    copies_.reset(); // before what the lanes' threads work on
   }
 
-  /// What a request's tokens are: before the first iteration that the engine may run it in.
+  /// Tells the machine a request's tokens: before the first iteration in which the engine may run it.
   void enter(RequestId id, CpuRequest request) { requests_[index(id)] = std::move(request); }
-  /// Prompt and what was generated.
+  /// The prompt, and the tokens generated so far.
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.at(index(id)).tokens; }
   void forget(RequestId id) { requests_.erase(index(id)); }
 
@@ -157,7 +157,7 @@ class CpuMachine final : public CpuWorld {
     const RequestRow* row = nullptr;
     std::int64_t held = 0;    ///< tokens that have KV
     std::int64_t fresh = 0;   ///< tokens that get it
-    std::int64_t head = 0;    ///< blocks that the sets of its holding speak of
+    std::int64_t head = 0;    ///< its oldest blocks, those that the sets of its holding speak of
     std::int64_t blocks = 0;  ///< after this iteration
     std::int64_t rebuilt = 0; ///< oldest tokens that are passed once more
     int last_rebuilt = -1;    ///< the last layer for which they are
@@ -165,7 +165,7 @@ class CpuMachine final : public CpuWorld {
     bool samples = false;
     bool whole = false; ///< was preempted, and comes back as a whole before the first layer
     [[nodiscard]] std::int64_t total() const { return held + fresh; }
-    /// The layer reads all of its KV.
+    /// Whether the layer reads all of the claim's KV.
     [[nodiscard]] bool uses(int layer) const { return fresh > 0 || layer <= last_rebuilt; }
   };
 
@@ -205,7 +205,7 @@ class CpuMachine final : public CpuWorld {
   void need_blocks();
   void need_layer(const Part& part, KvSequence& sequence, int layer, int& previous);
   void need_weights();
-  /// `visit(part, sequence, layer, block, cell)` for every block of who is in the batch, new ones included.
+  /// Calls `visit(part, sequence, layer, block, cell)` for every block of the batch's requests, new ones included.
   template <class Visit>
   void each_cell(Visit&& visit) {
     for (const Part& part : parts_) {
@@ -259,14 +259,14 @@ class CpuMachine final : public CpuWorld {
   std::vector<std::size_t> rebuilding_; ///< parts, whose last rebuilt layer is the latest first
   std::vector<KvNeed> needs_;
   std::vector<WeightNeed> weight_needs_;
-  std::vector<std::vector<float*>> pointers_; ///< by part: the blocks of the layer that is computed
+  std::vector<std::vector<float*>> pointers_; ///< by part: its blocks of the layer that is computed
   std::vector<SequenceRows> sequence_rows_;
   std::vector<float> logits_;
   std::vector<LayerTimes> times_;
   std::vector<LinkTimes> link_times_;
   std::vector<LinkSpan> spans_;
   std::vector<RequestOutcome> outcomes_;
-  std::vector<Slot> losing_; ///< whose loss is told in this iteration
+  std::vector<Slot> losing_; ///< slots whose loss is told in this iteration
   double stall_s_ = 0;
   Seconds start_{0};
 
@@ -277,7 +277,7 @@ class CpuMachine final : public CpuWorld {
 };
 
 inline void CpuMachine::launch(const Iteration& iteration, TransferOrder order) {
-  if (!loaded_) { // before the clock counts: a server loads before it serves
+  if (!loaded_) { // before the clock starts: a server loads before it serves
     loaded_ = true;
     const Seconds before = now();
     [[maybe_unused]] const Status status = weights_.load(iteration.view.plan->weights);

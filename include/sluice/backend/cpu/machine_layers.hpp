@@ -20,7 +20,7 @@ inline void CpuMachine::compute_layer(int layer) {
     times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
     schedule_.starts(layer);
     open_blocks(layer);
-    if (weights_.ready(layer)) weights = weights_.weights(layer); // else everybody is lost, and nothing is computed
+    if (weights_.ready(layer)) weights = weights_.weights(layer); // else all requests are lost: nothing is computed
   }
   copies_->wake();
   point_at_blocks(layer);
@@ -43,7 +43,7 @@ inline void CpuMachine::compute_layer(int layer) {
   copies_->wake();
 }
 
-/// Until all that the layer needs is on the device, blocks for what it makes itself included.
+/// Waits until all that the layer needs is on the device, blocks for what it makes itself included.
 inline void CpuMachine::await_layer(Lock& lock, int layer) {
   release_lost(layer);
   for (const Part& part : parts_) {
@@ -76,8 +76,8 @@ inline void CpuMachine::await_layer(Lock& lock, int layer) {
   stall_s_ += (now() - asked).count();
 }
 
-/// Whoever was lost gives its memory to the others, and what it needed from `layer` on is not waited for; whether there
-/// was anybody. Between layers: nothing is computed with its blocks.
+/// Gives the memory of lost requests to the others, and waits no longer for what they needed from `layer` on; returns
+/// whether there was any. Called between layers: nothing computes with their blocks.
 inline bool CpuMachine::release_lost(int layer) {
   bool any = false;
   for (const Part& part : parts_) {
@@ -103,8 +103,8 @@ inline bool CpuMachine::release_lost(int layer) {
   return any;
 }
 
-/// Nothing can bring what the layer still waits for: those whose KV it is are lost. It does not happen where the ledger
-/// and the two memories agree.
+/// Nothing can bring what the layer still waits for: the requests whose KV that is are lost. It does not happen where
+/// the ledger and the two memories agree.
 inline void CpuMachine::give_up(int layer) {
   for (const Part& part : parts_) {
     KvSequence& sequence = *sequences_.find(part.slot);
@@ -119,7 +119,7 @@ inline void CpuMachine::give_up(int layer) {
   release_lost(layer);
 }
 
-/// Blocks that this layer writes can be written, all others read.
+/// Makes blocks that this layer writes writable, and checks that all others can be read.
 inline void CpuMachine::open_blocks(int layer) {
   for (const Part& part : parts_) {
     KvSequence& sequence = *sequences_.find(part.slot);
@@ -135,7 +135,7 @@ inline void CpuMachine::open_blocks(int layer) {
   }
 }
 
-/// Where K and V of the layer are, for the decoder.
+/// Tells the decoder where K and V of the layer are.
 inline void CpuMachine::point_at_blocks(int layer) {
   pointers_.resize(parts_.size());
   sequence_rows_.clear();
@@ -157,7 +157,7 @@ inline void CpuMachine::point_at_blocks(int layer) {
       sequence_rows_.push_back({part.first_row, static_cast<int>(part.fresh), static_cast<int>(part.held),
                                 pointers.data(), static_cast<int>(part.held)});
     if (layer > part.last_rebuilt) continue;
-    // What is missing is made and stored; the rest passes for the sake of later layers.
+    // The decoder stores what is missing; the other rows only pass, for the sake of later layers.
     const int stored = static_cast<int>(std::min(part.rebuilt, made * block_tokens_));
     const int all = static_cast<int>(part.rebuilt);
     if (stored > 0) sequence_rows_.push_back({part.rebuilt_row, stored, 0, pointers.data(), 0});
@@ -165,7 +165,7 @@ inline void CpuMachine::point_at_blocks(int layer) {
   }
 }
 
-/// The layer has been computed: full blocks are sealed, what only passed goes back, what is to leave is sent.
+/// Closes a computed layer: full blocks are sealed, what only passed goes back, what is to leave is sent.
 inline void CpuMachine::close_blocks(int layer) {
   for (const Part& part : parts_) {
     KvSequence& sequence = *sequences_.find(part.slot);
@@ -223,13 +223,13 @@ inline void CpuMachine::adopt_weights(Lock& lock, const WeightsPlan& plan) {
   store_.decommit_free();
 }
 
-/// Whoever has nothing left to compute gets its next token. Who is lost by now is told so after this iteration; who is
-/// lost while its token is chosen, after the next.
+/// Chooses the next token of each request that has nothing left to compute. A request that is lost by now is reported
+/// after this iteration; one that is lost while tokens are chosen, after the next.
 inline void CpuMachine::sample() {
   std::vector<int> rows;
   std::vector<const Part*> samplers;
   {
-    const Lock lock{schedule_.mutex}; // a lane may lose somebody meanwhile
+    const Lock lock{schedule_.mutex}; // a lane may lose a request meanwhile
     losing_.clear();
     sequences_.for_each([this](Slot slot, const KvSequence& sequence) {
       if (sequence.lost) losing_.push_back(slot);
@@ -268,7 +268,7 @@ inline void CpuMachine::sample() {
   }
 }
 
-/// What came over the link, in the iteration's time.
+/// Collects what came over the link, in the iteration's time.
 inline void CpuMachine::tell_link() {
   schedule_.take_spans(spans_);
   link_times_.clear();
@@ -279,7 +279,7 @@ inline void CpuMachine::tell_link() {
     link_times_.push_back({span.slot, span.weights, span.position, since_start(span.start), since_start(span.end)});
 }
 
-/// Who was lost when tokens were chosen, running or not.
+/// Reports the requests that were lost when tokens were chosen, running or not.
 inline void CpuMachine::tell_lost() {
   const Lock lock{schedule_.mutex};
   schedule_.forgive_weights();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before an iteration: where each block is, against where the engine's rows say that it is to be.
+// Before an iteration: compares where each block is with where the engine's rows want it.
 #pragma once
 
 #include "sluice/backend/cpu/machine.hpp"
@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// Who is gone frees its memory; who was dropped begins anew; who does not compute sends what is to leave.
+/// Frees the memory of requests that are gone, starts dropped ones anew, and sends what is to leave of those that do
+/// not compute.
 inline void CpuMachine::settle(const Iteration& iteration) {
   const View& view = iteration.view;
   const auto computes = [&iteration](Slot slot) {
@@ -44,7 +45,7 @@ inline void CpuMachine::settle_cells(const RequestRow& row, KvSequence& sequence
         store_.release(cell);
         break;
       case Place::host:
-        // What a layer of this iteration still reads leaves behind it; what was fetched ahead is used.
+        // KV that a layer of this iteration still reads leaves after that layer; what was fetched ahead is used.
         if (cell.on_device() && !computes)
           evict(sequence, layer, block);
         else if (cell.leaves && (cell.queued || store_.state(cell) == BlockState::arriving))
@@ -58,13 +59,13 @@ inline void CpuMachine::settle_cells(const RequestRow& row, KvSequence& sequence
   }
 }
 
-/// A block that is there and stays: whatever was begun with it before is undone, and the host has a copy as the holding
-/// says.
+/// Keeps a block that is there on the device: whatever was begun with it before is undone, and the host has a copy as
+/// the holding says.
 inline void CpuMachine::to_device(const RequestRow& row, KvSequence& sequence, int layer, std::int64_t block) {
   KvCell& cell = sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
   const bool copied = block < row.holding.copied_blocks(row.blocks, setup_.limits.block_tokens).count();
   if (store_.state(cell) == BlockState::sending && cell.leaves && !cell.queued)
-    return; // it is fetched once it is there
+    return; // it is fetched once the host has it
   if (cell.leaves) cell.queued = cell.leaves = false;
   cell.passing = false;
   if (store_.state(cell) == BlockState::clean && cell.tokens < block_tokens_) store_.reopen(cell);
@@ -72,18 +73,18 @@ inline void CpuMachine::to_device(const RequestRow& row, KvSequence& sequence, i
   if (copied && store_.state(cell) == BlockState::full) schedule_.send(sequences_.ref(sequence, layer, block), false);
 }
 
-/// A block that is there and is to be on the host alone.
+/// Sends a block that is there to the host, where alone it is to be.
 inline void CpuMachine::evict(KvSequence& sequence, int layer, std::int64_t block) {
   KvCell& cell = sequence.cells[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
   if (store_.state(cell) == BlockState::arriving)
-    cell.leaves = true; // as soon as it has arrived
+    cell.leaves = true; // sent as soon as it has arrived
   else if (store_.state(cell) == BlockState::clean)
     leave(cell);
   else if (!(store_.state(cell) == BlockState::sending && cell.leaves && !cell.queued))
     schedule_.send(sequences_.ref(sequence, layer, block), true);
 }
 
-/// Who computes what.
+/// Collects what each claim computes.
 inline void CpuMachine::gather(const Iteration& iteration) {
   parts_.clear();
   for (const Claim& claim : iteration.batch) {
@@ -109,8 +110,8 @@ inline void CpuMachine::gather(const Iteration& iteration) {
   lay_out_rows();
 }
 
-/// KV that neither memory has is made again: the oldest tokens pass the layers once more, up to the last in which it is
-/// missing. Whoever sits the iteration out makes what it is to keep.
+/// Finds KV that neither memory has and that is made again: the oldest tokens pass the layers once more, up to the last
+/// in which their KV is missing. A request that sits the iteration out makes only what it is to keep.
 inline void CpuMachine::find_rebuilt(Part& part, KvSequence& sequence) {
   const std::int64_t held = blocks_of(part.held);
   for (int layer = 0; layer < layers_; ++layer) {
@@ -125,7 +126,7 @@ inline void CpuMachine::find_rebuilt(Part& part, KvSequence& sequence) {
   }
 }
 
-/// Rows of the iteration: everybody's new tokens, then those that are passed again, the latest to stop first.
+/// Lays out the iteration's rows: all new tokens, then those that are passed again, the latest to stop first.
 inline void CpuMachine::lay_out_rows() {
   std::int64_t again = 0;
   for (Part& part : parts_) {
@@ -163,9 +164,9 @@ inline void CpuMachine::lay_out_rows() {
   }
 }
 
-/// Device blocks for what is new and stays. Where they are short, what was fetched ahead goes first, then what is to
-/// leave anyway goes before it is read once more, and is fetched for that like any other: by the plan there is room
-/// then.
+/// Finds device blocks for what is new and stays. Where they are short, what was fetched ahead goes first; then KV that
+/// is to leave anyway goes before it is read once more, and is fetched for that like any other: by the plan there is
+/// room then.
 inline void CpuMachine::make_room(Lock& lock) {
   std::int64_t stay = 0;
   std::vector<std::int64_t> pass(static_cast<std::size_t>(layers_), 0);
@@ -196,8 +197,8 @@ inline void CpuMachine::make_room(Lock& lock) {
   });
 }
 
-/// What was fetched for an iteration that is not this one leaves. (All of it: a block less here is a block more that a
-/// layer needs.)
+/// Sends away what was fetched for another iteration than this one. (All of it: one block less here is one block more
+/// that a layer needs.)
 inline void CpuMachine::drop_prefetched() {
   sequences_.for_each([this](Slot, KvSequence& sequence) {
     for (int layer = 0; layer < layers_; ++layer) {
@@ -209,7 +210,7 @@ inline void CpuMachine::drop_prefetched() {
   });
 }
 
-/// An empty device block, as soon as there is one; false where none will ever be.
+/// Takes an empty device block, as soon as there is one; false where there will never be one.
 inline bool CpuMachine::take_block(Lock& lock, KvCell& cell, int layer) {
   const Seconds asked = now();
   bool taken = store_.take(cell);
@@ -223,7 +224,7 @@ inline bool CpuMachine::take_block(Lock& lock, KvCell& cell, int layer) {
   return taken;
 }
 
-/// Everything that the link has to bring for this iteration, and what it may bring for the next.
+/// Asks for everything that the link has to bring for this iteration, and for what it may bring for the next.
 inline void CpuMachine::need_blocks() {
   needs_.clear();
   for (const Part& part : parts_) {
@@ -231,7 +232,7 @@ inline void CpuMachine::need_blocks() {
     int previous = -1;
     for (int layer = 0; layer < layers_; ++layer) need_layer(part, sequence, layer, previous);
     if (part.fresh == 0) continue;
-    // The next token's: what passed in this one.
+    // What passed in this iteration, for the next token.
     for (int layer = 0; layer < layers_; ++layer) {
       if (!part.row->holding.host.contains(layer)) continue;
       KvNeed next;
@@ -248,7 +249,7 @@ inline void CpuMachine::need_blocks() {
   }
 }
 
-/// One layer of one part: blocks that are not there and must be fetched, and blocks that the layer makes on its own.
+/// One layer of one part: counts blocks that are not there and have to be fetched, and blocks that the layer makes.
 inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int layer, int& previous) {
   KvNeed stays, passes;
   stays.slot = index(part.slot);
@@ -275,7 +276,7 @@ inline void CpuMachine::need_layer(const Part& part, KvSequence& sequence, int l
     const bool arriving = cell.on_device() && !leaving;
     KvNeed& need = where == Place::device ? stays : passes;
     if (!arriving) {
-      if (!part.uses(layer) && where != Place::device) continue; // who sits it out leaves it where it is
+      if (!part.uses(layer) && where != Place::device) continue; // not computed: its KV stays put
       need.blocks.push_back(static_cast<std::int32_t>(block));
     }
     if (!part.uses(layer)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordedWorld, ReplayedWorld: a machine's clock written down, and told again, behind the `Cpu` that engines know.
+// RecordedWorld, ReplayedWorld: a machine's clock written down, and replayed, for the `Cpu` that engines know.
 //
-// The same as Recorded<Cpu> and Replayed<Cpu, …> (backend/recorded.hpp, backend/replayed.hpp) for a program that
-// chooses when it runs, and compiles each engine once.
+// The same as Recorded<Cpu> and Replayed<Cpu, …> (backend/recorded.hpp, backend/replayed.hpp), for a program that
+// chooses at run time and compiles each engine once.
 #pragma once
 
 #include "sluice/backend/cpu/cpu.hpp"
@@ -51,11 +51,11 @@ class RecordedWorld final : public CpuWorld {
  private:
   std::shared_ptr<CpuWorld> base_;
   detail::ClockWriter writer_;
-  double leaving_ = 0; ///< as recorded: asked again a moment later it is another
+  double leaving_ = 0; ///< as recorded: a moment later it would be another
 };
 
-/// Computes nothing and moves nothing: it is as late as it was in the record, for an engine that asks what the recorded
-/// one asked. From the first other question on an iteration takes a millisecond; `replay.status()` says which it was.
+/// Computes nothing and moves nothing: takes the time that the record says, for an engine that asks what the recorded
+/// one asked. From the first question that differs an iteration takes a millisecond; `replay.status()` says which.
 class ReplayedWorld final : public CpuWorld {
  public:
   /// `replay` outlives this.

@@ -14,25 +14,25 @@
 
 namespace sluice {
 
-/// The machine's monotonic clock, in nanoseconds: what a TokenBucket waits by.
+/// The machine's monotonic clock, in nanoseconds, by which a TokenBucket waits.
 struct WallClock {
   [[nodiscard]] static std::int64_t now() {
     std::timespec time{};
     clock_gettime(CLOCK_MONOTONIC, &time);
     return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
   }
-  /// Until `when` or some microseconds later; earlier where a signal came.
+  /// Sleeps until `when` or some microseconds later; ends earlier where a signal comes.
   static void sleep_until(std::int64_t when) {
     const std::timespec time{static_cast<std::time_t>(when / 1'000'000'000), static_cast<long>(when % 1'000'000'000)};
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
   }
-  /// One turn of a loop that waits without sleeping.
+  /// One turn of a loop that spins.
   static void pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
-  /// Lets this thread's sleeps end when they should: Linux otherwise adds 50 us to each, more than a block's time.
+  /// Lets this thread's sleeps end in time: Linux otherwise adds 50 us to each, more than a block's time.
   static void sharpen() {
 #ifdef __linux__
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -41,13 +41,14 @@ struct WallClock {
 };
 
 /// A bucket that holds time on the link instead of bytes, so that a rate may differ from copy to copy: `due()` is when
-/// what was taken so far is over. A lane that is late, because its thread did not run, may take up to `burst` of the
-/// time that it missed; time in which there was nothing to move is lost. A link of wires is never late, so `burst` is
-/// some of the scheduler's slices: with 2 ms, threads that compete for the cores cost a lane a tenth of its rate.
+/// the time taken so far is over. A lane that is late, because its thread did not run, may make up for at most `burst`
+/// of the time that it missed; time in which there was nothing to move is lost. A link of wires is never late, so
+/// `burst` is some of the scheduler's slices: with 2 ms, threads that compete for cores cost a lane a tenth of its
+/// rate.
 ///
-/// Copies end at their time because the last microseconds are spun, at most a quarter of all time: a lone copy is told
-/// to the microsecond, and a stream of small ones, which would spin without end beside whoever computes, sleeps and
-/// makes up for what it overslept. `Clock` is WallClock, or what stands for it in a test.
+/// Copies end on time because the last microseconds are spun, at most a quarter of all time: a lone copy ends to the
+/// microsecond, while a stream of small ones, which would spin without end next to the computing threads, sleeps and
+/// makes up for what it overslept. `Clock` is WallClock, or a test's own.
 template <class Clock = WallClock>
 class TokenBucket {
  public:
@@ -61,11 +62,11 @@ class TokenBucket {
     due_ = spin_told_ = clock_.now();
   }
 
-  /// Something is to be moved; it has been there since `asked`, or since the last thing ended.
+  /// A copy begins; it has been there to move since `asked`, or since the last one ended.
   void begin(std::int64_t asked = any_time) { due_ = std::max({due_, asked, clock_.now() - burst_}); }
-  /// It takes `seconds` of the link.
+  /// The copy takes `seconds` of the link.
   void take(double seconds) { due_ += std::llround(seconds * 1e9); }
-  /// Nothing moves for `seconds` from now, whatever was missed.
+  /// Nothing moves for `seconds` from now, whatever time was missed.
   void hold(double seconds) {
     due_ = std::max(due_, clock_.now());
     take(seconds);
@@ -73,7 +74,7 @@ class TokenBucket {
   /// When all that was taken is over.
   [[nodiscard]] std::int64_t due() const { return due_; }
 
-  /// In the middle of a copy: sleeps until about `due()`. `stopped()` true ends any wait.
+  /// In the middle of a copy: sleeps until about `due()`. Any wait ends when `stopped()` is true.
   template <class Stopped>
   void keep_pace(const Stopped& stopped) {
     if (due_ - clock_.now() > longest_spin) sleep_until(due_, stopped);
@@ -113,7 +114,7 @@ class TokenBucket {
   Clock clock_;
   std::int64_t burst_;
   std::int64_t due_ = 0;
-  std::int64_t spin_ = most_spin; ///< may be spun now
+  std::int64_t spin_ = most_spin; ///< nanoseconds that may be spun now
   std::int64_t spin_told_ = 0;    ///< up to when it was earned
 };
 

@@ -38,8 +38,8 @@ class VirtualMemory {
     if (data_ != nullptr) (void)munmap(data_, size_);
   }
 
-  /// `size` bytes, of which none is committed; aligned to a page. Error: `out_of_memory` where the system has not that
-  /// much to promise; `bad_input` for a negative size.
+  /// Reserves `size` bytes, of which none is committed; aligned to a page. Errors: `out_of_memory` where the system
+  /// cannot promise that much; `bad_input` for a negative size.
   static Expected<VirtualMemory> reserve(Bytes size) {
     if (size.count() < 0)
       return Error{ErrorCode::bad_input, "", std::to_string(size.count()) + " bytes of memory were asked for",
@@ -64,7 +64,7 @@ class VirtualMemory {
   [[nodiscard]] Bytes size() const { return Bytes{static_cast<std::int64_t>(size_)}; }
 
   /// Gives the whole pages inside a range back to the system: they read as zeros and cost nothing until they are
-  /// written again. What shares its page with something outside the range keeps its contents. Nobody else may use the
+  /// written again. A page that the range shares with something else keeps its contents. No other thread may use the
   /// range meanwhile.
   void decommit(Bytes offset, Bytes size) {
     SLUICE_ASSERT(offset.count() >= 0 && size.count() >= 0 && offset + size <= this->size(), "a range of this memory");

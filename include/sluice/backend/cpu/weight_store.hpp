@@ -25,7 +25,7 @@ namespace sluice {
 /// (`ModelWeights`: a mapped file, say), so that nothing is ever written back. Not synchronised.
 class WeightStore {
  public:
-  /// Bytes of one copy of weights: what KV with a nearer deadline waits for at most.
+  /// Bytes of one copy of weights: KV with a nearer deadline waits for one at most.
   static constexpr std::int64_t piece_bytes = 256 << 10;
 
   /// A part of a layer on its way to the device.
@@ -44,7 +44,7 @@ class WeightStore {
   [[nodiscard]] const WeightsPlan& plan() const { return plan_; }
   [[nodiscard]] bool streams(int layer) const { return plan_.streamed.contains(layer); }
 
-  /// Puts everything where the first plan wants it, with no regard to a link: a server loads before it serves.
+  /// Puts the weights where the first plan wants them, at the machine's speed: a server loads before it serves.
   [[nodiscard]] Status load(const WeightsPlan& plan) {
     const auto layers = static_cast<std::size_t>(host_.config.shape.layers);
     layers_.resize(layers);
@@ -74,7 +74,7 @@ class WeightStore {
   [[nodiscard]] bool differs(const WeightsPlan& plan) const {
     return plan.streamed != plan_.streamed || plan.share != plan_.share || plan.slots != plan_.slots;
   }
-  /// Another plan is in force. What it gives up is free at once; what it takes is asked for by `room`.
+  /// Puts another plan in force. Memory that it gives up is free at once; what it takes is taken as copies begin.
   [[nodiscard]] Status adopt(const WeightsPlan& plan) {
     plan_ = plan;
     for (Slot& slot : slots_)
@@ -99,9 +99,9 @@ class WeightStore {
     for (const Slot& slot : slots_) bytes += slot.held ? 0 : slot_bytes_;
     return Bytes{bytes};
   }
-  /// Bytes of a layer that the plan wants here for good and that are not.
+  /// Bytes of a layer that the plan wants on the device for good and that are not there yet.
   [[nodiscard]] std::int64_t missing(int layer) const { return at(layer).wanted - at(layer).here; }
-  /// A part that returns for good, if there is room for it.
+  /// Begins to bring back a part that stays, if there is room for it.
   [[nodiscard]] std::optional<Passage> begin_return(int layer) {
     Layer& one = at(layer);
     if (one.held < one.wanted) {
@@ -115,8 +115,8 @@ class WeightStore {
     if (!streams(layer)) host_.forget(layer);
   }
 
-  /// A streamed part, if a slot is free, and if there is room for it. Layers must be asked for in the order in which
-  /// they are computed.
+  /// Begins to stream a part, if a slot is free and there is room for it. Layers must be asked for in the order in
+  /// which they are computed.
   [[nodiscard]] std::optional<Passage> begin_stream(int layer) {
     SLUICE_ASSERT(streams(layer) && !slots_.empty(), "a streamed layer and a slot");
     Slot* const free = slot_of(-1);
@@ -135,13 +135,13 @@ class WeightStore {
     SLUICE_ASSERT(slot != nullptr, "it has a slot");
     slot->ready = true;
   }
-  /// It has a slot, perhaps still being filled.
+  /// Whether the layer has a slot, perhaps one that is still being filled.
   [[nodiscard]] bool is_coming(int layer) { return slot_of(layer) != nullptr; }
-  /// Its slot is free: it has been computed.
+  /// Frees the layer's slot: the layer has been computed.
   void computed(int layer) {
     if (Slot* slot = slot_of(layer)) slot->layer = -1;
   }
-  /// Everything of it is on the device.
+  /// Whether all of the layer's weights are on the device.
   [[nodiscard]] bool ready(int layer) {
     if (missing(layer) > 0) return false;
     if (!streams(layer) || at(layer).wanted == layer_bytes().count()) return true;
@@ -149,7 +149,7 @@ class WeightStore {
     return slot != nullptr && slot->ready;
   }
 
-  /// The next copy of a passage, which moves on.
+  /// The next copy of a passage, which it advances.
   [[nodiscard]] Copy next_piece(Passage& passage) const {
     const std::vector<TensorPlace>& places = host_.layout.places;
     const auto place = std::upper_bound(places.begin(), places.end(), passage.at,
@@ -161,14 +161,14 @@ class WeightStore {
     const std::int64_t bytes = std::min({tensor.bytes() - into, passage.end - passage.at, piece_bytes});
     const std::byte* from = host_.layers[static_cast<std::size_t>(passage.layer)][index] + into;
     const Copy copy{from, passage.to, bytes};
-    // Behind a tensor comes what aligns the next one: no bytes of anybody's.
+    // After a tensor comes padding that aligns the next one: its bytes belong to no tensor.
     const std::int64_t step = into + bytes == tensor.bytes() ? next - passage.at : bytes;
     passage.at += step;
     passage.to += step;
     return copy;
   }
 
-  /// As it is computed with.
+  /// The layer's weights as the decoder computes with them.
   [[nodiscard]] LayerWeights weights(int layer) {
     const Slot* slot = slot_of(layer);
     return LayerWeights{host_.layout, at(layer).memory.data(), slot != nullptr ? slot->memory.data() : nullptr,
