@@ -9,9 +9,9 @@
 namespace sluice {
 
 /// The level of an interval: the last layer of every `interval` layers passes through one slot. Its transfer starts
-/// when the slot is free, which is when the interval's first layer starts (Select-N, 4.2, Fig. 7). An interval of 1 is
-/// every layer, each fetched while the one before it computes, which takes two slots (DeepSpeed-Inference, ZeRO). More
-/// than the model's layers: none.
+/// when the slot is free, which is when the interval's first layer starts (Select-N, 4.2, Fig. 7). With an interval of
+/// 1 every layer is fetched while the one before it computes, which takes two slots (DeepSpeed-Inference, ZeRO). With
+/// more than the model's layers none is.
 [[nodiscard]] inline WeightsLevel interval_level(const Geometry& geometry, int interval) {
   LayerSet streamed;
   for (int layer = interval - 1; layer < geometry.layers; layer += interval) streamed.insert(layer);

@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// What an iteration does. An interval is of one of the two: a prompt computes long enough to hide what a decode
+/// What an iteration does. An interval belongs to one of the two: a prompt computes long enough to hide what a decode
 /// cannot.
 enum class InferencePhase : std::uint8_t {
   prefill, ///< whole prompts; the SLO is that of the first token
@@ -35,7 +35,7 @@ struct IntervalGrid {
   Tokens max_length{4096};             ///< a power of two, at least `least_length`
   Seconds slo_step{0.002};             ///< the paper's prototype
   std::int64_t slo_steps = 500;        ///< the longest SLO, in steps: the paper's rarely exceed a second
-  static constexpr int doublings = 30; ///< of either, at most
+  static constexpr int doublings = 30; ///< of batch sizes or lengths, at most
 
   [[nodiscard]] constexpr bool valid() const {
     const auto power = [](std::int64_t count) {
@@ -52,7 +52,7 @@ struct IntervalGrid {
   [[nodiscard]] static constexpr std::int64_t batch(int index) { return std::int64_t{1} << index; }
   [[nodiscard]] constexpr Tokens length(int index) const { return Tokens{least_length.count() << index}; }
 
-  /// The smallest batch of the grid that is no smaller; `batches()` where it ends before.
+  /// The smallest batch of the grid that is no smaller than `batch`; `batches()` where the grid ends before.
   [[nodiscard]] constexpr int batch_index(std::int64_t batch) const {
     return std::min(doublings_to(std::max<std::int64_t>(1, batch)), batches());
   }
@@ -60,8 +60,8 @@ struct IntervalGrid {
     return std::min(doublings_to(std::max(length, least_length).count()) - doublings_to(least_length.count()),
                     lengths());
   }
-  /// The longest SLO of the grid that is no longer, in steps; 0 where there is none. Times that differ by less than
-  /// 1e-9 of themselves are the same: they were computed.
+  /// The longest SLO of the grid that is no longer than `slo`, in steps; 0 where there is none. Times that differ by
+  /// less than 1e-9 of themselves count as the same, because they were computed.
   [[nodiscard]] std::int64_t steps_within(Seconds slo) const {
     const double steps = std::floor(slo / slo_step * (1 + 1e-9));
     return steps < static_cast<double>(slo_steps) ? std::max<std::int64_t>(0, static_cast<std::int64_t>(steps))
@@ -90,43 +90,43 @@ struct IntervalPoint {
 
     friend bool operator==(const From&, const From&) = default;
   };
-  Seconds resident{0};         ///< the iteration with nothing streamed: no SLO below it can be met
+  Seconds resident{0};         ///< the iteration's time with nothing streamed: no SLO below it can be met
   std::vector<From> intervals; ///< SLOs ascending, intervals descending; below the first, none may stream
 
   friend bool operator==(const IntervalPoint&, const IntervalPoint&) = default;
 };
 
-/// What a record says of one question.
+/// What a record answers to one question.
 struct IntervalAnswer {
   /// The smallest interval that meets the SLO, by the point that answered; 0: no weights may stream, for no interval
   /// meets it or because the record ends before.
   int interval = 0;
-  bool recorded = false;  ///< false: no point has as large a batch and as great a length, and nothing is known
+  bool recorded = false;  ///< false: no point has as large a batch and as great a length, so nothing is known
   std::int64_t batch = 0; ///< of the point that answered
   Tokens length{0};       ///< the same
   Seconds slo{0};         ///< the same
   Seconds resident{0};    ///< the same: with nothing streamed
 };
 
-/// For each SLO, batch size and length the smallest interval that meets the SLO, for prompts and for decodes, on a bus
-/// of its own (Select-N, 4.4). Made once for a model on a device, by a cost model (`record_intervals`) or by a backend.
+/// For each SLO, batch size and length the smallest interval that meets the SLO, for prompts and for decodes, with a
+/// bus to itself (Select-N, 4.4). Made once for a model on a device, by `record_intervals` or by a backend.
 ///
-/// Not of the points themselves it is asked "conservatively from the nearest combination": a larger batch, a greater
-/// length and a tighter SLO, each the nearest. With either more is computed and the same weights cross the link, so
-/// that the iteration takes no less: an interval that meets the SLO there meets it here. (Where an SLO is a multiple of
-/// what the batch takes, as in the paper's Table 1, intervals *fall* with both: the SLO of a larger batch is then
-/// another, and it is asked another question.) A larger batch than any or a greater length has no such neighbour. What
-/// is answered then is that nothing may stream, and `recorded` says why.
+/// A question between the points is answered "conservatively from the nearest combination": a larger batch, a greater
+/// length and a tighter SLO, each the nearest. With a larger batch or a greater length more is computed while the same
+/// weights cross the link, so that the iteration takes no less: an interval that meets the SLO there meets it here.
+/// (Where an SLO is a multiple of what the batch takes, as in the paper's Table 1, intervals *fall* with both: the SLO
+/// of a larger batch is then another, and the question another one.) A batch or a length above the largest recorded has
+/// no such neighbour. The answer then is that nothing may stream, and `recorded` says why.
 ///
-/// What SLO allows what is a step function, kept as its steps: a question costs two shifts and a search through as many
-/// steps as there are intervals. A table of all SLOs would be 500 entries a point, nearly all of them like the one
-/// before.
+/// The smallest interval is a step function of the SLO, kept as its steps: a question costs two shifts and a search
+/// through as many steps as there are intervals. A table of all SLOs would have 500 entries a point, nearly all of them
+/// like the one before.
 class IntervalRecord {
  public:
-  /// What it was made for and of.
+  /// What the record was made for, and from what.
   struct Heading {
     std::string model, device;
-    std::string times; ///< where the times are from: a cost model, a backend
+    std::string times; ///< where the times come from: a cost model, a backend
     int layers = 0;
     Bytes layer_weight_bytes{0};
 
@@ -165,7 +165,7 @@ class IntervalRecord {
     return answer;
   }
 
-  /// The smallest interval of a point that meets an SLO of so many steps; 0: none.
+  /// The smallest interval of a point that meets an SLO of `slo_steps` steps; 0: none.
   [[nodiscard]] static int interval_at(const IntervalPoint& point, std::int64_t slo_steps) {
     const auto above =
         std::upper_bound(point.intervals.begin(), point.intervals.end(), slo_steps,

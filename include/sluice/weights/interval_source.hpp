@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EvaluatedInterval, RecordedInterval: who says which interval is the smallest that meets an SLO.
+// EvaluatedInterval, RecordedInterval: two ways to find the smallest interval that meets an SLO.
 #pragma once
 
 #include "sluice/weights/interval_offload.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// Which interval? For this work, which is of `batch` requests of about `length` tokens.
+/// The question for an interval: the work, which is of `batch` requests of about `length` tokens.
 template <class Cost>
 struct IntervalQuestion {
   const Cost& cost;
@@ -28,22 +28,21 @@ struct IntervalQuestion {
   Tokens length;
 };
 
-/// The evaluator, asked for the work at hand: exact, by the planner's cost model, and a few evaluations a decision.
+/// Asks the evaluator for the work at hand: exact, by the planner's cost model, and a few evaluations a decision.
 ///
 /// The paper sizes the interval by counting: at most n layers with n t_transfer <= L t_compute (1 + delta), delta the
-/// SLO's slack over the unoffloaded step (its printed formula omits L), and an interval of L / n. That is the first
-/// thing tried; the evaluator, which sees that the layers of one interval must hide its own transfer, has the last
-/// word.
+/// SLO's slack over the unoffloaded step (its printed formula omits L), and an interval of L / n. That count is tried
+/// first; the evaluator, which sees that the layers of one interval must hide its own transfer, has the last word.
 struct EvaluatedInterval {
   struct State {
     StreamedStep step;
   };
 
-  /// 0: none.
+  /// The smallest interval that meets `slo`; 0: none.
   template <class Question>
   [[nodiscard]] int smallest(const Question& asked, State& state, Seconds slo) const {
     const int layers = asked.geometry.layers;
-    // A longer interval streams less and is never slower: by bisection, between one that meets the SLO and one not.
+    // A longer interval streams less and is never slower: bisection, between one that meets the SLO and one not.
     const auto meets = [&](int interval) {
       return state.step.of(asked.cost, asked.geometry, asked.work, interval_level(asked.geometry, interval).plan) <=
              slo * (1 + 1e-9);
@@ -57,13 +56,13 @@ struct EvaluatedInterval {
     }
     return good <= layers ? good : 0;
   }
-  /// The shortest that the work can take with an interval of `most` or less.
+  /// The shortest time that the work can take with an interval of `most` or less.
   template <class Question>
   [[nodiscard]] Seconds best(const Question& asked, State& state, int most) const {
     return state.step.of(asked.cost, asked.geometry, asked.work, interval_level(asked.geometry, most).plan);
   }
 
-  /// The most layers that the count says may be offloaded.
+  /// The most layers that may be offloaded by the paper's count.
   template <class Question>
   [[nodiscard]] static int counted_layers(const Question& asked, Seconds slo) {
     const Seconds unoffloaded = asked.cost.step(asked.work).total(asked.geometry.layers);
@@ -85,9 +84,9 @@ struct EvaluatedInterval {
   }
 };
 
-/// The paper's performance record, read from `record`. Without one, the record that the planner's cost model makes: a
-/// point is made when it is first asked for, so that an engine does not wait for the hundreds that it never asks.
-/// Answers are conservative, by the nearest larger batch and length and the nearest tighter SLO.
+/// The paper's performance record, read from `record`; without one, the record that the planner's cost model makes, in
+/// which a point is made when it is first asked for, so that an engine does not wait for the hundreds that it never
+/// asks. Answers are conservative, by the nearest larger batch and length and the nearest tighter SLO.
 struct RecordedInterval {
   struct State {
     std::optional<IntervalRecord> own;
@@ -96,10 +95,11 @@ struct RecordedInterval {
     RecordedWork work;
   };
 
-  /// Of this model on this device, which whoever sets it checks, and outlives the engines; none: the planner's own.
+  /// A record of this model on this device. The caller checks that it is, and keeps it for longer than the engines.
+  /// Null: the planner's own.
   const IntervalRecord* record = nullptr;
 
-  /// 0: none, or beyond the record.
+  /// The smallest recorded interval that meets `slo`; 0: none, or beyond the record.
   template <class Question>
   [[nodiscard]] int smallest(const Question& asked, State& state, Seconds slo) const {
     return consulted(asked, state).look_up(asked.phase, asked.batch, asked.length, slo).interval;
@@ -116,7 +116,7 @@ struct RecordedInterval {
   }
 
  private:
-  /// Batches and lengths of a record of one's own end where no engine goes, its SLOs nowhere.
+  /// Batches and lengths of the planner's own record end where no engine goes, its SLOs nowhere.
   static constexpr IntervalGrid own_grid{.max_batch = 1 << 14,
                                          .least_length = Tokens{16},
                                          .max_length = Tokens{1 << 24},

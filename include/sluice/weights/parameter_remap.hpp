@@ -20,29 +20,30 @@ namespace sluice {
   return set;
 }
 
-/// Through how many slots the layers stream that lend memory.
+/// Through how many slots the layers stream that lend their memory.
 enum class RemapSlots : std::uint8_t {
   by_equations, ///< one or two, whichever the equations say
-  one,          ///< alpha + 1 layers through one, also where it does not hide them (MIRAGE's ablation A, 7.5)
-  two,          ///< alpha + 2 through two (B)
+  one,          ///< alpha + 1 layers through one slot, even where it does not hide them (MIRAGE's ablation A, 7.5)
+  two,          ///< alpha + 2 layers through two slots (B)
 };
 
-/// alpha layers' memory is lent to KV, as few as the demand needs; the weights are read only, so that nothing is
-/// written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two (MIRAGE, 5.4):
+/// The memory of alpha layers is lent to KV, as few layers as the demand needs; the weights are read only, so that
+/// nothing is written back. To have room for alpha less, alpha + 1 layers share one slot, or alpha + 2 share two
+/// (MIRAGE, 5.4):
 ///
 /// * alpha + 1, if T_T (alpha + 1) <= T_c (n - alpha - 1): eq. 4, a transfer waits until the slot's layer is computed
 /// * alpha + 2, if T_T (alpha + 2) <= T_c n: eq. 5, two slots hide it behind all layers
 ///
 /// and otherwise whichever the evaluator finds shorter. The text says that two slots pay from alpha = 9 on (n = 40); by
-/// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. The equations are built.
+/// the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. This code follows the equations.
 ///
 /// No layer is taken beyond what the computation hides by one of the equations, nor beyond `most_layers`. What is lent
-/// stays lent while the demand needs it, also where a smaller batch hides less: to take it back then would be to
-/// preempt those whose KV lies there. With `revert` it returns with the demand (7.6), once a whole layer more would be
-/// spare: at the edge it would change at every block.
+/// stays lent while the demand needs it, even where a smaller batch hides less: taking it back would preempt the
+/// requests whose KV lies there. With `revert` memory returns when the demand falls (7.6), once a whole layer more
+/// would be spare: without that margin the level would change at every block.
 ///
-/// `Slots` and `Reverts` are what MIRAGE's ablations vary. How many layers are lent depends on neither: the text of 7.5
-/// says that one slot always disrupts the computation, so it is not spared that by lending less.
+/// `Slots` and `Reverts` are what MIRAGE's ablations vary. How many layers are lent depends on neither: 7.5 says that
+/// one slot always disrupts the computation, so the ablation does not spare it that by lending less.
 template <RemapSlots Slots = RemapSlots::by_equations, bool Reverts = true>
 struct BasicParameterRemap {
   using role = roles::Weights;
@@ -54,7 +55,7 @@ struct BasicParameterRemap {
 
   int most_layers = 1'000; ///< cap, so that a model can still start; more than there are: all but two
   bool revert = Reverts;   ///< dynamic reversion
-  bool only_hidden = true; ///< false: as many as the demand needs, whatever the transfers then cost
+  bool only_hidden = true; ///< false: as many layers as the demand needs, however long the transfers then take
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
@@ -75,20 +76,21 @@ struct BasicParameterRemap {
     const int alpha = own + task.lent;
     for (int less = alpha; less >= std::max(1, task.lent); --less) levels.push_back(level_of(task, state, less));
   }
-  /// How much is hidden depends on the batch, so that nothing is promised by it.
+  /// With `only_hidden` 0: how much is hidden depends on the batch, so the policy promises nothing.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
     if (only_hidden) return LayerBlocks{0};
     const int most = std::clamp(most_layers, 0, std::max(0, geometry.layers - 2));
     return geometry.blocks_in(most);
   }
 
-  /// Of a model that is inactive: as many as its prefill hides when its turn comes (5.3), within the same cap.
+  /// Layers that a model lends while it is inactive: as many as its prefill hides when its turn comes (5.3), within the
+  /// same cap.
   [[nodiscard]] int most_lent(int layers, double transfer_s, double prefill_s) const {
     const double hidden = std::min(prefill_s / transfer_s, static_cast<double>(layers));
     return std::max(0, std::min({most_layers, layers - 2, static_cast<int>(hidden)}));
   }
 
-  /// Equation 4 and 5 of MIRAGE, for `alpha` layers of `layers`.
+  /// Equation 4 of MIRAGE, and below it equation 5, for `alpha` layers of `layers`.
   [[nodiscard]] static bool one_slot_hides(int layers, int alpha, double transfer_s, double compute_s) {
     return transfer_s * (alpha + 1) <= compute_s * (layers - alpha - 1);
   }

@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// What one point of a record is about: `batch` prompts of `length` tokens computed at once, or as many decodes that
-/// read as many tokens each. Keeps the chunks that its `Work` refers to.
+/// The work of one point of a record: `batch` prompts of `length` tokens computed at once, or as many decodes that read
+/// as many tokens each. Keeps the chunks that its `Work` refers to.
 class RecordedWork {
  public:
   [[nodiscard]] const Work& of(InferencePhase phase, std::int64_t batch, Tokens length) {
@@ -36,8 +36,8 @@ class RecordedWork {
 };
 
 /// The step function of one work: every interval that frees memory is tried, from 1 up, and is kept where it meets an
-/// SLO that no smaller one meets. SLOs beyond the grid's longest are left out. (Nothing is taken for granted of how
-/// times fall with the interval, as a measured record could not either.)
+/// SLO that no smaller one meets. SLOs beyond the grid's longest are left out. (The search assumes nothing of how times
+/// fall with the interval, as a measured record could not either.)
 template <Predictor Cost>
 [[nodiscard]] IntervalPoint record_point(const Cost& cost, const Geometry& geometry, const IntervalGrid& grid,
                                          const Work& work, StreamedStep& step) {

@@ -13,8 +13,7 @@
 namespace sluice {
 
 /// Select-N's interval (4.2, 4.3): the smallest, which has most weights on the host, with which an iteration still
-/// takes no longer than the tightest SLO of its batch. `Source` says which that is: the paper's record, or the
-/// evaluator.
+/// takes no longer than the tightest SLO of its batch. `Source` finds it: by the paper's record, or by the evaluator.
 ///
 /// *Two phases, two instances.* The paper deploys a model twice, once for prompts and once for decodes, each on a
 /// device of its own with weights and an interval of its own (5.1): no weights move between the two. So an engine is
@@ -31,17 +30,18 @@ namespace sluice {
 /// *Levels*: all intervals from there up that free memory, the smallest first, for a bus coordinator to choose among;
 /// of those that stream as many layers the longest, which spaces them most evenly.
 ///
-/// *Batch*: of those who would run, as many as fit the memory that their own interval leaves them, required claims
-/// first. A larger batch computes longer and takes a longer interval, which has room for fewer: sized for all who wait,
-/// it would keep out those whom a shorter one has room for.
+/// *Batch*: the batch is as many of the requests that would run as fit the memory that their own interval leaves them,
+/// required claims first. A larger batch computes longer and takes a longer interval, which has room for fewer
+/// requests: sized for all that wait, it would keep out requests that a shorter interval has room for.
 ///
 /// *Changes*: nearly all streamed layers of one interval are others than those of the next, and come back over the link
-/// in the iteration that changes it, which can take longer than the SLO for that once. So a longer interval that is in
-/// force stays while KV has no use for more memory; and a record, whose answers change with the next power of two
-/// alone, changes it less often than the evaluator.
+/// in the iteration that changes the interval, which can take longer than the SLO for that once. So a longer interval
+/// that is in force stays while KV has no use for more memory; and a record, whose answers change only with the next
+/// power of two, changes it less often than the evaluator.
 ///
-/// *Submission*: an SLO that this machine cannot meet even for that request alone is refused, with the best there is.
-/// What its KV needs beyond the memory beside the weights, it is promised, if weights can stream for it within its SLO.
+/// *Submission*: an SLO that this machine cannot meet even for that request alone is refused, with the best that it can
+/// do. KV memory that the request needs beyond what resident weights leave is promised to it, if weights can stream for
+/// it within its SLO.
 template <class Source>
 struct BasicSloInterval {
   using role = roles::Weights;
@@ -62,7 +62,7 @@ struct BasicSloInterval {
     const Geometry& geometry = task.view.geometry;
     int longest = geometry.layers + 1;
     if (task.own < LayerBlocks{0}) longest = longest_that_frees(geometry, LayerBlocks{geometry.layers} - task.own);
-    if (longest == 0) return; // nothing is enough
+    if (longest == 0) return; // no interval frees enough
     int good = longest;
     LayerBlocks demand = task.demand;
     if (phase == InferencePhase::prefill) {
@@ -77,7 +77,7 @@ struct BasicSloInterval {
       };
       std::size_t fitting = 0;
       while (fitting < task.claims.size() && task.claims[fitting].required) ++fitting;
-      fitting = std::max<std::size_t>(1, fitting); // whether or not they fit: somebody else says who gives way
+      fitting = std::max<std::size_t>(1, fitting); // whether or not they fit: Relief says which request gives way
       std::size_t last = task.claims.size();
       if (!fits(last)) {
         for (std::size_t beyond = last; beyond - fitting > 1;) {
@@ -93,11 +93,11 @@ struct BasicSloInterval {
     for (int interval = good; interval <= std::min(longest, geometry.layers);
          interval = most_even(geometry.layers, interval + 1)) {
       const WeightsLevel level = interval_level(geometry, interval);
-      if (level.plan.level < 1) break; // a layer in a slot of its own size
+      if (level.plan.level < 1) break; // below 1: a layer in a slot of its own size, which frees nothing
       levels.push_back(level);
     }
   }
-  /// What the SLO has time for depends on the request: see `promise`.
+  /// 0: what the SLO has time for depends on the request; see `promise`.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
 
   template <class Request>
@@ -132,14 +132,14 @@ struct BasicSloInterval {
   }
 
  private:
-  /// What is taken where `smallest` is the smallest that meets the SLO: above the layers, where none does.
+  /// The interval that is taken where `smallest` is the smallest that meets the SLO; above the layers where none does.
   template <class Task>
   static int taken(const Task& task, int smallest) {
     return smallest == 0 ? task.layers() + 1 : most_even(task.layers(), smallest);
   }
-  /// The longest interval that streams as many layers.
+  /// The longest interval that streams as many layers as `interval`.
   static int most_even(int layers, int interval) { return interval > layers ? interval : layers / (layers / interval); }
-  /// The first so many of the claims.
+  /// The first `count` claims, summed up.
   struct Front {
     Work steady;
     Seconds slo{std::numeric_limits<double>::infinity()};
@@ -158,7 +158,7 @@ struct BasicSloInterval {
     }
     front.steady.decodes = front.steady.samples = static_cast<std::int64_t>(count);
     front.demand = across_layers(blocks, task.layers());
-    if (count == task.claims.size()) { // as the engine has summed it up
+    if (count == task.claims.size()) { // all claims: the engine has summed them up
       front.steady = task.steady;
       front.demand = task.demand;
     }
@@ -182,7 +182,7 @@ struct BasicSloInterval {
       state.chunks.push_back({claim.tokens, who.computed});
       longest = std::max(longest, who.computed + claim.tokens);
       work.samples += claim.tokens >= who.pending() ? 1 : 0;
-      if (who.generated > Tokens{0}) continue; // its first token is out
+      if (who.generated > Tokens{0}) continue; // the request's first token is out
       const Seconds left = who.spec.slo.ttft - (task.view.now - who.spec.arrival);
       const std::int64_t iterations = (who.pending().count() + claim.tokens.count() - 1) / claim.tokens.count();
       slo = std::min(slo, std::max(Seconds{0}, left) / static_cast<double>(iterations));
@@ -203,7 +203,7 @@ struct BasicSloInterval {
       if (interval_level(geometry, interval).plan.freed >= needed) return interval;
     return 0;
   }
-  /// A prompt alone, in chunks of the token budget, to its first token.
+  /// The time of a prompt alone, in chunks of the token budget, to its first token.
   template <class Request>
   static Seconds first_token(const Request& request, const WeightsPlan& plan) {
     StreamedStep step;
@@ -220,9 +220,9 @@ struct BasicSloInterval {
   }
 };
 
-/// By the evaluator, for exactly the batch at hand.
+/// The smallest interval by the evaluator, for exactly the batch at hand.
 using SloInterval = BasicSloInterval<EvaluatedInterval>;
-/// By a performance record, as the paper has it.
+/// The smallest interval by a performance record, as in the paper.
 using RecordedSloInterval = BasicSloInterval<RecordedInterval>;
 
 static_assert(Weights<SloInterval> && PromisesRoom<SloInterval>);

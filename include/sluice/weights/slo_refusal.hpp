@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request is told whose SLO cannot be met.
+// What a request is told when its SLO cannot be met.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string>
 
-// Functions and not members of a policy, marked as cold: texts that are hardly ever made cost code in every engine.
+// Functions and not members of a policy, and marked as cold: texts that are hardly ever made cost code in every engine.
 namespace sluice::detail {
 
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string milliseconds(Seconds time) {
@@ -33,7 +33,7 @@ namespace sluice::detail {
   return error;
 }
 
-/// `left`: of the SLO, after what it has waited.
+/// `left`: what remains of the SLO after the time that the request has waited.
 [[nodiscard, gnu::cold, gnu::noinline]] inline Error first_token_refusal(Seconds slo, Seconds left, Seconds best,
                                                                          int streamed) {
   const std::string waited = left < slo ? ", and it has waited " + milliseconds(slo - left) : std::string{};

@@ -13,11 +13,11 @@
 namespace sluice {
 
 /// FlexGen keeps a part of every layer on the host and fetches it while the layer before computes. Select-N compares
-/// with it so (3.2, 3.3): the largest part with which a decode is estimated to meet the SLO, estimated before anything
-/// has run. Two things make that part smaller than it need be: the computation is taken to run at the device's peak, so
-/// that it seems to hide less than it does; and the bus is taken to be shared by all of its engines all the time.
+/// with it in this form (3.2, 3.3): the largest part with which a decode is estimated to meet the SLO, before anything
+/// has run. Two things make that part smaller than it need be: the estimate lets the computation run at the device's
+/// peak, so that it seems to hide less than it does; and it lets all engines share the bus all the time.
 ///
-/// The estimate is made for the batch at hand, at every decision, which FlexGen does not: the part is as large as it
+/// The estimate is made for the batch at hand, at every decision, which FlexGen does not do: the part is as large as it
 /// can be by these rates.
 template <CostModel Peak>
 struct BasicStreamedShare {
@@ -29,8 +29,8 @@ struct BasicStreamedShare {
   };
   static constexpr int parts = 256; ///< the part is a whole number of these
 
-  std::optional<Peak> peak{}; ///< what is estimated by; without it the planner's own model
-  int engines_on_bus = 1;     ///< each is given as much of the link's rate
+  std::optional<Peak> peak{}; ///< the cost model that estimates; without it the planner's own
+  int engines_on_bus = 1;     ///< each engine gets an equal part of the link's rate
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
@@ -40,9 +40,9 @@ struct BasicStreamedShare {
     const int part = std::max(largest(task.cost, geometry, task.steady, state.step, slo), least(geometry, task.own));
     if (part > 0) levels.push_back(level_of(geometry, part));
   }
-  /// What the SLO has time for depends on the request: see `promise`.
+  /// 0: what the SLO has time for depends on the request; see `promise`.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
-  /// What streams for it alone, at its longest. Nobody is refused for an SLO.
+  /// What streams for the request alone, at its longest. It never refuses a request for its SLO.
   template <class Request>
   [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
     Work last;
@@ -60,7 +60,7 @@ struct BasicStreamedShare {
   }
 
  private:
-  /// A model, with its share of the bus.
+  /// A cost model with its share of the bus.
   template <class Model>
   struct Believed {
     const Model& model;
@@ -73,7 +73,7 @@ struct BasicStreamedShare {
     }
   };
 
-  /// The part without which the weights and a block of each layer do not fit the device.
+  /// The smallest part with which the weights and a block of each layer fit the device.
   static int least(const Geometry& geometry, LayerBlocks own) {
     int part = 0;
     if (own < LayerBlocks{0})

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// The same work token after token, in which only these weights cross the link: the rules agree on it (all but
-/// `NextLayer`), so that one of them is asked. The first iteration starts cold and is left out.
+/// The time of an iteration that repeats, token after token, while only these weights cross the link: all rules but
+/// `NextLayer` agree on it, so one of them is asked. The first iteration starts cold and is left out.
 class StreamedStep {
  public:
   /// A steady decode of the task's claims.

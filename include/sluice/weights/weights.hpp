@@ -18,11 +18,11 @@
 namespace sluice {
 
 /// One level that the weights could take: what it would free, and what would then move in every iteration. A node's
-/// coordinator grants one level of each engine.
+/// coordinator grants each engine one level.
 struct WeightsLevel {
   WeightsPlan plan;
   Bytes moved_per_iteration{0};
-  Seconds step{0}; ///< of a steady decode at this level; filled in where a coordinator is going to ask
+  Seconds step{0}; ///< of a steady decode at this level; filled in only where a coordinator is going to ask
 
   /// Streams `streamed` through `slots` slots, `share` of each layer's weights.
   static WeightsLevel of(const Geometry& geometry, LayerSet streamed, int slots, double share = 1) {
@@ -38,24 +38,24 @@ struct WeightsLevel {
   }
 };
 
-/// What a level is chosen by.
+/// What a policy chooses a level by.
 template <class Cost>
 struct WeightsTask {
   using cost_type = Cost;
 
   const View& view;
   const Cost& cost;              ///< the planner's, corrected by what it has learned
-  std::span<const Claim> claims; ///< who wants to run
+  std::span<const Claim> claims; ///< the requests that want to run
   LayerBlocks demand{0};         ///< what the KV of all of them would take, all of it resident
   LayerBlocks own{0};            ///< KV memory while all weights are resident; below 0: they do not fit
   Work steady;                   ///< one token of each claim: levels follow this, not the prompts among them
-  int lent = 0;                  ///< layers whose memory others of its node have: no level may be below
-  int taken = 0;                 ///< and that its own KV has beside these, by the plan in force
+  int lent = 0;                  ///< layers whose memory other engines of the node have: no level may be below
+  int taken = 0;                 ///< layers whose memory its own KV has on top of these, by the plan in force
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
-  /// Of one layer, at the steady decode: what must hide a transfer (T_c; the embedding and the head left out).
+  /// Seconds that one layer computes at the steady decode, to hide a transfer (T_c; embedding and head left out).
   [[nodiscard]] double layer_compute_s() const { return cost.step(steady).layer.count(); }
-  /// Of one layer's weights over an idle link (T_T).
+  /// Seconds that one layer's weights take over an idle link (T_T).
   [[nodiscard]] double layer_transfer_s() const {
     const LinkCost link = cost.link();
     return static_cast<double>(view.geometry.layer_weight_bytes.count()) / link.rate.count() + link.per_layer.count();
@@ -67,7 +67,7 @@ using WeightsTaskArchetype = WeightsTask<CostArchetype>;
 template <class Cost>
 struct Submission {
   const RequestSpec& spec;
-  Seconds now{0}; ///< it may have waited since its arrival
+  Seconds now{0}; ///< the request may have waited since its arrival
   const Limits& limits;
   const Geometry& geometry;
   const Cost& cost;    ///< the planner's, corrected by what it has learned
@@ -83,13 +83,13 @@ concept OffersLevels = requires(const P& policy, typename P::State& state, const
   { policy.offer(task, state, levels) } -> std::same_as<void>;
 };
 
-/// `P` says what it can be counted on to free.
+/// `P` says what it can be counted on to free for any batch.
 template <class P>
 concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
   { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
 };
 
-/// `P` says whether it answers for a request's SLO at submission; else a request is refused for want of memory alone.
+/// `P` says whether it vouches for a request's SLO at submission; if not, only want of memory refuses a request.
 template <class P>
 concept StatesPromising = requires {
   typename std::bool_constant<P::promises>;
@@ -117,8 +117,8 @@ concept StatesLending = requires {
 template <class P>
 concept LendsWeights = StatesLending<P> && bool(P::lends);
 
-/// `P` says how many: of `layers`, each of which comes over the link in `transfer_s`, as many as its first prompt,
-/// `prefill_s`, has time to bring back.
+/// `P` says how many layers' memory can be lent: of `layers`, each of which takes `transfer_s` over the link, as many
+/// as the engine's first prompt, which computes for `prefill_s`, has time to bring back.
 template <class P>
 concept HasMostLent = requires(const P& policy) {
   requires std::same_as<decltype(policy.most_lent(0, 0.0, 0.0)), int>;
@@ -128,7 +128,7 @@ concept NamesMostLent = requires(P& policy) {
   policy.most_lent(0, 0.0, 0.0);
 };
 
-/// What `P` says of itself is so.
+/// The hooks of `P` are there exactly where its constants say so.
 template <class P>
 concept WeightsAsSaid = StatesPromising<P> &&
     hook_as_said(PromisesRoom<P>, HasPromise<P>, NamesPromise<P>) && StatesLending<P> &&
@@ -139,16 +139,14 @@ concept WeightsAsSaid = StatesPromising<P> &&
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
 ///  2. `offer(task, state, levels)` appends the levels that it would take for the task's demand, the one it prefers
 ///     first. None: the weights stay as they are, all resident.
-///  3. `most_freed(geometry)`: what it frees for any batch that needs it: with that a request is accepted that else
-///     would be refused at submission, so it is a promise.
-///  4. `P::promises`: whether it answers for SLOs; `promise(request)` then says the same as `most_freed` of one
-///  request,
-///     in the light of its SLO: the blocks, or an error with `what` (the SLO asked, the best there is) and `expected`,
-///     with which it is refused at submission. What is promised must be among the levels whenever that request is the
-///     only claim.
-///  5. `P::lends`: whether its memory can be lent in a node; `most_lent(layers, transfer_s, prefill_s)` then says how
-///  many
-///     layers' while its engine is inactive.
+///  3. `most_freed(geometry)`: what it frees for any batch that needs it. It is a promise: the engine accepts requests
+///     at submission that it would otherwise refuse.
+///  4. `P::promises`: whether it vouches for SLOs. `promise(request)` then says the same as `most_freed` for one
+///     request, in the light of its SLO: the blocks, or an error with `what` (the SLO asked, the best there is) and
+///     `expected`, with which the engine refuses it at submission. What is promised must be among the levels whenever
+///     that request is the only claim.
+///  5. `P::lends`: whether its memory can be lent in a node. `most_lent(layers, transfer_s, prefill_s)` then says how
+///     many layers' memory, while its engine is inactive.
 ///
 /// Not checked, and owed: levels depend on the steady decode, not on the current batch, or they flip between prompts
 /// and decodes; a level is never above what the transfer rule can hide within the SLO.

@@ -143,7 +143,7 @@ inline Expected<IntervalRecord> read_interval_record(const nlohmann::json& objec
                   "a list of " + std::to_string(points) + " points, one for each batch size and length");
       return fields.status().error();
     }
-    std::vector<bool> seen(points); // as many as there are: all of them, if none is there twice
+    std::vector<bool> seen(points); // as many points as the grid has: all of them, if none is there twice
     for (std::size_t i = 0; i < points; ++i)
       if (const Status status = detail::read_interval_point(
               (*list)[i], where + ": " + name + "[" + std::to_string(i) + "]", phase, record, seen);
@@ -160,7 +160,7 @@ inline Expected<IntervalRecord> read_interval_record(const std::string& path) {
   return read_interval_record(*object, path);
 }
 
-/// As JSON, a point a line. What is read back from it is the same record.
+/// The record as JSON, a point a line. What is read back from it is the same record.
 [[nodiscard]] inline std::string interval_record_text(const IntervalRecord& record) {
   using Json = nlohmann::ordered_json;
   const auto dumped = [](const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); };
