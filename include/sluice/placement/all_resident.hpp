@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Nothing is offloaded; as many of the optional claims join as fit, in order. Its one plan is a rule for everybody, so
-/// it is made once and then only applied.
+/// Nothing is offloaded; as many of the optional claims join as fit, in order. Its one plan is a rule for every
+/// request, so it is made once and then only applied.
 struct AllResident {
   using role = roles::Placement;
   static constexpr bool places_layers = false;

@@ -14,9 +14,9 @@ struct BatchShare {
   bool feasible = false;
   std::int64_t requests = 0;
   double uncached = 0;
-  double seconds = 0; ///< the iteration that follows
+  double seconds = 0; ///< the iteration's time
 
-  /// Tokens a second: what is maximised.
+  /// Tokens a second, which are maximised.
   [[nodiscard]] constexpr double rate() const {
     return feasible && seconds > 0 ? static_cast<double>(requests) / seconds : 0.0;
   }
@@ -41,7 +41,7 @@ concept BatchShareProblem = requires(const P& problem, double requests, double s
 };
 
 /// The least share with which a batch fits the device, or infinity where none does. T grows with the share, so for a
-/// batch of that size it is the best.
+/// batch of that size the least share is the best.
 template <BatchShareProblem P>
 [[nodiscard]] double least_share(const P& problem, double requests) {
   const double whole = problem.room(requests, 0.0);
@@ -50,7 +50,7 @@ template <BatchShareProblem P>
   const double most = problem.most_share;
   const double least = problem.room(requests, most);
   if (most <= 0.0 || least > problem.room_budget) return none;
-  // Room is nearly linear in the share: a straight line finds it, and halving mends what is left.
+  // Room is nearly linear in the share: a straight line gets near, and halving finds the rest.
   double fails = 0.0, fits = most;
   const double line = most * (whole - problem.room_budget) / (whole - least);
   if (line < most && problem.room(requests, line) <= problem.room_budget) fits = line;
@@ -75,8 +75,8 @@ template <BatchShareProblem P>
   return answer;
 }
 
-/// Tries every batch, each at its least share: exact, and linear in the batch. The reference, and what needs no
-/// library; eLLM's own is `SlsqpBatchShare` (placement/nlopt).
+/// Tries every batch, each at its least share: exact, and linear in the batch. The reference, and the solver that needs
+/// no library; eLLM's own is `SlsqpBatchShare` (placement/nlopt).
 struct ExactBatchShare {
   template <BatchShareProblem P>
   [[nodiscard]] BatchShare operator()(const P& problem) const {

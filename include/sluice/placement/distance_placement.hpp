@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DistancePlacement: a distance for each request, the best there is (OrbitFlow).
+// DistancePlacement: the best distance for each request (OrbitFlow).
 #pragma once
 
 #include "sluice/placement/planning_instance.hpp"
@@ -16,7 +16,7 @@ namespace sluice {
 /// and SLO over the window (OrbitFlow, section 3.3). Exact unless `options.node_limit` ends the search first; then the
 /// plan says that it is not proven, and how far it may be from the optimum.
 ///
-/// `Solver` is a template over space and transfer rule: ExactSearch, or whatever has its `solve`.
+/// `Solver` is a template over space and transfer rule: ExactSearch, or any other with its `solve`.
 template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
           template <class, class> class Solver = ExactSearch>
 struct BasicDistancePlacement {
@@ -36,7 +36,7 @@ struct BasicDistancePlacement {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     Binding binding = Binding::none;
-    // `plan` keeps the last feasible answer: `longest_prefix` ends with that of the prefix it returns.
+    // `plan` keeps the last feasible answer: `longest_prefix` asks last for the prefix that it returns.
     const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
     if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
     if (task.claims.size() == task.required) return Verdict::infeasible(binding);

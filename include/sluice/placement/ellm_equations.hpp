@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// Where an equation is taken as printed rather than as it must be meant. Each departure has its name, so that its
-/// effect can be shown alone; `ellm_corrected` has none of them and `ellm_printed` all.
+/// Where an equation is taken as printed rather than as it must be meant. Each departure has a name, so that its effect
+/// can be shown alone; `ellm_corrected` has none of them and `ellm_printed` all.
 struct EllmForm {
   bool output_per_context_token = false; ///< (3): the output layer takes 2 s h V for one new token, which is 2 h V
   bool output_for_recomputed = false;    ///< (2), (7), (8): 2 h V for each recomputed token; (9): 2 h V s beside layers
@@ -26,8 +26,8 @@ struct EllmForm {
 inline constexpr EllmForm ellm_corrected{};
 inline constexpr EllmForm ellm_printed{true, true, true, true, true};
 
-/// What the equations ask of a batch: its size, and the sums over its requests of the tokens and of their squares. Real
-/// numbers, since a solver tries batches between whole ones.
+/// What the equations need of a batch: its size, and the sums over its requests of the tokens and of their squares.
+/// Real numbers, since a solver tries batches between whole ones.
 struct BatchSums {
   double requests = 0;
   double tokens = 0;
@@ -42,7 +42,7 @@ struct BatchSums {
   }
 };
 
-/// How the layers of the uncached tokens take turns: `recomputed` of them, then `swapped` ones, and so on.
+/// How the layers of the uncached tokens alternate: `recomputed` layers, then `swapped` ones, and so on.
 struct LayerPair {
   int recomputed = 1; ///< l2
   int swapped = 1;    ///< l1
@@ -50,7 +50,7 @@ struct LayerPair {
   [[nodiscard]] constexpr int period() const { return recomputed + swapped; }
   friend constexpr bool operator==(const LayerPair&, const LayerPair&) = default;
 };
-/// The six that eLLM chooses among (section 4.3.1).
+/// The six pairs that eLLM chooses among (section 4.3.1).
 inline constexpr std::array<LayerPair, 6> ellm_pairs{{{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {2, 3}}};
 
 /// Seconds, FLOPs and bytes of a model by eLLM's equations. `r` is the share of every request's tokens, the oldest,
@@ -118,7 +118,7 @@ class EllmEquations {
     return pair.period() * decode_layer(batch) +
            (form_.output_for_recomputed ? 2.0 * hidden_ * vocabulary_ * batch.tokens : 0.0);
   }
-  /// Of `block` threads those given to K1.
+  /// Of a fused kernel's `block` threads, those given to K1.
   [[nodiscard]] constexpr int k1_threads(const BatchSums& batch, double r, LayerPair pair,
                                          int block = most_block_threads) const {
     return rebuilding_threads(k1_volume(batch, r, pair), k2_volume(batch, pair), block);

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// For which lengths the batch must fit.
+/// The lengths for which the batch must fit.
 enum class Horizon : std::uint8_t {
   now,         ///< the present ones: planned every step (Dynamic Heuristic)
   batch_worst, ///< the longest that the requests of this batch come to: an oracle's knowledge (FlexGen+)

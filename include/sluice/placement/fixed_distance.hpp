@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FixedDistance and OffloadAll: the same layers of every request are offloaded, whatever happens.
+// FixedDistance and OffloadAll: the same layers of every request are offloaded, whatever the batch.
 #pragma once
 
 #include "sluice/placement/uniform_trial.hpp"
@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// Every `Distance`-th layer of every request is offloaded; as many of the optional claims join as fit. A rule, made
-/// once.
+/// Every `Distance`-th layer of every request is offloaded; as many of the optional claims join as fit. The plan is a
+/// rule for every request, made once.
 template <int Distance>
   requires(Distance >= 1)
 struct FixedDistance {

@@ -37,9 +37,9 @@ struct PlacementTask {
   LayerBlocks host_budget{0};
   const Cost& cost;
   Window window;
-  bool enforce_slo = true;             ///< false: one request is left, and it runs as well as it can
-  std::int64_t depleted_preempted = 0; ///< preempted requests that miss their SLO now: nothing deposited
-  WeightStream weights{};              ///< streamed beside the KV whatever the plan
+  bool enforce_slo = true;             ///< false: one request is left, and runs as well as it can
+  std::int64_t depleted_preempted = 0; ///< preempted requests with an empty deposit: they miss their SLO now
+  WeightStream weights{};              ///< streamed whatever the plan of the KV
 
   [[nodiscard]] int layers() const { return view.geometry.layers; }
 
@@ -67,10 +67,10 @@ struct PlacementTask {
   [[nodiscard]] BlockLink block_link() const { return sluice::block_link(cost.link(), view.geometry); }
 };
 
-/// The answer beside the plan.
+/// What a placement answers besides the plan.
 struct Verdict {
   bool feasible = false;
-  std::size_t joined = 0;          ///< how many of the optional claims have a place: the first `joined` of them
+  std::size_t joined = 0;          ///< how many of the optional claims have a place: the first of them
   Binding binding = Binding::none; ///< what stood in the way, of feasibility or of a better plan
 
   static constexpr Verdict infeasible(Binding why) { return {false, 0, why}; }
@@ -78,7 +78,7 @@ struct Verdict {
 
 using PlacementTaskArchetype = PlacementTask<CostArchetype, DeadlinePool, PerLayer>;
 
-/// `P` names what it remembers, for a given transfer rule (a solver keeps its workspace there).
+/// `P` names its state for a given transfer rule (a solver keeps its workspace there).
 template <class P>
 concept HasPlacementState = requires {
   typename P::template State<DeadlinePool>;
@@ -92,7 +92,7 @@ concept SolvesPlacement = requires(const P& policy, typename P::template State<D
   { policy.solve(task, state, plan) } -> std::same_as<Verdict>;
 };
 
-/// `P` says what a lone request needs at least.
+/// `P` says how a lone request is held with the least device memory.
 template <class P>
 concept StatesLeastHolding = requires(const P& policy, int layers) {
   { policy.least(layers) } -> std::same_as<Holding>;
@@ -104,7 +104,8 @@ concept StatesPlacesLayers = requires {
   { P::places_layers } -> std::convertible_to<bool>;
 };
 
-/// Where each layer's KV of each accepted request lives; how many *optional* join; or *infeasible*, with what binds.
+/// Where each layer's KV of each accepted request lives, and how many *optional* claims join; or *infeasible*, with
+/// what binds.
 ///
 ///  1. `P::role` is `roles::Placement`; `P::template State<Transfer>` is default-constructible.
 ///  2. `solve(task, state, plan)` fills `plan.requests` (one per accepted claim, in the order of the claims) or

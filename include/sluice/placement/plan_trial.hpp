@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanTrial: a plan being made, tried against memory; join_longest_prefix: and for how many of the claims it is made.
+// PlanTrial: tries a plan in the making against memory; join_longest_prefix: finds for how many claims a plan exists.
 #pragma once
 
 #include "sluice/placement/placement.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What a placement that treats every request by itself asks again and again: do they fit, held like this?
+/// What a placement that treats every request by itself asks again and again: do the claims fit, held like this?
 /// Batch-uniform placements have UniformTrial.
 template <class Transfer>
 class PlanTrial {
@@ -52,8 +52,8 @@ class PlanTrial {
 };
 
 /// The answer of a policy whose `plan_for(count)` makes the plan for the first `count` claims and says whether there is
-/// one: all the required claims, and the longest prefix of the optional claims. It is called last with the count that
-/// the answer names, or with the required claims alone if they are infeasible; `plan.binding` then says why.
+/// one: all the required claims, and the longest prefix of the optional claims. The last call of `plan_for` has the
+/// count that the answer names, or the required claims alone if they are infeasible; `plan.binding` then says why.
 template <class Task, class PlanFor>
 [[nodiscard]] Verdict join_longest_prefix(const Task& task, Plan& plan, PlanFor&& plan_for) {
   if (task.required > 0 && !plan_for(task.required)) return Verdict::infeasible(plan.binding);

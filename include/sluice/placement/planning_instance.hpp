@@ -13,26 +13,26 @@ namespace sluice {
 
 /// Whether a plan must meet the SLO, or is only the fastest that fits.
 enum class SloBound : std::uint8_t {
-  enforced, ///< a plan that misses more than alpha allows is infeasible, and Relief sets somebody aside
+  enforced, ///< a plan that misses more than alpha allows is infeasible, and Relief chooses a request to give way
   ignored,  ///< memory alone decides what is feasible
 };
 
-/// How a placement policy judges plans, beside what the task says.
+/// How a placement policy judges plans, besides what the task says.
 struct PlanningOptions {
   /// Misses per step that a plan may take, on average over its window (OrbitFlow, 3.3.1; 1 in the paper).
   double alpha = 1;
-  /// Iterations back to back by which a plan is judged, from cold.
+  /// Iterations back to back, from cold, over which a plan is judged.
   int iterations = 1;
   /// Placements, whole or in part, that are evaluated before the best plan found is taken: the same on every machine,
-  /// so that runs are reproducible. About 5 ms, a part of an iteration, beside which it is planned; four requests are
-  /// mostly proven within it under every rule, eight under `DeadlinePool`.
+  /// so that runs are reproducible. About 5 ms, a part of the iteration during which a plan is made asynchronously;
+  /// four requests are mostly proven within it under every rule, eight under `DeadlinePool`.
   std::int64_t node_limit = 5'000;
 };
 
 /// The first `count` claims of `task` as an instance; `instance` keeps its memory.
 ///
-/// Where more preempted requests have run out of deposit than alpha allows, no plan could meet it, and setting more
-/// requests aside would only add to them. The allowance is then what they use up: those who run must all be on time.
+/// Where more preempted requests have an empty deposit than alpha allows, no plan could meet it, and preempting more
+/// requests would only add to them. The allowance then is what they use up: the running requests must all be on time.
 template <SloBound Bound = SloBound::enforced, class Task>
 void planning_instance(const Task& task, std::size_t count, const PlanningOptions& options, Instance& instance) {
   const View& view = task.view;

@@ -11,8 +11,8 @@
 namespace sluice {
 
 /// Of the uniform distances that fit, the smallest (most host memory) whose predicted step meets the tightest SLO of
-/// the batch; where none does, the one with the least latency. (OrbitFlow, section 5.1, baseline 4; Select-N's goal, on
-/// KV.)
+/// the batch; where none does, the one with the shortest predicted step. (OrbitFlow, section 5.1, baseline 4;
+/// Select-N's goal, on KV.)
 struct SloUniform {
   using role = roles::Placement;
   static constexpr bool places_layers = true;

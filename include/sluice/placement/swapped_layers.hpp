@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwappedLayers: KV of the fewest layers that must be out between their turns, as long as the computation hides it.
+// SwappedLayers: offloads the KV of the fewest layers that must be, as long as the computation hides the transfers.
 #pragma once
 
 #include "sluice/placement/placement.hpp"
@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-/// `count` of `layers` layers, nearly evenly spaced, fewer a part of more: one layer more moves that one and no other.
-/// The last layer first, then by halves (van der Corput's sequence); with counts of a power of two as
-/// `evenly_spaced_layers`. Those move nearly all of the batch's KV where a count changes.
+/// `count` of `layers` layers, nearly evenly spaced, the smaller set always part of the larger: one layer more moves
+/// that one and no other. The last layer first, then by halves (van der Corput's sequence); with counts of a power of
+/// two as `evenly_spaced_layers`. Evenly spaced layers would move nearly all of the batch's KV where the count changes.
 [[nodiscard]] constexpr LayerSet nested_layers(int layers, int count) {
   LayerSet set;
   for (std::uint32_t i = 0; set.count() < count; ++i) {
@@ -31,15 +31,15 @@ enum class SwappedOut : std::uint8_t {
   fresh, ///< only what is new: the host's copy of the rest has not changed
 };
 
-/// As many layers of every request as must be are on the host between their turns, the same of all. Each is swapped in
-/// ahead of its turn, in layer order as the transfer rule has room, and out behind it.
+/// The fewest layers possible are on the host between their turns, the same layers of every request. Each is swapped in
+/// ahead of its turn, in layer order as the transfer rule has room, and out after it.
 ///
 /// The host's share grows only while that costs no time: where the steady decode, by the evaluator with both ways of
-/// the link, would wait for a transfer, the plan is infeasible. Then no optional claim joins, and of the required ones
-/// somebody gives way. A request that is left alone waits for its transfers, however long.
+/// the link, would wait for a transfer, the plan is infeasible. Then no optional claim joins, and Relief chooses one of
+/// the required claims to give way. A request that is left alone waits for its transfers, however long.
 ///
-/// A plan is made to last `growth` tokens of everybody, and if that cannot be for as long as it does. Fewer claims need
-/// fewer layers out of less KV, and compute for nearly as long: what was hidden stays so.
+/// A plan is made to last `growth` tokens of every request, and if that cannot be for as long as it does. Fewer claims
+/// need fewer layers out of less KV, and compute for nearly as long: what was hidden stays so.
 template <SwappedOut Out = SwappedOut::whole>
 struct BasicSwappedLayers {
   using role = roles::Placement;
@@ -50,10 +50,10 @@ struct BasicSwappedLayers {
     LayerArray compute{};
   };
 
-  /// A block each: or the plan would change with almost every token of a large batch, and with it all that has been
-  /// prefetched is forgotten.
+  /// A block of each request: otherwise the plan would change with almost every token of a large batch, and all that
+  /// has been prefetched would be forgotten with it.
   std::int64_t growth = 16;
-  bool only_hidden = true; ///< false: as many as must be, whatever the transfers then cost
+  bool only_hidden = true; ///< false: as many layers as must be, however long the transfers then take
 
   [[nodiscard]] constexpr Holding least(int layers) const { return held(LayerSet::all(layers)); }
 
@@ -70,7 +70,7 @@ struct BasicSwappedLayers {
   }
 
  private:
-  /// Iterations after which one is like the next: what was prefetched for the first of them has been used.
+  /// Iterations after which one is like the next: by then what was prefetched for the first has been used.
   static constexpr int settled = 4;
 
   [[nodiscard]] static constexpr Holding held(LayerSet set) {
@@ -80,13 +80,13 @@ struct BasicSwappedLayers {
     return holding;
   }
 
-  /// How many layers are out, and what that makes of a decode.
+  /// How many layers are out, and what a decode then takes.
   struct Choice {
-    int out = -1; ///< none will do
+    int out = -1; ///< -1: no number will do
     StepCost step;
   };
 
-  /// The plan for the first `count` claims, made to last `steps` tokens; false, with what binds, where there is none.
+  /// Makes the plan for the first `count` claims, to last `steps` tokens; false, with what binds, where there is none.
   template <class Task, class S>
   bool make(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
     const Choice chosen = choose(task, state, count, steps, plan);
@@ -103,8 +103,8 @@ struct BasicSwappedLayers {
     return true;
   }
 
-  /// The fewest layers with which the claims fit and no transfer is waited for; without an SLO to enforce, with which
-  /// the decode is shortest. More layers out are more to move, but more room to move it ahead.
+  /// The fewest layers with which the claims fit and no transfer is waited for; where no SLO is enforced, those with
+  /// which the decode is shortest: more layers out are more to move, but leave more room to move them ahead.
   template <class Task, class S>
   Choice choose(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
     const auto blocks = static_cast<std::int64_t>(stream_of(task, count, {}, steps).blocks);
@@ -128,13 +128,13 @@ struct BasicSwappedLayers {
       if (!waits(step) && link_s <= step.step_s) return {out, step};
       plan.binding = Binding::link;
       if (!hidden && (best.out < 0 || step.step_s < best.step.step_s)) best = {out, step};
-      // Where the transfers alone take longer than that, they do so with any more.
+      // Where the transfers alone take longer than that, they do so with more layers too.
       if (link_s > (hidden ? step.step_s - step.stall_s : best.step.step_s)) break;
     }
     return best;
   }
 
-  /// How long the link is busy with an iteration's transfers, however they are timed.
+  /// How long the link is busy with an iteration's transfers, however they are scheduled.
   template <class Task>
   [[nodiscard]] static double link_time(const Task& task, const LayerStream& stream) {
     const BlockLink link = task.block_link();
@@ -157,8 +157,8 @@ struct BasicSwappedLayers {
     return room;
   }
 
-  /// Of all requests together: they move the same layers, so that however the link is divided between them each layer
-  /// waits for their sum.
+  /// The stream of all requests together: they move the same layers, so however the link is divided between them, each
+  /// layer waits for their sum.
   template <class Task>
   [[nodiscard]] static LayerStream stream_of(const Task& task, std::size_t count, const Holding& holding,
                                              std::int64_t steps) {
@@ -176,7 +176,7 @@ struct BasicSwappedLayers {
         {loads.data(), static_cast<std::size_t>(task.layers())}, {&stream, 1})))};
   }
 
-  /// A decode of everybody as it repeats.
+  /// The time of a decode of all claims, as it repeats.
   template <class Task, class S>
   [[nodiscard]] static StepCost steady_step(const Task& task, S& state, std::size_t count, const LayerStream& stream,
                                             LayerBlocks room) {

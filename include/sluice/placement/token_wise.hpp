@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenWise: of every request the oldest share of its tokens has no KV; how large a share, and how many requests, to
-// generate most tokens a second (eLLM).
+// TokenWise: the oldest share of every request's tokens has no KV. It chooses how large that share is, and how many
+// requests run, to generate the most tokens a second (eLLM).
 #pragma once
 
 #include "sluice/placement/batch_share.hpp"
@@ -17,7 +17,7 @@ namespace sluice {
 /// Whether tokens may go without KV.
 enum class Uncached : std::uint8_t {
   adaptive, ///< as large a share as pays
-  none,     ///< all resident: only the batch is sized. eLLM gives its baselines the same optimiser so (section 6.1)
+  none,     ///< all resident, only the batch is sized: eLLM gives its baselines the same optimiser (section 6.1)
 };
 
 /// eLLM's request and layer level (sections 4.2, 4.3.1) as one placement: b is how many optional claims join, r the
@@ -25,12 +25,12 @@ enum class Uncached : std::uint8_t {
 ///
 /// `Optimizer` finds (b, r): ExactBatchShare, or eLLM's own, SlsqpBatchShare (placement/nlopt). At first room is
 /// reserved for the most that any pair of layers takes; the pair with the least mismatch at that answer is chosen, and
-/// (b, r) found again with the room that it needs, until the pair stays. A pair in force is kept until nothing is
-/// uncached: to change it would move every layer of every request.
+/// (b, r) found again with the room that this pair needs, until the pair stays. A pair in force is kept until nothing
+/// is uncached: another pair would move every layer of every request.
 ///
-/// Where those who run cannot all meet the SLO, or would generate more if some of them gave way, the plan is
-/// infeasible, and Relief chooses who does. r is found for real numbers and holds in whole blocks, so the share is
-/// raised until the plan fits as the engine counts.
+/// Where the running requests cannot all meet the SLO, or would generate more if some of them gave way, the plan is
+/// infeasible, and Relief chooses which request does. r is found as a real number and holds in whole blocks, so the
+/// share is raised until the plan fits as the engine counts.
 ///
 /// Meant for EveryStep, as eLLM plans: the workspace is reserved by a plan when it is made, and a plan that is only
 /// applied reserves what its streams need in flight.
@@ -51,7 +51,7 @@ struct BasicTokenWise {
   Optimizer optimizer{};
   PrefixStates states = PrefixStates::cheaper;
 
-  /// All resident: what r = 0 needs.
+  /// All resident, which is what r = 0 needs.
   [[nodiscard]] constexpr Holding least(int /*layers*/) const { return {}; }
 
   template <class Task, class S>
@@ -60,7 +60,7 @@ struct BasicTokenWise {
     plan.requests.clear();
     state.sums.gather(task);
     const BatchShare chosen = choose(task, state);
-    // b is free: where fewer than those who run would generate more, with what the others hold, somebody gives way.
+    // b is free: where fewer requests than run would generate more, with what the others hold, one gives way.
     if (task.enforce_slo && task.required > 1 && chosen.uncached > 0) {
       UncachedProblem<Task> fewer = problem_of(task, state, state.layers.pair);
       fewer.least = 1;
@@ -78,8 +78,8 @@ struct BasicTokenWise {
 
  private:
   static constexpr double most_share = Share == Uncached::adaptive ? 1.0 : 0.0;
-  /// A share that could fall is left as it is where that takes hardly longer: what it would make resident would soon go
-  /// again.
+  /// A share that could fall is left as it is where the iteration takes hardly longer for it: what would become
+  /// resident would soon go again.
   static constexpr double steady = 1.01;
 
   static Verdict deny(Plan& plan, Binding why) {
@@ -114,7 +114,7 @@ struct BasicTokenWise {
     return best;
   }
 
-  /// The pair with the least mismatch at (b, r), each with its hidden states in the cheaper place.
+  /// The pair with the least mismatch at (b, r), with its hidden states in the cheaper place.
   template <class Task, class S>
   UncachedLayers match(const Task& task, const S& state, double b, double r) const {
     const auto with = [&](LayerPair pair) {
@@ -133,7 +133,7 @@ struct BasicTokenWise {
                                [&](LayerPair pair) { return period(pair).recompute_s; }));
   }
 
-  /// The plan of `chosen` in whole blocks: as many requests as fit, at a share that is raised where blocks round badly.
+  /// Makes the plan of `chosen` in whole blocks: as many requests as fit, at a share raised where blocks round badly.
   template <class Task, class S>
   Verdict fit(const Task& task, S& state, BatchShare chosen, Plan& plan) const {
     const UncachedProblem<Task> problem = problem_of(task, state, state.layers.pair);
@@ -165,13 +165,13 @@ struct BasicTokenWise {
     return {true, joined, plan.binding};
   }
 
-  /// Whether the first `requests` claims fit with `share` of their blocks uncached, as `plan` then says.
+  /// Whether the first `requests` claims fit with `share` of their blocks uncached; `plan` then holds them so.
   template <class Task, class S>
   static bool set(const Task& task, S& state, std::int64_t requests, double share, Plan& plan) {
     using L = typename Task::layout_type;
     const std::int64_t block_tokens = task.view.limits.block_tokens.count();
     const Holding pattern = state.layers.holding(all_tokens, task.layers());
-    std::int64_t blocks = 0; // that may be uncached, of the requests so far
+    std::int64_t blocks = 0; // blocks of the requests so far that may be uncached
     std::int64_t uncached =
         0; // of these: rounded up for all together, or a share of a block too much of each would add up
     plan.requests.clear();
@@ -191,7 +191,7 @@ struct BasicTokenWise {
 };
 
 using TokenWise = BasicTokenWise<>;
-/// Everything resident, the batch sized by the same optimiser.
+/// All resident, the batch sized by the same optimiser.
 using SizedBatch = BasicTokenWise<ExactBatchShare, Uncached::none>;
 
 static_assert(Placement<TokenWise>);

@@ -18,19 +18,19 @@
 
 namespace sluice {
 
-/// Whence the hidden states that a layer after a swapped one is rebuilt from.
+/// Where the hidden states come from that a rebuilt layer after a swapped one needs.
 enum class PrefixStates : std::uint8_t {
-  cheaper, ///< of the two below the one that takes less time, by the cost model
+  cheaper, ///< the one of the two below that takes less time, by the cost model
   passed,  ///< the prefix passes through the swapped layers too
   on_host, ///< kept on the host and fetched. With `Geometry::layer_hidden_bytes` 0 this is the paper's free lunch
 };
 
-/// How the layers of an oldest share are spread: `pair.recomputed` are rebuilt, `pair.swapped` fetched, and again.
+/// How the layers of the oldest share are held: `pair.recomputed` are rebuilt, `pair.swapped` fetched, and again.
 struct UncachedLayers {
   LayerPair pair;
   bool states_on_host = false;
 
-  /// `head` of a request's oldest tokens held so. What enters layer 0 are embeddings: they are nowhere kept.
+  /// The holding with a request's oldest `head` tokens so. What enters layer 0 are embeddings: these are kept nowhere.
   [[nodiscard]] constexpr Holding holding(Tokens head, int layers) const {
     Holding held{head, {}, {}, {}};
     for (int layer = 0; layer < layers; ++layer) {
@@ -79,8 +79,8 @@ class UncachedSums {
   [[nodiscard]] double blocks(double b) const { return between(blocks_, b); }
   [[nodiscard]] double old_blocks(double b) const { return between(old_blocks_, b); }
   [[nodiscard]] double old_squares(double b) const { return between(old_squares_, b); }
-  /// The shortest SLO of the batch, less the longest time that one who runs has waited for its token. (Who is preempted
-  /// has missed it already: to reckon with that would keep it preempted for good.)
+  /// The shortest SLO of the batch, less the longest time that a running request has waited for its token. (A preempted
+  /// request has missed its SLO already: counting its wait would keep it preempted for good.)
   [[nodiscard]] double slo_s(double b) const {
     return slo_s_[std::min(slo_s_.size() - 1, static_cast<std::size_t>(std::ceil(b)))];
   }
@@ -105,7 +105,7 @@ class UncachedProblem {
   std::int64_t least;
   std::int64_t most;
 
-  /// `workspace`: the pair that room is reserved for (M_o), {2, 3} before one is chosen. `sums` are `task`'s and
+  /// `workspace`: the pair that room is reserved for (M_o), {2, 3} before one is chosen. `sums`: those of `task`, which
   /// outlive this.
   UncachedProblem(const Task& task, const UncachedSums& sums, UncachedLayers layers, LayerPair workspace,
                   double largest_share)
@@ -145,8 +145,8 @@ class UncachedProblem {
     return task_.enforce_slo ? sums_.slo_s(b) : std::numeric_limits<double>::infinity();
   }
 
-  /// Of one period of layers: what its transfers take, and what it computes beyond decoding (equations 6 and 7, by the
-  /// cost model).
+  /// For one period of layers: how long its transfers take, and its computation beyond decoding (equations 6 and 7, by
+  /// the cost model).
   struct Mismatch {
     double swap_s = 0;
     double recompute_s = 0;
@@ -162,7 +162,7 @@ class UncachedProblem {
     double plain_s = 0;   ///< nothing rebuilt
     double compute_s = 0; ///< with what is rebuilt
     double link_s = 0;
-    double on_link_s = 0; ///< of the computation, on the link as well: slowed while both are active (`contended`)
+    double on_link_s = 0; ///< of the computation, also on the link: slowed while both are active (`contended`)
     [[nodiscard]] double step_s() const {
       const double alone_s = std::max(compute_s, link_s);
       return on_link_s > 0 ? alone_s + on_link_s / compute_s * std::min(compute_s, link_s) : alone_s;

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Of the members of the distance space, the same for all requests, the one with the least predicted step time under
-/// memory and SLO over the window. What OrbitFlow is without its per-request distances (Fig. 14a).
+/// Of the members of the distance space, one for all requests, the one with the least predicted step time under memory
+/// and SLO over the window. This is OrbitFlow without its per-request distances (Fig. 14a).
 template <SloBound Bound = SloBound::enforced>
 struct BasicUniformDistance {
   using role = roles::Placement;

@@ -15,15 +15,15 @@ namespace sluice {
 /// What the batch-uniform placements share: the same layers of every request are offloaded.
 template <class Transfer>
 struct UniformTrial {
-  // Not the member's initialiser: a concept that asks whether there is a constructor would compile the rule for that.
+  // Not a member's initialiser: a concept that asks whether there is a constructor would then compile the rule.
   UniformTrial() : evaluator{transfer_rule_of<Transfer>} {}
 
   Instance instance;
   PlacementEvaluator evaluator;
   std::vector<LayerSet> offloaded; ///< scratch: the same set, once per request
 
-  /// Does it fit when each of the first `count` claims holds `blocks_of(claim)` blocks? Returns the room in flight, or
-  /// a negative number if it does not.
+  /// Whether the first `count` claims fit when each holds `blocks_of(claim)` blocks. Returns the room in flight, or a
+  /// negative number if they do not.
   template <class Task, class BlocksOf>
   double in_flight_if_fits(const Task& task, std::size_t count, LayerSet set, BlocksOf&& blocks_of) {
     LayerBlocks resident{0}, host{0};
@@ -46,7 +46,8 @@ struct UniformTrial {
     return fits ? held : -1;
   }
 
-  /// The predicted step and how long it holds, with `instance` filled for `count` requests.
+  /// The predicted step with every request's `set` offloaded, and how long that holds; `instance` has been filled for
+  /// `count` requests.
   PlacementCost cost(LayerSet set) {
     offloaded.assign(instance.requests.size(), set);
     return evaluator.cost(instance, offloaded);
@@ -57,7 +58,7 @@ struct UniformTrial {
   std::vector<LayerStream> streams_;
 };
 
-/// A rule for everybody: seen, unseen, and those who come later.
+/// Writes a rule for every request: those in the plan, and those that come later.
 inline void set_uniform(Plan& plan, LayerSet set, double in_flight) {
   plan.requests.clear();
   plan.unseen = Holding{all_tokens, set, {}};

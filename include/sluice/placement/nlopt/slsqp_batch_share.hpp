@@ -16,9 +16,9 @@ namespace sluice {
 
 /// eLLM's solver (section 4.2.2): SLSQP over real b and r. (The C interface: NLopt's C++ one throws.)
 ///
-/// It finds a local optimum, so it starts from several batches, each at its least share; and b must be whole, so both
-/// of its neighbours are tried, at their own least share. Gradients are differences: one request, a thousandth of a
-/// share.
+/// SLSQP finds a local optimum, so it starts from several batches, each at its least share; and b must be whole, so
+/// whole batches on both sides of the optimum are tried, at their own least share. Gradients are differences: one
+/// request, a thousandth of a share.
 struct SlsqpBatchShare {
   static constexpr std::int64_t evenly = 6;     ///< starts spread over the batches
   static constexpr std::int64_t neighbours = 2; ///< whole batches tried on either side of the best
@@ -31,7 +31,7 @@ struct SlsqpBatchShare {
     if (problem.most == least) return at_least_share(problem, least);
     Search<P> search{problem, static_cast<double>(least), static_cast<double>(problem.most)};
     BatchShare best;
-    // The largest batch that fits without recomputing is where most optima are; the ends are where the others are.
+    // Most optima are at the largest batch that fits without recomputing; the others are at the ends.
     std::int64_t resident = least;
     for (std::int64_t above = problem.most + 1; above - resident > 1;) {
       const std::int64_t middle = resident + (above - resident) / 2;
@@ -68,8 +68,8 @@ struct SlsqpBatchShare {
     const P& problem;
     double least;
     double most;
-    double scale = 1.0;            ///< of the objective
-    nlopt_opt_s* solver = nullptr; ///< the one that runs
+    double scale = 1.0;            ///< of the objective's value
+    nlopt_opt_s* solver = nullptr; ///< the solver that runs
 
     [[nodiscard]] double batch(double x) const { return least + std::clamp(x, 0.0, 1.0) * (most - least); }
     [[nodiscard]] double share(double x) const { return std::clamp(x, 0.0, 1.0) * problem.most_share; }

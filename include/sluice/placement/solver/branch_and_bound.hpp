@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BranchAndBound: how a Planner finds the shortest iteration: which search when, and what is said of the answer.
+// BranchAndBound: how a Planner finds the shortest iteration: in which order it searches, and what the answer tells.
 #pragma once
 
 #include "sluice/placement/solver/rule_search.hpp"
@@ -16,12 +16,12 @@
 
 namespace sluice::detail {
 
-/// What a Planner does, and the memory that it does it in.
+/// A Planner's search, and the memory that it works in.
 template <class Rule>
 class BranchAndBound {
  public:
-  /// Without the path on which it throws, g++ 12 does not call a program's own operator delete, inlined there,
-  /// mismatched: it allocates a few bytes of scratch, and a planner that cannot even have these ends the program.
+  /// noexcept: without the path on which it throws, g++ 12 no longer warns that a program's own operator delete,
+  /// inlined there, is mismatched. It allocates a few bytes of scratch; a planner without these ends the program.
   BranchAndBound(const CandidateSpace& space, const Rule& rule) noexcept
       : space_(&space), rule_(&rule), problem_(rule), rule_search_(rule) {
     if (rule.cold_search != nullptr) cold_search_.emplace(rule.cold_search->scratch);
@@ -40,7 +40,7 @@ class BranchAndBound {
       // First a plan that holds for the whole window: if it costs no more than the compute, none is better.
       longest_ = instance;
       longest_.window_min = instance.window_max;
-      longest_.node_limit = instance.node_limit / 2; // the other half is for the plan that is asked for
+      longest_.node_limit = instance.node_limit / 2; // the other half is for the plan that was asked for
       longest_.deadline_s = instance.deadline_s / 2;
       problem_.begin(longest_);
       const double open = search(hint);
@@ -64,7 +64,7 @@ class BranchAndBound {
   void list_candidates(int layers) {
     space_->candidates(layers, candidates_);
     if (!candidates_.empty()) return;
-    // Too many to list: start from what the listed spaces have, and go on by single layers.
+    // Too many members to list: start from those of the listed spaces, and go on by single layers.
     std::vector<LayerSet> more;
     EvenSpace::candidates(layers, candidates_);
     DistanceSpace::candidates(layers, more);
@@ -81,13 +81,13 @@ class BranchAndBound {
     return sum;
   }
 
-  /// Whether the link could move behind the compute what must at least leave the device.
+  /// Whether the link could move, while the compute runs, at least the blocks that have to leave the device.
   static bool may_hide(const Instance& instance) {
     const double need = instance.total_blocks() - static_cast<double>(instance.device_blocks.count());
     return need / instance.link_blocks_per_s <= compute_s(instance) * instance.iterations;
   }
 
-  /// A bound below every plan that was not looked at; infinite if that is none.
+  /// Returns a bound below every plan that was not looked at; infinite if all were.
   double search(const Hint& hint) {
     const Instance& instance = problem_.instance();
     if (all_resident()) return infinity;
@@ -105,7 +105,7 @@ class BranchAndBound {
     return listed ? open : beyond_the_list();
   }
 
-  /// Nothing offloaded: if it fits and holds, nothing is better.
+  /// Tries to offload nothing: if that fits and holds, nothing is better.
   bool all_resident() {
     const Instance& instance = problem_.instance();
     sets_.assign(instance.requests.size(), {});
@@ -115,8 +115,8 @@ class BranchAndBound {
     return problem_.found() && cost.step.stall_s <= same_cost * cost.step.step_s;
   }
 
-  /// Single layers in and out of the best plan, for as long as that helps; and a bound for all subsets: the blocks that
-  /// must leave, and the worst layer, which is at least the mean, through the link.
+  /// Moves single layers in and out of the best plan for as long as that helps. Returns a bound for all subsets: the
+  /// link moves the blocks that must leave, and the worst layer, which is at least the mean.
   double beyond_the_list() {
     const Instance& instance = problem_.instance();
     const auto layers = static_cast<double>(instance.layers());
@@ -186,13 +186,13 @@ class BranchAndBound {
   }
   [[nodiscard]] double s_cutoff() const { return problem_.best_cost() * (1 - same_cost); }
 
-  /// `all_offloaded`: what binds for the plan that offloads everything. It needs the least memory under every rule
-  /// whose buffers hold one layer: each layer has to be on the device as a whole once.
+  /// `all_offloaded`: what binds for the plan that offloads everything. That plan needs the least memory under every
+  /// rule whose buffers hold one layer, since each layer has to be on the device as a whole once.
   Binding why_infeasible(const Instance& instance, Binding all_offloaded) {
     if (all_offloaded != Binding::device_memory) return Binding::slo;
     if (problem_.slo_refused) return Binding::slo;
     if (!rule_->whole_layers) return Binding::device_memory;
-    // Two layers held at once: some other plan may fit where this one does not.
+    // Two layers held at once: another plan may fit where that one does not.
     for (const LayerSet& candidate : candidates_) {
       sets_.assign(instance.requests.size(), candidate);
       PlacementCost cost = problem_.evaluator.cost(instance, sets_, instance.window_min - 1);

@@ -7,7 +7,7 @@
 
 namespace sluice::detail {
 
-/// Sum of a[i] * b[i]. Floating-point sums are ordered; four of them side by side is an order that vectorises and is
+/// Sum of a[i] * b[i]. Floating-point sums are ordered; four of them in parallel are an order that vectorises and is
 /// the same on every machine (-ffast-math was rejected: bounds are compared with costs).
 inline double dot(const double* a, const double* b, std::size_t size) {
   double lane[4] = {0, 0, 0, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MixProgram: the small linear program behind the planner's bound, by column generation.
+// MixProgram: the small linear program that gives the planner's bound, by column generation.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -20,7 +20,7 @@ namespace sluice::detail {
 /// simplex method works on the row player's program (min sum u, u * value >= 1, u >= 0), where a row is a column, so
 /// that the basis stays `choices` wide and a new row costs one pivot, O(choices^2).
 ///
-/// All values must be made positive by their owner's first row: row 0 must be above 0 everywhere.
+/// The caller makes all values positive by its first row: row 0 must be above 0 everywhere.
 class MixProgram {
  public:
   /// Starts over for `choices` columns; `first` is row 0.
@@ -50,8 +50,8 @@ class MixProgram {
     update_prices();
   }
 
-  /// The value so far: it falls with every pivot towards the optimum over the rows entered... from the row player's
-  /// side it rises: any state of the program proves a bound of `value()`.
+  /// The value of the rows entered so far. To the column player it falls with every pivot towards the optimum, to the
+  /// row player it rises: in any state the program proves the bound `value()`.
   [[nodiscard]] double value() const {
     double sum = 0;
     for (std::size_t i = 0; i < choices_; ++i)
@@ -59,7 +59,7 @@ class MixProgram {
     return 1 / sum;
   }
 
-  /// Enters surplus columns until the prices are a mix (up to scale). False if it does not come to an end.
+  /// Enters surplus columns until the prices are a mix (up to scale). False if that does not come to an end.
   bool settle() {
     for (int guard = 0; guard < 8 * static_cast<int>(choices_) + 64; ++guard) {
       std::size_t worst = 0;
@@ -72,14 +72,15 @@ class MixProgram {
     return false;
   }
 
-  /// The column player's best mix against the rows entered so far; `mix` gets `choices` entries. After `settle`.
+  /// Writes the column player's best mix against the rows entered so far into `mix`, of `choices` entries. Call
+  /// `settle` before.
   void mix(std::span<double> mix) const {
     double sum = 0;
     for (std::size_t k = 0; k < choices_; ++k) sum += std::max(0.0, price_[k]);
     for (std::size_t k = 0; k < choices_; ++k) mix[k] = std::max(0.0, price_[k]) / sum;
   }
 
-  /// How much row `values` would improve the bound: its value at the mix, relative to the present one, less 1.
+  /// How much row `values` would improve the bound: its value at the mix, relative to the present value, less 1.
   [[nodiscard]] double gain(std::span<const double> values) const {
     return dot(price_.data(), values.data(), choices_) - 1;
   }
@@ -107,7 +108,7 @@ class MixProgram {
   void update_prices() {
     std::fill(price_.begin(), price_.end(), 0.0);
     for (std::size_t i = 0; i < choices_; ++i) {
-      if (basis_[i] < 0) continue; // only rows cost anything
+      if (basis_[i] < 0) continue; // only rows have a cost
       const double* line = &inverse_[i * choices_];
       for (std::size_t k = 0; k < choices_; ++k) price_[k] += line[k];
     }
@@ -123,7 +124,7 @@ class MixProgram {
     for (std::size_t i = 0; i < choices_; ++i) {
       if (direction_[i] <= 1e-9 * scale) continue;
       const double candidate = std::max(0.0, amount_[i]) / direction_[i];
-      // Of equal ratios the largest pivot: steadier, and deterministic.
+      // Of equal ratios the largest pivot: numerically steadier, and deterministic.
       if (leaving == choices_ || candidate < ratio - 1e-15 ||
           (candidate <= ratio && direction_[i] > direction_[leaving])) {
         ratio = candidate;

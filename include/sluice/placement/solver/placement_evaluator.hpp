@@ -20,7 +20,7 @@ struct PlacementCost {
   double resident_blocks = 0;
   double buffer_blocks = 0;
   bool fits = false;
-  StepCost step; ///< mean over the iterations; infinite where the rule cannot run in the room there is
+  StepCost step; ///< mean over the iterations; infinite where the rule cannot run in the room
 };
 
 /// How a placement holds up over the instance's window.
@@ -29,19 +29,19 @@ struct WindowCheck {
   Binding binding = Binding::none; ///< if 0: `device_memory` or `slo`
 };
 
-/// The objective and the constraints of planning, defined once: solvers, tests and `sluice-plan` all ask here.
-/// Keeps its scratch memory, so that a second instance of the same size allocates nothing.
+/// The objective and the constraints of planning, defined once: solvers, tests and `sluice-plan` all ask this class. It
+/// keeps its scratch memory, so that a second instance of the same size allocates nothing.
 ///
 /// `PlacementEvaluator evaluator{transfer_rule_of<FairShare>};`
 ///
-/// `Table` is TransferRule: a template, so that whoever includes it and evaluates nothing compiles none of it.
+/// `Table` is TransferRule: a template, so that a unit that includes this and evaluates nothing compiles none of it.
 template <class Table>
 class BasicPlacementEvaluator {
  public:
-  /// The table must outlive this, as `transfer_rule_of` does.
+  /// `rule` must outlive this, as `transfer_rule_of` does.
   explicit BasicPlacementEvaluator(const Table& rule) : rule_(&rule), state_(*rule.state) {}
 
-  /// `offloaded`: one set per request of the instance. `step`: steps after the first; KV has grown by so many tokens.
+  /// `offloaded`: one set per request of the instance. `step`: steps after the first; KV has grown by as many tokens.
   PlacementCost cost(const Instance& instance, std::span<const LayerSet> offloaded, int step = 0);
 
   /// The same at the first step, with the timeline of the last iteration told to `sink`. `Rule` must be the rule of the
@@ -64,11 +64,11 @@ class BasicPlacementEvaluator {
   /// The window through which the placement holds: memory at every step, and misses per step at most alpha on average.
   ///
   /// Request r misses step t (from 1) if the tokens made by then, deposit_r + t, are fewer than one per SLO of the time
-  /// elapsed. A paused request without a deposit misses every step. (OrbitFlow, 3.3.1, with deposits.)
-  /// `first`: the cost at the first step, which the caller has already.
+  /// elapsed. A paused request without a deposit misses every step. (OrbitFlow, 3.3.1, with deposits.) `first`: the
+  /// cost at the first step, which the caller has already.
   WindowCheck hold(const Instance& instance, std::span<const LayerSet> offloaded, const PlacementCost& first);
 
-  /// A miss has to be one by more than rounding: 1e-9 of a token.
+  /// A step counts as missed only by more than rounding: 1e-9 of a token.
   static bool misses_step(const InstanceRequest& request, int step, double elapsed_s) {
     return static_cast<double>(request.deposit + step) < elapsed_s / request.slo_s - 1e-9;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PlacementEvaluator reckons: memory, an iteration, a window.
+// How PlacementEvaluator computes memory, an iteration, a window.
 #pragma once
 
 #include "sluice/placement/solver/placement_evaluator.hpp"
@@ -59,7 +59,7 @@ WindowCheck BasicPlacementEvaluator<Table>::hold(const Instance& instance, std::
   return result;
 }
 
-/// Notes at which steps, modulo the size of a block, some request fills its last block. Whether any request grows.
+/// Notes at which steps, modulo the size of a block, a request fills its last block. Returns whether any request grows.
 template <class Table>
 bool BasicPlacementEvaluator<Table>::mark_growth(const Instance& instance) {
   const std::int64_t size = instance.block_tokens.count();
@@ -73,14 +73,14 @@ bool BasicPlacementEvaluator<Table>::mark_growth(const Instance& instance) {
   }
   return grows;
 }
-/// Whether a step after `step` needs another block.
+/// Whether the step after `step` needs another block.
 template <class Table>
 bool BasicPlacementEvaluator<Table>::grows_after(const Instance& instance, int step) const {
   const std::int64_t phase = step % instance.block_tokens.count();
   return phase < static_cast<std::int64_t>(fills_.size()) && fills_[static_cast<std::size_t>(phase)] != 0;
 }
 
-/// The most steps through which the placement fits, or fewer than `window_min`. KV only grows: by bisection.
+/// The most steps through which the placement fits, or fewer than `window_min`: by bisection, since KV only grows.
 template <class Table>
 int BasicPlacementEvaluator<Table>::longest_that_fits(const Instance& instance, std::span<const LayerSet> offloaded) {
   const auto fits = [&](int steps) { return memory(instance, offloaded, steps - 1).fits; };
@@ -103,7 +103,7 @@ PlacementCost BasicPlacementEvaluator<Table>::memory(const Instance& instance, s
   streams_.clear();
   LayerArray loads;
   std::fill_n(loads.begin(), layers, 0.0);
-  // Neighbours that offload the same layers are added up first: a uniform placement is one pass over the layers.
+  // Neighbours that offload the same layers are summed first: a uniform placement is one pass over the layers.
   double alike = 0;
   const auto add_alike = [&] {
     if (alike > 0) streams_.back().layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += alike; });
@@ -124,7 +124,7 @@ PlacementCost BasicPlacementEvaluator<Table>::memory(const Instance& instance, s
   return result;
 }
 
-/// The iteration of a placement whose memory has been reckoned, as the rule takes it. False where there is none:
+/// The iteration of a placement whose memory has been computed, as the rule takes it. False where there is none:
 /// `cost.step` is then infinite. `told`: the timeline is to name each stream; otherwise streams that are all alike are
 /// one, which `uniform` holds.
 template <class Table>
@@ -140,7 +140,7 @@ bool BasicPlacementEvaluator<Table>::lay_out(const Instance& instance, bool told
   pipeline.weights = instance.weights;
   pipeline.room_blocks = static_cast<double>(instance.device_blocks.count()) - cost.resident_blocks;
   if (rule_->needs_room) {
-    // A pool smaller than its worst layer never fills it: there is no such iteration.
+    // A pool smaller than its worst layer never holds that layer: there is no such iteration.
     LayerArray loads{};
     detail::layer_loads(pipeline, loads);
     const double worst = *std::max_element(loads.begin(), loads.begin() + instance.layers());
@@ -153,12 +153,12 @@ bool BasicPlacementEvaluator<Table>::lay_out(const Instance& instance, bool told
   return true;
 }
 
-/// One iteration more.
+/// Adds one iteration to the total.
 template <class Table>
 void BasicPlacementEvaluator<Table>::add(const Instance& instance, const Pipeline& pipeline, StepCost part,
                                          StepCost& total) {
   if (instance.on_link > 0) {
-    // Of the link's time its own blocks': what the first iteration reads ahead, the one before has read in a row.
+    // Link time is that of its own blocks: what the first iteration reads ahead, the one before has read in a row.
     part.link_s = own_link_s(pipeline);
     part = contended(part, instance.on_link);
   }
@@ -180,8 +180,8 @@ double BasicPlacementEvaluator<Table>::own_link_s(const Pipeline& pipeline) {
   return link_s;
 }
 
-/// Whether all streams move the same layers, with nothing beside them; their sum. They then start together and are
-/// waited for together: however the link is divided between them, each layer waits for their sum.
+/// Whether all streams move the same layers; `sum` is then their sum. Where nothing else moves, such streams start
+/// together and each layer waits for all of them, so that it does not matter how the link is divided between them.
 template <class Table>
 bool BasicPlacementEvaluator<Table>::is_uniform(LayerStream& sum) const {
   if (streams_.size() < 2) return false;

@@ -16,9 +16,9 @@ template <class Rule>
 class BranchAndBound;
 } // namespace detail
 
-/// Solves planning instances over a space, under a transfer rule, with the memory in flight that a buffer count says:
-/// these come as tables, so that the search is compiled once. One object solves many instances: it keeps its memory, so
-/// that a steady state allocates nothing.
+/// Solves planning instances over a space, under a transfer rule, with the memory in flight that a buffer count says.
+/// Space, rule and count come as tables, so that the search is compiled once. One object solves many instances: it
+/// keeps its memory, so that a steady state allocates nothing.
 ///
 /// `Planner planner{candidate_space_of<DistanceSpace>, search_rule_of<FairShare>};`
 ///
@@ -26,7 +26,7 @@ class BranchAndBound;
 /// `proven_optimal = false`. Deterministic without a deadline. Among plans of equal cost the first found is returned;
 /// where KV grows and the compute alone sets the time, one that holds for the whole window is preferred.
 ///
-/// `Rule` is SearchRule: a template, so that whoever includes it and does not plan compiles none of the search.
+/// `Rule` is SearchRule: a template, so that a unit that includes this and does not plan compiles none of the search.
 template <class Rule>
 class BasicPlanner {
  public:
@@ -48,7 +48,7 @@ class BasicPlanner {
   [[nodiscard]] const Solution& solution() const;
 
  private:
-  detail::BranchAndBound<Rule>* search_; ///< owned; null in what was moved from
+  detail::BranchAndBound<Rule>* search_; ///< owned; null in a planner that was moved from
 };
 
 using Planner = BasicPlanner<SearchRule>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Planner's members, which know the search.
+// A Planner's members, which need the search's definition.
 #pragma once
 
 #include "sluice/placement/solver/branch_and_bound.hpp"
@@ -19,7 +19,7 @@ BasicPlanner<Rule>& BasicPlanner<Rule>::operator=(const BasicPlanner& other) {
   if (search_ == nullptr)
     search_ = new detail::BranchAndBound<Rule>(*other.search_);
   else
-    *search_ = *other.search_; // keeps its memory
+    *search_ = *other.search_; // copied in place: the search keeps its memory
   return *this;
 }
 template <class Rule>

@@ -23,8 +23,8 @@ struct PathCut {
 /// room = X - need, X the sum of all loads, each of these is linear in the loads. So the step time is the longest path
 /// through a graph whose arcs are linear in the loads: convex in them, and every single path is a lower bound.
 ///
-/// `need_blocks` is what must at least be in flight: all blocks, resident or not, less the budget. Link latency is left
-/// out: it only adds time.
+/// `need_blocks`: the blocks that must at least be in flight, that is all blocks, resident or not, less the budget.
+/// Link latency is left out: it only adds time.
 class PoolPaths {
  public:
   PoolPaths(std::span<const double> compute_s, double before_s, double after_s, double seconds_per_block,
@@ -39,7 +39,7 @@ class PoolPaths {
 
   [[nodiscard]] double compute_total_s() const { return before_s_ + compute_total_s_ + after_s_; }
 
-  /// The path that compute alone takes.
+  /// The path that consists of the compute alone.
   [[nodiscard]] PathCut compute_path() const {
     PathCut cut;
     cut.constant = compute_total_s();
@@ -47,8 +47,8 @@ class PoolPaths {
     return cut;
   }
 
-  /// The longest path at `loads`, or, where the pool would not hold the worst layer, the constraint that it must, as a
-  /// penalty that no feasible placement pays. Its value at `loads`.
+  /// Writes the longest path at `loads` into `cut`; where the pool would not hold the worst layer, the constraint that
+  /// it must, as a penalty that no feasible placement pays. Returns its value at `loads`.
   double longest(std::span<const double> loads, PathCut& cut) const {
     const std::size_t layers = loads.size();
     double total = 0;
@@ -108,7 +108,7 @@ class PoolPaths {
   }
 
   void trace(const std::array<int, max_layers>& before, std::size_t layers, PathCut& cut) const {
-    std::array<int, max_layers + 1> change{}; // of the count of segments that hold a layer, from one layer to the next
+    std::array<int, max_layers + 1> change{}; // in the number of segments that hold a layer, from one layer to the next
     int everywhere = 0;
     std::size_t l = layers - 1;
     cut.constant = after_s_ + compute_s_[l];

@@ -29,9 +29,9 @@ template <class Rule>
 class PoolSearch {
  public:
   /// Searches `problem` over `candidates` (the empty set first). Returns a bound below every plan not looked at;
-  /// infinite if all were, or were shown to be no better.
-  /// `growth_blocks`: by how much all requests grow until the plan's memory has to hold; plans guessed without proof
-  /// keep so much free, or the first step's best ones would all fail later.
+  /// infinite if all were, or were shown to be no better. `growth_blocks`: by how much all requests grow until the last
+  /// step at which the plan's memory has to hold; plans guessed without proof keep so much free, or the first step's
+  /// best ones would all fail later.
   double run(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint,
              double growth_blocks) {
     begin(problem, candidates);
@@ -39,7 +39,7 @@ class PoolSearch {
     start_from_hint(hint);
     const double floor_s = paths_->compute_total_s();
     if (problem.cutoff() <= floor_s * (1 + same_cost)) return infinity; // optimal, or the SLO is below the compute
-    // Many requests: the relaxation is nearly the answer, and rounding it is. Few: guess first, it may be done.
+    // With many requests the relaxation is nearly the answer, and rounding gives it. With few, a guess may do.
     const bool many = relaxes() && problem.items().size() > 2;
     double root = floor_s;
     if (many) root = std::max(root, relax(0));
@@ -51,7 +51,7 @@ class PoolSearch {
     if (problem.cutoff() <= root * (1 + same_cost)) return infinity;
     if (relaxes() && !many) root = std::max(root, relax(0));
     if (root >= problem.cutoff()) return infinity;
-    // Diving costs a few relaxations: more than it saves where the whole tree is small (measured).
+    // Diving costs a few relaxations, more than it saves where the whole tree is small (measured).
     const bool small = problem.items().size() <= 2 || (problem.items().size() <= 4 && choices_ <= 20);
     if (relaxes() && !small && problem.best_cost() > root * 1.001) {
       greedy(false);
@@ -72,7 +72,7 @@ class PoolSearch {
     double constant = 0;
     double least = 0; ///< the least slope
     std::vector<double> slope;
-    double at_node = 0; ///< constant + the requests decided so far
+    double at_node = 0; ///< constant + slope of the requests decided so far
   };
   struct Child {
     double bound;
@@ -117,7 +117,7 @@ class PoolSearch {
     mixes_used_ = 0;
   }
 
-  /// The time of complete loads, or at least `limit` if it is not below that; infinite if they do not fit.
+  /// Returns the time of complete loads, or at least `limit` if it is not below that; infinite if they do not fit.
   double cost(const double* loads, double moved, double limit) {
     ++problem_->nodes;
     const double room = moved - need_;
@@ -137,7 +137,7 @@ class PoolSearch {
     return with_contention(DeadlinePool::evaluate_loads(pipeline, {loads, layers_}, state_).step_s, loads, moved);
   }
 
-  /// As the evaluator counts it. Never less than the time on the link's clock, which all the bounds are of.
+  /// The time as the evaluator counts it, never less than on the link's clock, which all the bounds are of.
   double with_contention(double step_s, const double* loads, double moved) const {
     const Instance& instance = problem_->instance();
     if (instance.on_link <= 0) return step_s;
@@ -186,8 +186,8 @@ class PoolSearch {
     if (time < infinity) problem_->offer(choice_, candidates_, time);
   }
 
-  /// Decides the requests from the largest, each as suits best if those after it follow the mix of the relaxation,
-  /// which is solved anew on the way; or, `evenly`, if they leave the same share of every layer.
+  /// Decides the requests from the largest. Each gets the candidate that suits best if those after it follow the mix of
+  /// the relaxation, which is solved anew on the way; or, `evenly`, if they leave the same share of every layer.
   void greedy(bool evenly) {
     future_.assign(layers_, 0.0);
     if (evenly) {
@@ -209,7 +209,7 @@ class PoolSearch {
         follow_mix();
       }
       trial_.resize(layers_);
-      if (problem_->out_of_time()) { // all of the rest: it fits if anything does
+      if (problem_->out_of_time()) { // offload everything of the rest: that fits if anything does
         for (; i < items(); ++i) add(whole_.data(), i, choice_[i] = static_cast<int>(choices_) - 1, 1, moved);
         break;
       }
@@ -228,7 +228,7 @@ class PoolSearch {
         if (time < best) {
           best = time;
           pick = static_cast<int>(k);
-        } else if (best == infinity) { // nothing fits yet: the nearest to fitting
+        } else if (best == infinity) { // nothing fits yet: take the candidate nearest to fitting
           const double lacking = *std::max_element(trial_.begin(), trial_.end()) - (all - need_);
           if (lacking < best_short) {
             best_short = lacking;
@@ -361,7 +361,7 @@ class PoolSearch {
     return static_cast<int>(row);
   }
 
-  /// The row of a cut at this node: its value if all undecided requests choose candidate k.
+  /// Writes the row of a cut at this node: its value if all undecided requests choose candidate k.
   void row_of(std::size_t cut, std::size_t depth, std::vector<double>& row) const {
     const double* slope = &cut_slopes_[cut * choices_];
     double constant = cuts_[cut];
@@ -370,8 +370,8 @@ class PoolSearch {
     for (std::size_t k = 0; k < choices_; ++k) row[k] = constant + rest_blocks_[depth] * slope[k];
   }
 
-  /// The relaxation of the node at `depth`: a bound on all its plans. Leaves its mix of candidates in `mix_` and pushes
-  /// its mix of paths.
+  /// Solves the relaxation of the node at `depth`: returns a bound on all its plans, leaves its mix of candidates in
+  /// `mix_` and pushes its mix of paths.
   double relax(std::size_t depth) {
     if (cuts_.empty()) add_cut(paths_->compute_path());
     const std::size_t known = cuts_.size();
@@ -387,7 +387,7 @@ class PoolSearch {
       ++problem_->nodes;
       if (!program_.settle()) break;
       if (program_.value() >= problem_->cutoff() || problem_->out_of_time()) break;
-      // A known path first: it is one dot product.
+      // Known paths are tried first: each costs one dot product.
       double best = 1e-9;
       int entering = -1;
       for (std::size_t i = 0; i < cuts_.size(); ++i)
@@ -432,7 +432,7 @@ class PoolSearch {
   }
 
   /// All blocks must have arrived before the last loaded layer, which is no earlier than the last one loaded so far;
-  /// and before them the pool must hold each layer, and give back the room of those before.
+  /// and until then the pool must hold each layer, and give back the room of the layers before.
   [[nodiscard]] double room_bound(const double* loads) const {
     std::size_t last = layers_ - 1;
     while (last > 0 && loads[last] <= 0) --last;
@@ -449,7 +449,7 @@ class PoolSearch {
 
   // ---- the tree ---------------------------------------------------------------------------------------------------
 
-  /// A bound below every plan of the node that was not looked at.
+  /// Searches a node; returns a bound below every plan of it that was not looked at.
   double descend(std::size_t depth, double bound) {
     if (problem_->out_of_time()) return bound;
     if (depth == items()) {
@@ -465,7 +465,7 @@ class PoolSearch {
     const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
     const double least_count = (need_ - moved_[depth] - rest * static_cast<double>(layers_ - 1)) / item.blocks - 1e-9;
     for (std::size_t k = first; k < choices_; ++k) {
-      if (counts_[k] < least_count) continue; // the others cannot make up for it
+      if (counts_[k] < least_count) continue; // the undecided requests cannot make up for it
       const double moved = moved_[depth] + item.blocks * counts_[k];
       if (moved > 0 && moved * cold_.seconds_per_block + rest_s_[layers_ - 1] >= problem_->cutoff()) break;
       double child = bound;
@@ -481,7 +481,7 @@ class PoolSearch {
     double* loads = &loads_[(depth + 1) * layers_];
     for (std::size_t c = 0; c < children.size(); ++c) {
       const Child child = children[c];
-      if (child.bound >= problem_->cutoff()) break; // and so are those after it
+      if (child.bound >= problem_->cutoff()) break; // no child after it is better
       if (problem_->out_of_time()) return std::min(open, child.bound);
       ++problem_->nodes;
       const auto k = static_cast<std::size_t>(child.choice);
@@ -489,7 +489,7 @@ class PoolSearch {
       moved_[depth + 1] = moved_[depth] + item.blocks * counts_[k];
       const double worst = largest(loads, layers_);
       const double reach = moved_[depth + 1] - worst + rest * static_cast<double>(layers_ - 1);
-      if (reach < need_ * (1 - 1e-9) - 1e-6) continue; // it never fits
+      if (reach < need_ * (1 - 1e-9) - 1e-6) continue; // the child never fits
       double node_bound = std::max(child.bound, room_bound(loads));
       if (node_bound >= problem_->cutoff()) continue;
       choice_[depth] = child.choice;
@@ -503,14 +503,14 @@ class PoolSearch {
     return open;
   }
 
-  /// The last request's candidates, each a complete plan.
+  /// Tries the last request's candidates, each a complete plan.
   double last_request(std::size_t depth, double bound) {
     const SearchItem& item = problem_->items()[depth];
     const double* parent = &loads_[depth * layers_];
     double* loads = &loads_[(depth + 1) * layers_];
     const double inverse = cold_.seconds_per_block;
     const double tail = rest_s_[layers_ - 1];
-    // Counts ascend: from the first that fits what is decided to the last that the link can bring in time.
+    // Counts ascend: from the first that fits with what is decided to the last that the link can bring in time.
     const double least_count = (largest(parent, layers_) * (1 - 1e-9) + need_ - moved_[depth]) / item.blocks - 1e-9;
     for (std::size_t k = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0; k < choices_; ++k) {
       if (counts_[k] < least_count) continue;

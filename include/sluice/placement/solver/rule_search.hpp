@@ -16,8 +16,8 @@
 namespace sluice::detail {
 
 /// Exact over a listed space for every rule, buffer count and number of iterations. Under `DeadlinePool` a partial
-/// plan's own pipeline is no bound (what else offloads frees room), so the link alone is counted; `PoolSearch` does
-/// better.
+/// plan's own pipeline is no bound (other requests that offload free room), so only the link is counted; `PoolSearch`
+/// does better.
 template <class Rule>
 class RuleSearch {
  public:
@@ -29,7 +29,7 @@ class RuleSearch {
   double run(SearchProblem<Rule>& problem, std::span<const LayerSet> candidates, std::span<const LayerSet> hint) {
     begin(problem, candidates);
     const double floor_s = std::max(problem.instance().before_s + problem.instance().after_s + compute_s_, bound(0));
-    if (floor_s >= problem.cutoff()) return infinity; // infeasible, and no plan need be tried to know it
+    if (floor_s >= problem.cutoff()) return infinity; // infeasible, known without trying a plan
     if (hint.size() == sets_.size()) {
       std::copy(hint.begin(), hint.end(), sets_.begin());
       if (offer()) improve();
@@ -82,7 +82,7 @@ class RuleSearch {
     need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
   }
 
-  /// Costs `sets_` and offers it if it fits. Whether it fits.
+  /// Evaluates `sets_` and offers it to the problem if it fits. Returns whether it fits.
   bool offer() {
     ++problem_->nodes;
     const PlacementCost cost = problem_->evaluator.cost(problem_->instance(), sets_);
@@ -116,7 +116,7 @@ class RuleSearch {
     }
   }
 
-  /// Decides the next request, and takes it back.
+  /// Decides the next request; `pop` takes that back.
   void push(const SearchItem& item, std::size_t choice) {
     const Sums& sums = sums_.back();
     const int count = counts_[choice];
@@ -128,7 +128,7 @@ class RuleSearch {
     if (counts_[choice] > 0) streams_.pop_back();
   }
 
-  /// A bound on every completion of the requests decided so far. Infinite if none fits.
+  /// Returns a bound on every completion of the requests decided so far; infinite if none fits.
   double bound(std::size_t depth) {
     const Instance& instance = problem_->instance();
     double moved = sums_.back().moved;
@@ -143,9 +143,9 @@ class RuleSearch {
       ++problem_->nodes;
     } else {
       if (result >= problem_->cutoff()) return result;
-      // Of a complete plan the time itself is as cheap as this.
+      // For a complete plan the time itself is as cheap as a bound.
       if (depth == problem_->items().size()) return result;
-      ++problem_->nodes; // what took time; the link's bound alone takes next to none
+      ++problem_->nodes; // counts what takes time; the link's bound alone takes next to none
       const Pipeline partial = pipeline();
       rule_->bounding->clear(state_->get());
       double total = 0;
@@ -155,16 +155,16 @@ class RuleSearch {
     return result;
   }
 
-  /// By the link alone: `moved` and `buffer` are the blocks that the decided requests move and hold in flight.
+  /// The bound by the link alone. `moved` and `buffer`: blocks that the decided requests move and hold in flight.
   double link_bound(std::size_t depth, double moved, double buffer) const {
     const Instance& instance = problem_->instance();
     const double to_free = need_ + weights_ + buffer - moved;
-    // A further request frees at most all its layers but those that it holds itself.
+    // One more request frees at most all its layers but those that it holds itself.
     const double most_freed = std::max(0.0, static_cast<double>(layers_) - rule_->held_layers);
     if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
     if (to_free > 0) {
-      // Where each holds a layer of its own, what is to be freed costs the link more than its blocks; and where one
-      // request is left, as many as its candidates let it.
+      // Where each request holds a layer of its own, freeing blocks costs the link more than the blocks themselves; and
+      // where one request is left, as much as its candidates let it.
       if (!rule_->own_buffers)
         moved += to_free;
       else if (depth + 1 == problem_->items().size())
@@ -177,7 +177,7 @@ class RuleSearch {
     return moved / instance.link_blocks_per_s + rest_s / instance.iterations;
   }
 
-  /// The fewest layers of a candidate that frees at least `layers` of them, one of its own held.
+  /// The fewest layers of a candidate that frees at least `layers` of them while it holds one of its own.
   [[nodiscard]] double least_count(double layers) const {
     double least = static_cast<double>(layers_);
     for (const int count : counts_)
@@ -193,7 +193,7 @@ class RuleSearch {
     pipeline.after_s = instance.after_s;
     pipeline.streams = streams_;
     pipeline.weights = instance.weights;
-    // The latency of a layer is shared by its transfers: one more transfer can bring it forward. Left out, but for the
+    // The transfers of a layer share its latency, so one more transfer can bring it forward. Left out, except for the
     // rule that moves layers as a whole.
     pipeline.link = {instance.link_blocks_per_s, rule_->whole_layers ? instance.link_per_layer_s : 0.0};
     return pipeline;

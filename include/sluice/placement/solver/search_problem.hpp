@@ -19,14 +19,14 @@ namespace sluice::detail {
 /// A relative difference below which two plans cost the same: above rounding, below anything that matters.
 inline constexpr double same_cost = 1e-10;
 
-/// A request as the searches see it: the largest first, because its choice decides most.
+/// A request as the searches see it: largest first, because the largest one's choice decides most.
 struct SearchItem {
   double blocks = 0;
   std::size_t request = 0; ///< position in the instance
   bool twin = false;       ///< the same as the item before it: only one order of their choices need be tried
 };
 
-/// `Rule` is SearchRule, here and in the searches: templates, so that whoever includes a planner and does not plan
+/// `Rule` is SearchRule, here and in the searches: templates, so that a unit that includes a planner and does not plan
 /// compiles none of it.
 template <class Rule>
 class SearchProblem {
@@ -61,7 +61,7 @@ class SearchProblem {
     timed_ = std::isfinite(instance.deadline_s);
   }
 
-  /// A second search for the same answer: nodes and time go on from where the first left them.
+  /// Begins a second search for the same answer: nodes and time go on from where the first left them.
   void begin_again(const Instance& instance) {
     const std::int64_t spent = nodes;
     const Stopwatch started = started_;
@@ -78,14 +78,13 @@ class SearchProblem {
   [[nodiscard]] std::span<const LayerSet> best() const { return best_; }
   /// A partial plan whose bound is not below this cannot lead to a better one.
   [[nodiscard]] double cutoff() { return std::min(best_cost_ * (1 - same_cost), slo_limit_s()); }
-  /// The longest first step that the SLO can bear. Found when it is first asked for: a batch that fits as it is never
-  /// asks.
+  /// The longest first step that the SLO can bear. Found when first asked for: a batch that fits as it is never asks.
   [[nodiscard]] double slo_limit_s() {
     if (slo_limit_s_ == unknown) slo_limit_s_ = slowest_first_step();
     return slo_limit_s_;
   }
 
-  /// A complete plan: the candidate `choice[i]` for item i, at `cost` seconds. Kept if it is the best that holds.
+  /// Takes a complete plan: candidate `choice[i]` for item i, at `cost` seconds; kept if it is the best that holds.
   void offer(std::span<const int> choice, std::span<const LayerSet> candidates, double cost) {
     for (std::size_t i = 0; i < items_.size(); ++i)
       offloaded_[items_[i].request] = candidates[static_cast<std::size_t>(choice[i])];
@@ -108,7 +107,7 @@ class SearchProblem {
   PlacementEvaluator evaluator;
   std::int64_t nodes = 0;
   bool stopped = false;
-  bool slo_refused = false; ///< some plan fitted in memory, and the SLO refused it
+  bool slo_refused = false; ///< a plan fitted in memory, and the SLO refused it
 
  private:
   static constexpr double unknown = -1;
@@ -131,9 +130,9 @@ class SearchProblem {
     best_ = offloaded_;
   }
 
-  /// The longest first step that the SLO can bear. KV only grows, so that no later step of the window is shorter (under
-  /// the rules that bound: see `BoundingRule`): a plan that is slower at first misses too often in any window. By
-  /// bisection, from above, so that it refuses nothing that holds.
+  /// Finds the longest first step that the SLO can bear. KV only grows, so no later step of the window is shorter
+  /// (under the rules that bound: see `BoundingRule`): a plan that is slower at first misses too often in any window.
+  /// By bisection from above, so that it refuses nothing that holds.
   [[nodiscard]] double slowest_first_step() const {
     double compute = instance_->before_s + instance_->after_s;
     for (const double seconds : instance_->layer_compute_s) compute += seconds;

@@ -47,7 +47,7 @@ constexpr const TransferRule* bounding_rule() {
     return &transfer_rule_of<typename BoundingRule<Rule>::type, Count>;
 }
 
-/// The search that one rule has for itself, behind pointers: who plans under another rule does not compile it.
+/// The search that one rule has for itself, as pointers: a unit that plans under another rule does not compile it.
 struct OwnSearch {
   ScratchType scratch;
   /// As `PoolSearch::run`.
@@ -79,14 +79,14 @@ constexpr const OwnSearch* cold_search_of() {
 /// A transfer rule with a buffer count as a Planner takes it.
 struct SearchRule {
   const TransferRule* transfer;
-  const TransferRule* bounding; ///< whose partial plans bound their completions; null: the link alone does
-  bool own_buffers;             ///< every request that offloads holds one layer of its own, whatever the others do
+  const TransferRule* bounding; ///< its partial plans bound their completions; null: only the link does
+  bool own_buffers;             ///< each request that offloads holds one layer of its own, whatever the others do
   bool whole_layers;            ///< layers move as a whole, two of them held at once: `NextLayer`
-  int held_layers;              ///< of its own layers, those that a request which offloads holds at least
-  const detail::OwnSearch* cold_search; ///< of one cold iteration without streamed weights; null: RuleSearch
+  int held_layers;              ///< of its own layers, as many as a request that offloads holds at least
+  const detail::OwnSearch* cold_search; ///< for one cold iteration without streamed weights; null: RuleSearch
 };
 
-/// The table of any type that is a transfer rule, a user's own like the published ones.
+/// The table of any type that is a transfer rule, a user's own or a published one.
 template <TransferScheduler Rule, BufferCount<Rule> Count = HeldBuffer>
 inline constexpr SearchRule search_rule_of{
     &transfer_rule_of<Rule, Count>,

@@ -13,10 +13,10 @@ struct PlannerTables {
   const SearchRule& rule;
 };
 
-/// The space, rule and buffer count that the problem names.
+/// The tables for the space, rule and buffer count that the problem names.
 [[nodiscard]] PlannerTables tables_of(const PlanningProblem& problem);
 
-/// Calls `visit.template operator()<Rule>()` with the rule's type: for `PlacementEvaluator::explain`.
+/// Calls `visit.template operator()<Rule>()` with the type of the rule: for `PlacementEvaluator::explain`.
 template <class Visit>
 decltype(auto) with_rule(TransferKind transfer, Visit&& visit) {
   switch (transfer) {
