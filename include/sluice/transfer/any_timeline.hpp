@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-/// Another sink behind pointers: it must outlive this. A rule tells its timeline to this type and to no other, so that
-/// its loop is compiled twice, once with a timeline and once without, whatever sinks observers bring; and once for a
-/// whole program in a library, for sinks that the library has never seen.
+/// Points to another sink, which must outlive this. A rule tells its timeline to this type and to no other, so that its
+/// loop is compiled twice, once with a timeline and once without, whatever sinks observers bring; and in a library once
+/// for a whole program, for sinks that the library has never seen.
 class AnyTimeline {
  public:
   static constexpr bool enabled = true;

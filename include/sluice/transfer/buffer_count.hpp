@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BufferCount: how many blocks in flight a planner sets aside beside the resident ones.
+// BufferCount: how many blocks in flight a planner sets aside on top of the resident ones.
 #pragma once
 
 #include "sluice/transfer/transfer_scheduler.hpp"
@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// `B` counts, for a transfer rule, the blocks that must be free beside the resident ones. `loads`: blocks to move per
-/// layer; `streams`: the requests they belong to.
+/// `B` counts, for a transfer rule, the blocks that must be free on top of the resident ones. `loads`: blocks to move,
+/// one entry per layer; `streams`: the requests that they belong to.
 template <class B, class Rule>
 concept BufferCount = TransferScheduler<Rule> &&
     requires(std::span<const double> loads, std::span<const LayerStream> streams) {
@@ -20,7 +20,7 @@ concept BufferCount = TransferScheduler<Rule> &&
   { B::name } -> std::convertible_to<std::string_view>;
 };
 
-/// What the rule really holds. The default: no plan may use memory that does not exist.
+/// The blocks that the rule really holds. The default: no plan may use memory that does not exist.
 struct HeldBuffer {
   static constexpr std::string_view name = "held";
 

@@ -9,7 +9,7 @@
 
 namespace sluice::detail {
 
-/// The streams of a pipeline, the weights as one more, with the link work of each transfer.
+/// The streams of a pipeline, with the weights as one more, and the link work of each transfer.
 class BufferedStreams {
  public:
   explicit BufferedStreams(const Pipeline& pipeline) : pipeline_(pipeline) {
@@ -25,7 +25,7 @@ class BufferedStreams {
   }
 
   [[nodiscard]] std::size_t requests() const { return pipeline_.streams.size(); }
-  /// Requests, and the weights behind them if any are streamed.
+  /// Requests, and the weights as the last stream if any are streamed.
   [[nodiscard]] std::size_t size() const { return requests() + (pipeline_.weights.empty() ? 0 : 1); }
   [[nodiscard]] bool is_weights(std::size_t stream) const { return stream == requests(); }
   [[nodiscard]] bool uses(std::size_t stream, int layer) const { return layers_of(stream).contains(layer); }
@@ -35,7 +35,7 @@ class BufferedStreams {
     const LayerSet layers = layers_of(stream);
     return (layers - LayerSet::all(layer + 1)).lowest();
   }
-  /// Seconds of an undivided link.
+  /// The transfer's work, in seconds of an undivided link.
   [[nodiscard]] double work_s(std::size_t stream, int layer) const {
     const double blocks = is_weights(stream) ? pipeline_.weights.blocks : pipeline_.streams[stream].blocks;
     if (blocks <= 0) return 0;

@@ -13,9 +13,9 @@
 
 namespace sluice {
 
-/// Blocks move in the order in which layers need them; each takes room in the pool from its arrival until its layer
-/// has been computed. What a copy stream with a shared ring of blocks does. Streamed weights move in the same order,
-/// each layer's behind its KV; they take slots of their own, and what is behind waits while they have none.
+/// Blocks move in the order in which layers need them; each takes room in the pool from its arrival until its layer has
+/// been computed, as a copy stream with a shared ring of blocks does it. Streamed weights move in the same order, each
+/// layer's after its KV; they take slots of their own, and while they have none everything after them waits.
 ///
 /// W(t), the blocks moved so far, is all that matters. It grows at the link's rate while W < room + (blocks of the
 /// layers already computed); layer l starts when W reaches C_l, the blocks of layers 1..l. So with
@@ -30,12 +30,12 @@ struct DeadlinePool {
   struct State {
     double ahead_blocks = 0;      ///< of the next token, in layer order, already on the device; weights included
     double latency_paid_s = 0;    ///< of the layer in which `ahead_blocks` ends, if none of its blocks has arrived yet
-    double background_blocks = 0; ///< of a plan's delta, not moved yet
+    double background_blocks = 0; ///< of a plan's delta, still to be moved
 
     void clear() { *this = State{}; }
   };
 
-  /// The pool is whatever the resident blocks leave; it must hold the worst layer.
+  /// The pool is all that the resident blocks leave; it must hold the worst layer.
   static double held_blocks(std::span<const double> loads, std::span<const LayerStream> /*streams*/) {
     return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
   }
@@ -47,7 +47,7 @@ struct DeadlinePool {
     return evaluate_loads(pipeline, {loads.data(), pipeline.compute_s.size()}, state, sink);
   }
 
-  /// The same from the per-layer sums alone: `loads` of KV in blocks, L entries. `pipeline.streams` is not read. The
+  /// The same from the per-layer sums alone. `loads`: of KV, in blocks, L entries; `pipeline.streams` is not read. The
   /// room must hold the worst layer.
   template <class Sink = NoTimeline>
   static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
@@ -61,8 +61,8 @@ struct DeadlinePool {
     }
   }
 
-  /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency zero, nothing
-  /// urgent.
+  /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency is zero, and nothing
+  /// urgent moves.
   struct Cold {
     std::span<const double> compute_s;
     double before_s = 0;
@@ -70,9 +70,9 @@ struct DeadlinePool {
     double seconds_per_block = 0;
   };
 
-  /// A cold iteration's time with nothing recorded and nothing left: what planners call, millions of times. `loads`: L
-  /// entries, their worst not above `room`. Stops early, with some time of at least `limit_s`, once it sees that the
-  /// iteration takes that long (`rest_s[l]`: compute from the start of layer l to the end).
+  /// A cold iteration's time, in seconds, with nothing recorded and no state left: what planners call, millions of
+  /// times. `loads`: L entries, in blocks, their worst not above `room`. Stops early, with some time of at least
+  /// `limit_s`, once it finds that the iteration takes that long (`rest_s[l]`: compute from the start of layer l on).
   static double cold_step_s(const Cold& cold, std::span<const double> loads, double room, const double* rest_s,
                             double limit_s);
 

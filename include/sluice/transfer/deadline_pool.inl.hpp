@@ -72,7 +72,7 @@ struct DeadlinePool::Walk {
   [[nodiscard]] double load(std::size_t position) const {
     return loads[position < layers ? position : position - layers];
   }
-  /// KV and weights of a layer.
+  /// Blocks of KV and weights of a layer.
   [[nodiscard]] double moved_blocks(std::size_t position) const {
     const std::size_t layer = position < layers ? position : position - layers;
     return loads[layer] + (streams_weights(layer) ? pipeline.weights.blocks : 0);
@@ -91,8 +91,8 @@ struct DeadlinePool::Walk {
     const double inside = room_at - room_blocks;
     return room_link_s + (inside > 0 ? pipeline.link.per_layer_s + inside * seconds_per_block : 0);
   }
-  /// Lets `blocks` in all be moved (and the one behind them, if `more`): takes the room of as many computed layers as
-  /// that needs.
+  /// Lets `blocks` in all be moved (and the next one after them, if `more`): takes the room of as many computed layers
+  /// as that needs.
   void take_room(double blocks, std::size_t computed, bool more = false) {
     while ((room_at < blocks || (more && room_at <= blocks)) && next_freed < computed) {
       const double freed_base = end_s[next_freed] - room_position();
@@ -105,7 +105,7 @@ struct DeadlinePool::Walk {
     }
   }
 
-  /// The link's work from `position_s` on waits until the next streamed layer has a slot.
+  /// From `position_s` on, the link's work waits until the next streamed layer has a slot.
   void take_slot(double position_s) {
     const int freed_by = slots.waits_for(streamed++);
     if (freed_by < 0) return;
@@ -209,7 +209,7 @@ struct DeadlinePool::Walk {
     return {clock.seconds(time), waited_s, urgent_s};
   }
 
-  /// What arrives for the next token until `now`, when all of this one's room is free again; the link work of that.
+  /// Prefetches for the next token until `now`, when all of this one's room is free again; returns that link work.
   /// `total_kv`: blocks of KV that this token moved.
   double look_ahead(State& state, double total_kv, double position_s, double now) {
     const double begin_s = position_s;
@@ -245,7 +245,7 @@ struct DeadlinePool::Walk {
       };
       double part = std::min(loads[l], pipeline.room_blocks - moved_kv);
       const bool whole = part >= loads[l];
-      while (part > 0) { // in steps of the room that layers give back: each may move the base
+      while (part > 0) { // in steps of the room that layers give back: each step may move the base
         take_room(total_kv + moved_kv, layers, true);
         const double piece = next_freed < layers ? std::min(part, room_at - (total_kv + moved_kv)) : part;
         if (!move(piece)) return position_s - begin_s;

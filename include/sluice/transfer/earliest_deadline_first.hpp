@@ -13,8 +13,8 @@
 namespace sluice {
 
 /// A request's transfer may start when its previous offloaded layer has been computed (as in `FairShare`: a request has
-/// a buffer of one layer), that of streamed weights when a slot is free; among those that may, the link serves the
-/// nearest layer, and leaves it for a nearer one.
+/// a buffer of one layer), that of streamed weights when a slot is free. Among the transfers that may, the link serves
+/// the one for the nearest layer, and leaves it for a nearer one.
 ///
 /// A layer waits for the last of its transfers, so only the sums of released work per layer matter: O(R K + L) for R
 /// requests of K offloaded layers.
@@ -26,7 +26,7 @@ struct EarliestDeadlineFirst {
 
   struct State {
     LayerArray ahead_link_s{};    ///< link work already done for each of the next token's layers
-    double background_blocks = 0; ///< of a plan's delta, not moved yet
+    double background_blocks = 0; ///< of a plan's delta, still to be moved
 
     void clear() { *this = State{}; }
   };

@@ -72,7 +72,7 @@ StepCost EarliestDeadlineFirst::walk(const Pipeline& pipeline, State& state, Sin
     double start = l == 0 ? std::max(time, detail::first_layer_s(pipeline)) : time;
     StallCause cause = start > time ? StallCause::link : StallCause::none;
     serve_until(start);
-    if (pending[l] > 0) { // the nearest layer of all: it has the link alone
+    if (pending[l] > 0) { // the nearest layer of all has the link alone
       if constexpr (record)
         if (begun[l] < 0) begun[l] = link_s;
       start = link_s + pending[l];
@@ -106,7 +106,7 @@ StepCost EarliestDeadlineFirst::walk(const Pipeline& pipeline, State& state, Sin
     serve_until(time);
   }
 
-  // What is done for the next token: all that its first layers need, less what is still pending.
+  // The work done for the next token: all that its first layers need, less what is still pending.
   std::fill_n(state.ahead_link_s.begin(), layers, 0.0);
   for (std::size_t s = 0; s < streams.requests(); ++s)
     if (const int first = streams.first(s); first >= 0)

@@ -13,21 +13,21 @@
 
 namespace sluice {
 
-/// The lane to the host, beside the lane to the device: `out_s` of work at its full rate, from the start of the
-/// iteration. Of it, `mixed_s` is moved while the other lane is active and each loses `loss` of its rate; that comes
-/// first, since the prefetches are taken as one run from the start of the iteration. Exact where they do not pause;
-/// where they do, the way out is taken to be slowed by no less than it is. (Rejected: their pauses, which would need a
-/// second walk to find how long they last.)
+/// The lane to the host, when there is a lane each way: `out_s` seconds of work at its full rate, from the start of the
+/// iteration. Of that work, `mixed_s` is moved while the other lane is active and each loses `loss` of its rate; that
+/// comes first, since the prefetches are taken as one run from the start of the iteration. Exact where they do not
+/// pause; where they do, the way out is taken to be slowed by no less than it is. (Rejected: their pauses, which would
+/// need a second walk to find how long they last.)
 struct OutwardLane {
   double out_s = 0;
   double mixed_s = 0;
   double loss = 0;
 
-  /// When `work_s` of it has been done, at most `out_s`.
+  /// When `work_s` of the work has been done, at most `out_s`.
   [[nodiscard]] constexpr double done_at(double work_s) const {
     return work_s + loss / (1 - loss) * std::min(work_s, mixed_s);
   }
-  /// What is done `seconds` after the start.
+  /// The work that is done `seconds` after the start.
   [[nodiscard]] constexpr double done_by(double seconds) const {
     return std::min(out_s, seconds - loss * std::min(seconds, mixed_s / (1 - loss)));
   }
@@ -71,14 +71,14 @@ double most_prefetched_s(const Pipeline& pipeline) {
   return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
 }
 
-/// All that must have been written by the end of the iteration.
+/// Blocks that must have been written by the end of the iteration.
 inline double due_out_blocks(const Pipeline& pipeline) {
   return pipeline.written_blocks + written_back_blocks(pipeline.streams);
 }
 
 /// One lane for both ways: what is written and what is fetched divide it evenly, less the mix loss, as long as both
-/// last. To either that is a lane of its own which loses more than half of its rate meanwhile. Evictions go behind
-/// both.
+/// last. To each of them that is a lane of its own which loses more than half of its rate meanwhile. Evictions move in
+/// the background of both.
 template <class Rule, class Sink>
 StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state, Sink& sink) {
   const BlockLink& link = pipeline.link;
@@ -95,11 +95,11 @@ StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state
   out.mixed_s = std::min(out.out_s, urgent(pipeline) / link.blocks_per_s + most_prefetched_s<Rule>(inward));
   inward.clock.slow_until_s = out.done_at(out.out_s);
   inward.clock.loss = out.loss;
-  // While what is written has the lane alone, the clock gives the rest of its rate a second time: evictions do not.
+  // While writes have the lane to themselves, the clock counts the rest of its rate twice: evictions do not.
   inward.background_blocks += (1 - out.loss) * (out.out_s - out.mixed_s) * link.blocks_per_s;
   StepCost cost = Rule::evaluate(inward, state, sink);
   state.background_blocks = std::min(state.background_blocks, background);
-  // What comes in, as one run from the start, what goes out beside it, and what is evicted behind both.
+  // What comes in, as one run from the start; what goes out at the same time; and evictions in the background of both.
   const double out_active_s = OutwardLane{out.out_s, std::min(out.mixed_s, cost.link_s), out.loss}.done_at(out.out_s);
   cost.link_s = std::max(inward.clock.seconds(cost.link_s), out_active_s) +
                 (background - state.background_blocks) / link.blocks_per_s;
@@ -111,7 +111,7 @@ StepCost evaluate_one_lane(const Pipeline& pipeline, typename Rule::State& state
   return cost;
 }
 
-/// The iteration if the computation left the link alone. `link_s`: time in which anything crosses it.
+/// The iteration as it were if the computation left the link alone. `link_s`: time in which anything crosses the link.
 template <class Rule, class Sink>
 StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, Sink& sink) {
   const BlockLink& link = pipeline.link;
@@ -125,7 +125,7 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
   state.background_blocks = 0;
   if (out.out_s > 0) {
     const double prefetched_s = most_prefetched_s<Rule>(inward);
-    // What makes room goes out beside what comes in before the prefetches; these wait for both.
+    // Evictions that make room go out while the urgent blocks come in, before the prefetches, which wait for both.
     const double in_first_s = pipeline.urgent_blocks / link.blocks_per_s;
     const double out_first_s = pipeline.urgent_out_blocks / link.out_blocks_per_s;
     out.mixed_s = out_first_s <= in_first_s ? std::min(out.out_s, in_first_s + prefetched_s)
@@ -139,7 +139,7 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
         std::max(pipeline.urgent_blocks, inward.clock.link_time(first.done_at(out_first_s)) * link.blocks_per_s);
   }
   StepCost cost = Rule::evaluate(inward, state, sink);
-  // What comes in, as one run from the start, and what goes out beside it.
+  // What comes in, as one run from the start, and what goes out at the same time.
   const double out_active_s = OutwardLane{out.out_s, std::min(out.mixed_s, cost.link_s), out.loss}.done_at(out.out_s);
   cost.link_s = std::max(inward.clock.seconds(cost.link_s), out_active_s);
   if (const double late_s = out.done_at(due_s) - cost.step_s; late_s > 0) {
@@ -152,7 +152,7 @@ StepCost evaluate_lanes(const Pipeline& pipeline, typename Rule::State& state, S
   return cost;
 }
 
-/// Tells a sink the same in longer seconds.
+/// Tells a sink the same timeline in longer seconds.
 struct Stretched {
   static constexpr bool enabled = true;
   AnyTimeline& sink;
@@ -182,15 +182,15 @@ StepCost evaluate_told(const Pipeline& pipeline, typename Rule::State& state, An
 
 } // namespace detail
 
-/// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted behind the
-/// prefetches. All who ask how long an iteration takes ask here; planners, who move nothing out, may ask the rule.
+/// One iteration under `Rule`, the way out included: what is written by its end, and what is evicted in the background.
+/// All callers that ask how long an iteration takes ask here; planners, which move nothing out, may ask the rule.
 ///
-/// On one lane what is written shares it with the prefetches, and evictions use what both leave of it. With a lane each
-/// way both begin with the iteration, beside the prefetches, and slow them by the mix loss as long as they last; what
-/// must be out by the end of the iteration goes first, and the iteration waits for it. Nothing is written before it is
-/// computed, but in the long run what the last iteration computed last is written beside the next: a link's work in an
-/// iteration is the same. (Rejected: each layer's write at the layer's end, which no rule that sees only what comes in
-/// could follow.)
+/// On one lane, writes share it with the prefetches, and evictions use what both leave of it. With a lane each way,
+/// writes and evictions begin with the iteration, at the same time as the prefetches, and slow them by the mix loss as
+/// long as they last; what must be out by the end of the iteration goes first, and the iteration waits for it. Nothing
+/// is written before it is computed, but in the long run what the last iteration computed last is written during the
+/// next: a link's work in an iteration is the same. (Rejected: each layer's write at the layer's end, which no rule
+/// that sees only what comes in could follow.)
 ///
 /// Where the computation needs the link too, the sink is told an iteration that is slower all along: when it was slower
 /// is known in sum only.
@@ -219,7 +219,7 @@ StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state, [[
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
 
-// The published rules are in the library; a rule of a user's own is compiled where it is used.
+// The published rules are in the library; a user's own rule is compiled where it is used.
 namespace sluice {
 extern template StepCost evaluate_link<DeadlinePool>(const Pipeline&, DeadlinePool::State&);
 extern template StepCost evaluate_link<EarliestDeadlineFirst>(const Pipeline&, EarliestDeadlineFirst::State&);

@@ -15,13 +15,13 @@
 
 namespace sluice {
 
-/// A request's transfer may start when its previous offloaded layer has been computed: it has a buffer of one layer,
-/// and one layer in flight. All transfers in flight divide the link evenly, and when one ends its share goes to the
-/// others. Next token's first layer follows this token's last. Streamed weights are one stream more, with a buffer for
-/// each slot but one layer in flight: a copy stream works off its layers in order.
+/// A request's transfer may start when its previous offloaded layer has been computed: a request has a buffer of one
+/// layer, and one layer in flight. All transfers in flight divide the link evenly, and when one ends its share goes to
+/// the others. The next token's first layer follows this token's last. Streamed weights are one stream more, with a
+/// buffer for each slot but one layer in flight: a copy stream takes its layers in order.
 ///
 /// The printed Algorithm 1 differs from that text (it credits only the preceding layer's time to a transfer) and
-/// contradicts the paper's own Fig. 3, so the text is built.
+/// contradicts the paper's own Fig. 3, so this rule follows the text.
 struct FairShare {
   using role = roles::Transfer;
   static constexpr std::string_view name = "fair-share";
@@ -30,10 +30,11 @@ struct FairShare {
 
   struct State {
     /// Link work already done for each stream's first layer of the next token, in the order of `Pipeline::streams`, the
-    /// weights last: for the first of theirs that has not arrived. Whoever adds, removes or reorders streams clears it.
+    /// weights last: for the first of their layers that has not arrived. A caller that adds, removes or reorders
+    /// streams clears it.
     std::vector<double> ahead_link_s;
     int ahead_weights = 0;        ///< streamed layers of the next token that have arrived
-    double background_blocks = 0; ///< of a plan's delta, not moved yet
+    double background_blocks = 0; ///< of a plan's delta, still to be moved
 
     void clear() {
       std::fill(ahead_link_s.begin(), ahead_link_s.end(), 0.0);
@@ -44,10 +45,10 @@ struct FairShare {
     /// Scratch of `evaluate`, kept so that a steady state allocates nothing.
     struct Flow {
       int target = -1;         ///< the layer in flight (L and above: the next token's), or -1
-      double finish_share = 0; ///< it ends when the share that each flow has had since the start reaches this
+      double finish_share = 0; ///< the flow ends when the share that each flow has had since the start reaches this
       double begin_s = 0;
     };
-    /// Flows that were launched at one time, a range of `queue` in the order in which they end.
+    /// Flows that were launched together, a range of `queue` in the order in which they end.
     struct Launch {
       std::size_t next = 0;
       std::size_t end = 0;
@@ -55,7 +56,7 @@ struct FairShare {
     std::vector<Flow> flows;          ///< by stream
     std::vector<std::size_t> by_size; ///< streams, the smallest first
     std::vector<std::size_t> queue;   ///< streams, by launch
-    std::vector<Launch> launches;     ///< those with a flow left
+    std::vector<Launch> launches;     ///< launches with a flow left
   };
 
   static double held_blocks(std::span<const double> /*loads*/, std::span<const LayerStream> streams) {

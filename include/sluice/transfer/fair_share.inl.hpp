@@ -16,8 +16,8 @@
 namespace sluice {
 
 /// Flows launched together end in the order of their work, which is that of their sizes but for the latency that they
-/// share: so each launch is a queue, and the flow that ends next is at the head of one. A search through all flows at
-/// each end was rejected: with 256 streams it was most of a simulation's time.
+/// share: so each launch is a queue, and the flow that ends next is at the head of one. Rejected: a search through all
+/// flows at each end, which with 256 streams was most of a simulation's time.
 template <class Sink>
 class FairShare::Walk {
  public:
@@ -109,7 +109,7 @@ class FairShare::Walk {
       launch_weights(state_.ahead_link_s[streams_.requests()]);
     }
   }
-  /// The next layer of the weights goes on its way, if none of them is and it has a slot; `done_s` of its link work
+  /// Launches the next layer of the weights, if none of them is in flight and it has a slot; `done_s` of its link work
   /// is done already.
   void launch_weights(double done_s) {
     while (!weights_in_flight_ && weights_launched_ < slots_.released(weights_computed_)) {
@@ -180,13 +180,13 @@ class FairShare::Walk {
       launch_weights(0);
     }
   }
-  /// The link works for `spent_s`.
+  /// Lets the link work for `spent_s`.
   void work(double spent_s) {
     detail::tell_link(sink_, clock_, now_, now_ + spent_s);
     busy_s_ += spent_s;
     now_ += spent_s;
   }
-  /// Lets the flow that ends first end; the time of that.
+  /// Lets the flow that ends first end; returns when.
   double finish_next() {
     const std::size_t launch = nearest_finish();
     const double spent_s = (head_share(launch) - share_) * active_;
@@ -225,7 +225,7 @@ class FairShare::Walk {
   int weights_launched_ = 0;
   bool weights_in_flight_ = false;
   std::array<int, 2 * max_layers> in_flight_; ///< flows for each layer of this token and the next
-  double now_ = 0;                            ///< the link's clock
+  double now_ = 0;                            ///< on the link's clock
   double share_ = 0;                          ///< link seconds that a flow in flight from the start would have had
   double busy_s_ = 0;
   int active_ = 0;

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// From `from_s` on, seconds from the start of the iteration, the lane to the device moves `share` of its rate: others
-/// on the same bus have the rest. In (0, 1].
+/// From `from_s` on, seconds from the start of the iteration, the lane to the device has `share` of its rate, above 0
+/// and at most 1: other engines on the same bus have the rest.
 struct LinkSpell {
   double from_s = 0;
   double share = 1;
@@ -17,15 +17,15 @@ struct LinkSpell {
   friend constexpr bool operator==(const LinkSpell&, const LinkSpell&) = default;
 };
 
-/// The rules reckon in the link's own time, in which it always moves one second's blocks a second. While the lane the
-/// other way is active, from the start of the iteration until `slow_until_s`, the link loses the share `loss`; and in
-/// each of `spells` it has a share of the bus. Then its clock runs slow, and a layer that computes meanwhile takes less
-/// of it. So a rule moves blocks as ever, and adds compute time through `after`. Without loss and spells both clocks
-/// are one, to the last bit.
+/// The rules compute in the link's own time, in which it always moves one second's blocks a second. While the other
+/// lane is active, from the start of the iteration until `slow_until_s`, the link loses the share `loss`; and in each
+/// of `spells` it has a share of the bus. Then its clock runs slow, and a layer that computes meanwhile takes less of
+/// it. So a rule moves blocks as ever, and adds compute time through `after`. Without loss and spells both clocks are
+/// one, to the last bit.
 struct LinkClock {
   double slow_until_s = 0;
   double loss = 0;
-  std::span<const LinkSpell> spells{}; ///< by `from_s`; before the first the lane has all of its rate
+  std::span<const LinkSpell> spells{}; ///< ascending by `from_s`; before the first the lane has all of its rate
 
   /// Link time to seconds from the start of the iteration.
   [[nodiscard]] constexpr double seconds(double link_s) const {
@@ -45,8 +45,8 @@ struct LinkClock {
   }
 
  private:
-  /// One clock to the other, from the start on: `ToSeconds` says which. Rates change with each spell and at
-  /// `slow_until_s`. What lies before the start is at the rate of the start.
+  /// Converts one clock to the other, from the start on: `ToSeconds` says which. Rates change with each spell and at
+  /// `slow_until_s`. Times before the start are converted at the rate of the start.
   template <bool ToSeconds>
   [[nodiscard]] constexpr double walk(double wanted) const {
     double at_s = 0;

@@ -13,12 +13,12 @@
 
 namespace sluice {
 
-/// A layer's transfer may start when the layer before it starts to compute; the first one's at once, and a later
-/// token's when the last layer of the token before starts.
+/// A layer's transfer may start when the layer before it starts to compute; the first layer's at once, and a later
+/// token's first layer's when the last layer of the token before starts.
 ///
-/// Streamed weights start so too, once they have a slot. Only one layer is then in flight at any time: when layer l-1
-/// starts, its own blocks have arrived. Equal shares within it do not matter, because the layer waits for the last of
-/// them. So the per-layer sums are enough, O(L).
+/// Streamed weights start in the same way, once they have a slot. Only one layer is then in flight at any time: when
+/// layer l-1 starts, its own blocks have arrived. Equal shares within a layer do not matter, because the layer waits
+/// for the last of them. So the per-layer sums are enough, O(L).
 struct NextLayer {
   using role = roles::Transfer;
   static constexpr std::string_view name = "next-layer";
@@ -27,7 +27,7 @@ struct NextLayer {
 
   struct State {
     double ahead_link_s = 0;      ///< link work already done for the next token's first layer
-    double background_blocks = 0; ///< of a plan's delta, not moved yet
+    double background_blocks = 0; ///< of a plan's delta, still to be moved
 
     void clear() { *this = State{}; }
   };

@@ -33,7 +33,7 @@ StepCost NextLayer::walk(const Pipeline& pipeline, std::span<const double> loads
   double may_start_s = 0;
   double done_s = state.ahead_link_s;
   LayerArray end_s;
-  int streamed = 0; // layers of the weights so far
+  int streamed = 0; // layers of the weights that have been fetched so far
   // Of a layer's work the weights come last, for they wait for a slot; the latency comes with whatever is first.
   const auto gated_s = [&](std::size_t layer) {
     if (!streams_weights(layer)) return 0.0;
@@ -59,7 +59,7 @@ StepCost NextLayer::walk(const Pipeline& pipeline, std::span<const double> loads
       detail::tell_link(sink, pipeline.clock, begin, link_s);
       if (link_s > start) {
         start = link_s;
-        // The first layer could not have begun earlier; a later one waited for the leave to start.
+        // The first layer could not have begun earlier; a later one waited for the rule to let its transfer start.
         cause = l == 0 ? StallCause::link : StallCause::room;
       }
       if constexpr (record)

@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// What a request moves to the device in every iteration: the same number of layer blocks for each of its layers, each
+/// What a request moves to the device in every iteration: the same number of layer blocks for each of its layers,
 /// before that layer computes.
 ///
 /// Blocks are a double here and in the whole evaluator: it is a fluid model, parts of a block are in flight, and whole
@@ -30,7 +30,7 @@ struct LayerStream {
 /// The link between host and device, in the evaluator's unit.
 struct BlockLink {
   double blocks_per_s = 0; ///< layer blocks a second to the device, > 0
-  /// Link time that each layer's transfer takes beside its blocks (launches, segments; OrbitFlow's `Communication`
+  /// Link time that each layer's transfer takes on top of its blocks (launches, segments; OrbitFlow's `Communication`
   /// B/L). The transfers of one layer share it equally, so that the same plan costs the link the same under every rule.
   double per_layer_s = 0;
   double out_blocks_per_s = 0; ///< of the lane to the host; 0: there is one lane for both ways
@@ -47,19 +47,19 @@ struct Pipeline {
   double after_s = 0;                ///< computed after the last one (norm, output head, sampling)
   double on_link = 0;                ///< share of all that time that needs the link as well, in [0, 1); evaluate_link
   BlockLink link;
-  std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
-  WeightStream weights;                 ///< streamed beside them; none by default
+  std::span<const LayerStream> streams; ///< the requests that offload; the others may be left out
+  WeightStream weights;                 ///< streamed as well; none by default
   double room_blocks = 0; ///< blocks in flight that the device holds (budget - resident); read by `DeadlinePool` alone
   double urgent_blocks = 0; ///< moved to the device before any prefetch
   double first_blocks = 0;  ///< of these, what must have arrived before the first layer starts (a whole swap-in)
   /// Moved to the host before any prefetch: evictions that make the room of this iteration.
   double urgent_out_blocks = 0;
-  /// Moved behind the prefetches, when the link has nothing else to do: the delta of a plan. What is left at the end
-  /// stays in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
+  /// Moved in the background, when the link has nothing else to do: the delta of a plan. What is left at the end stays
+  /// in the rule's state for the next iteration. Room that an eviction frees counts from the iteration after it.
   double background_blocks = 0;
-  double written_blocks = 0; ///< moved to the host by the end of the iteration, beside what streams write back
-  /// For the rules: the shares of the bus that the lane to the device has meanwhile, as the caller says, and what the
-  /// other lane costs it, as `evaluate_link` finds.
+  double written_blocks = 0; ///< moved to the host by the end of the iteration, apart from what streams write back
+  /// For the rules: the shares of the bus that the lane to the device has meanwhile, which the caller sets, and what
+  /// the other lane costs it, which `evaluate_link` finds.
   LinkClock clock;
 
   [[nodiscard]] int layers() const { return static_cast<int>(compute_s.size()); }
@@ -77,9 +77,9 @@ struct StepCost {
 
 /// Why a layer waited.
 enum class StallCause : std::uint8_t {
-  none, ///< it did not
+  none, ///< the layer did not wait
   link, ///< the link was never idle before its blocks had arrived: too many blocks
-  room, ///< the link was idle for want of room or of the rule's leave to start, and so was late
+  room, ///< the link was late because it had been idle, for want of room or of the rule's leave to start
 };
 
 constexpr const char* to_string(StallCause cause) {
@@ -94,8 +94,8 @@ constexpr const char* to_string(StallCause cause) {
   return "";
 }
 
-/// When a rule lets a transfer start, and whom it serves first: what a backend that moves real bytes needs of it,
-/// beside the time that its `evaluate` says this takes. (DESIGN's table of rules, as values.)
+/// When a rule lets a transfer start, and which it serves first: what a backend that moves real bytes needs of the rule
+/// besides the time that its `evaluate` predicts. (The rules' table in docs/architecture.md, as values.)
 struct TransferOrder {
   enum class Start : std::uint8_t {
     previous_layer_starts,   ///< the layer before its own starts to compute
@@ -112,9 +112,9 @@ struct TransferOrder {
   friend constexpr bool operator==(const TransferOrder&, const TransferOrder&) = default;
 };
 
-/// A sink of the evaluator's timeline that wants nothing and costs nothing. A sink has the same three members; times
-/// are seconds from the start of the iteration. `stream` is a position in `Pipeline::streams`, or -1 where the rule
-/// moves a layer as a whole. Layers L .. 2L-1 are the next token's.
+/// A sink of the evaluator's timeline that ignores everything and costs nothing. A sink has the same three members;
+/// times are seconds from the start of the iteration. `stream` is a position in `Pipeline::streams`, or -1 where the
+/// rule moves a layer as a whole. Layers L .. 2L-1 are the next token's.
 struct NoTimeline {
   static constexpr bool enabled = false;
   void layer(int /*layer*/, double /*start_s*/, double /*end_s*/, double /*stall_s*/, StallCause /*cause*/) {}
@@ -122,8 +122,8 @@ struct NoTimeline {
 };
 
 /// `Sink` also wants to know when the lane to the device works: `link(begin_s, end_s)`, spells that may overlap, the
-/// prefetches for the next token and what moves behind them included. Where a transfer waits for room in between, or
-/// moves behind the others, a spell is as long as it can be.
+/// prefetches for the next token and the background included. Where a transfer waits for room in between, or moves in
+/// the background, a spell is as long as it can be.
 template <class Sink>
 concept WatchesLink = requires(Sink& sink) {
   sink.link(0.0, 0.0);
@@ -134,7 +134,7 @@ using LayerArray = std::array<double, max_layers>;
 
 namespace detail {
 
-/// Tells a sink that watches the link that it works, from one link time to another.
+/// Tells a sink that watches the link that the link works, from one link time to another.
 template <class Sink>
 constexpr void tell_link([[maybe_unused]] Sink& sink, [[maybe_unused]] const LinkClock& clock,
                          [[maybe_unused]] double begin_s, [[maybe_unused]] double end_s) {
@@ -147,7 +147,7 @@ inline void layer_loads(const Pipeline& pipeline, LayerArray& loads) {
   const auto layers = static_cast<std::size_t>(pipeline.layers());
   SLUICE_ASSERT(pipeline.layers() <= max_layers, "at most max_layers layers");
   std::fill_n(loads.begin(), layers, 0.0);
-  // Neighbours that move the same layers are added up first: under a uniform placement that is one pass over the layers
+  // Neighbours that move the same layers are summed first: under a uniform placement that is one pass over the layers
   // for the whole batch.
   for (std::size_t i = 0; i < pipeline.streams.size();) {
     const LayerSet moved = pipeline.streams[i].layers;
@@ -165,15 +165,15 @@ inline double written_back_blocks(std::span<const LayerStream> streams) {
   return blocks;
 }
 
-/// Room of what is on its way out: it cannot be overwritten until it is there. One layer of every request that writes
-/// back; where the link lags behind by more, it is the link that the iteration waits for and not the room.
+/// Room of blocks on their way to the host, which cannot be overwritten until they are there: one layer of every
+/// request that writes back. Where the link lags behind by more, the iteration waits for the link and not for the room.
 inline double leaving_blocks(std::span<const LayerStream> streams) {
   double blocks = 0;
   for (const LayerStream& stream : streams) blocks += stream.written_back.empty() ? 0 : stream.blocks;
   return blocks;
 }
 
-/// Blocks in flight at once, both ways, beside the resident ones.
+/// Blocks in flight at once, both ways, on top of the resident ones.
 template <class Rule>
 double in_flight_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
   return Rule::held_blocks(loads, streams) + leaving_blocks(streams);
@@ -185,7 +185,7 @@ inline double urgent(const Pipeline& pipeline) { return pipeline.urgent_blocks +
 /// When the first layer may start, in link time: what is swapped in whole has arrived.
 inline double first_layer_s(const Pipeline& pipeline) { return pipeline.first_blocks / pipeline.link.blocks_per_s; }
 
-/// What the link could not do of the work behind the prefetches while it was idle for `idle_s`.
+/// What is left of the background work after the link was idle for `idle_s`.
 inline double background_left(double background_blocks, double idle_s, const BlockLink& link) {
   return background_blocks > 0 ? std::max(0.0, background_blocks - std::max(0.0, idle_s) * link.blocks_per_s) : 0;
 }

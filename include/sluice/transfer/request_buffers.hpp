@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// request_buffers: what is held in flight where each request has a buffer of one layer (OrbitFlow, 3.3.1).
+// request_buffers: the blocks in flight where each request has a buffer of one layer (OrbitFlow, 3.3.1).
 #pragma once
 
 #include "sluice/transfer/pipeline.hpp"

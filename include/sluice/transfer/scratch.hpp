@@ -15,8 +15,8 @@ template <class T>
 inline constexpr ScratchType scratch_of{[]() -> void* { return new T{}; },
                                         [](void* object) { delete static_cast<T*>(object); }};
 
-/// Nothing that is in it outlasts a call, so a copy starts with an object of its own, and assignment leaves each its
-/// own: whoever copies a planner from step to step copies no memory and allocates none.
+/// Nothing in it outlasts a call, so a copy starts with an object of its own, and assignment leaves each its own:
+/// copying a planner from step to step copies no memory and allocates none.
 ///
 /// (A std::unique_ptr would do, but <memory> takes as long to compile as all of a transfer rule's other headers.)
 class Scratch {

@@ -13,7 +13,7 @@
 namespace sluice::detail {
 
 /// The streamed layers of this token and the next as one sequence: 0 .. K-1 are this token's, K .. 2K-1 the next one's.
-/// All rules ask here what the slots allow, so that they differ in who gets the link alone.
+/// All rules ask this class what the slots allow, so that they differ only in which transfer gets the link.
 class SlotOrder {
  public:
   explicit SlotOrder(const WeightStream& weights) : slots_(std::min(weights.slots, weights.layers.count())) {
@@ -22,11 +22,11 @@ class SlotOrder {
   }
 
   [[nodiscard]] int count() const { return count_; }
-  /// Of the sequence, how many may have started once `computed` layers of this token have been computed: the slots were
-  /// free before it, and each layer that has been computed frees one. Nothing streamed: none.
+  /// How many of the sequence may have started once `computed` layers of this token have been computed: the slots were
+  /// free before the token, and each layer that has been computed frees one. 0 where nothing is streamed.
   [[nodiscard]] int released(int computed) const { return slots_ + computed; }
   [[nodiscard]] int layer(int i) const { return order_[static_cast<std::size_t>(i < count_ ? i : i - count_)]; }
-  /// The same layer counted on into the next token, for a model of `layers`.
+  /// The layer of the i-th, counted on into the next token, for a model of `layers`.
   [[nodiscard]] std::size_t position(int i, std::size_t layers) const {
     return static_cast<std::size_t>(layer(i)) + (i < count_ ? 0 : layers);
   }

@@ -13,7 +13,7 @@
 namespace sluice {
 
 /// What planners and evaluators ask of a rule. An iteration takes microseconds to evaluate, a call through a pointer
-/// nanoseconds; as templates they were compiled once more for each rule and count, and were no faster.
+/// nanoseconds; as templates, planners were compiled once more for each rule and count, and were no faster.
 struct TransferRule {
   std::string_view name;
   bool needs_room; ///< as TransferScheduler says
@@ -21,11 +21,11 @@ struct TransferRule {
   const detail::ScratchType* state; ///< the rule's `State`, which the functions below take
   void (*clear)(void* state);
   StepCost (*evaluate)(const Pipeline& pipeline, void* state);
-  /// Blocks in flight beside the resident ones, by the buffer count.
+  /// Blocks in flight on top of the resident ones, by the buffer count.
   double (*blocks)(std::span<const double> loads, std::span<const LayerStream> streams);
 };
 
-/// The table of any type that is a transfer rule, a user's own like the published ones.
+/// The table of any type that is a transfer rule, a user's own or a published one.
 template <TransferScheduler Rule, BufferCount<Rule> Count = HeldBuffer>
 inline constexpr TransferRule transfer_rule_of{
     Rule::name,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransferScheduler: when a transfer may start, and who gets the link.
+// TransferScheduler: when a transfer may start, and which transfer gets the link.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -40,16 +40,15 @@ concept CountsBuffer = requires(std::span<const double> loads, std::span<const L
 /// A transfer rule: the one place where transfers become time. Planners call it as objective, the simulated backend as
 /// execution, observers as explanation.
 ///
-/// 1. `using role = roles::Transfer;`, `static constexpr std::string_view name`, and `static constexpr bool
-/// needs_room`:
-///    whether `evaluate` reads `room_blocks`, which must then hold the worst layer.
-/// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it;
-///    whoever changes the plan or the batch does that (and puts back `background_blocks`, which no change of plan
-///    undoes), or the prefetched blocks would count for other requests. Where a rule needs scratch memory it is kept
-///    here too, so that a steady state allocates nothing.
+/// 1. `using role = roles::Transfer;` and the static constants `std::string_view name` and `bool needs_room`: whether
+///    `evaluate` reads `room_blocks`, which must then hold the worst layer.
+/// 2. `State`: what the last iteration left (link, rooms, what has arrived for the next token). `clear()` forgets it; a
+///    caller that changes the plan or the batch calls it (and puts back `background_blocks`, which no change of plan
+///    undoes), or the prefetched blocks would count for other requests. A rule that needs scratch memory keeps it here
+///    too, so that a steady state allocates nothing.
 /// 3. `evaluate(pipeline, state, sink)`: the cost of one iteration that starts at the state; the state becomes the one
-///    it leaves. Without a sink, or with `NoTimeline`, nothing is recorded.
-/// 4. `held_blocks(loads, streams)`: the most blocks in flight at once, beside the resident ones, that the rule needs.
+///    that the iteration leaves. Without a sink, or with `NoTimeline`, nothing is recorded.
+/// 4. `held_blocks(loads, streams)`: the most blocks in flight at once that the rule needs, resident ones excluded.
 ///
 /// Not checked, to be honoured: `evaluate` is a pure function of its arguments; work moved is conserved; more compute
 /// time never ends an iteration earlier; an iteration without transfers takes the sum of the compute times; compute
