@@ -95,10 +95,10 @@ class DecidesAhead {
 };
 
 /// `OneStepAhead` in real time: a thread of the backend decides the next iteration while this one runs.
+///
 /// The thread decides on a copy of the core, as if the iteration had ended when the planner's model predicts its end,
 /// every request with its tokens. It writes only the copy, so that neither the iteration nor its accounts wait; and the
 /// copy's placement keeps its own state, so that no search is shared. Rejected: planning on the core itself under a
-/// lock, which every step would wait for.
 /// lock, which every step would wait for.
 template <class C>
 class DecidesAsync {

@@ -54,7 +54,6 @@ struct CopyTotals {
 ///  2. `ended(way, copy, outcome)`: called once for every copy, by the thread that moved it, after its last byte:
 ///     nothing is written to the destination afterwards, and a thread that learns of the end from the source sees the
 ///     bytes.
-///     is written to the destination afterwards, and whoever learns it from the source sees the bytes.
 template <class S>
 concept CopySource = requires(S& source, Way way, const Copy& copy, CopyOutcome outcome) {
   { source.next(way) } -> std::same_as<std::optional<Copy>>;
