@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: the concept of the role that proposes who runs next, in which order, with how many tokens.
+// Admission: the concept of the role that proposes which requests run next, in which order, with how many tokens.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// `P` keeps the queue of those who wait.
+/// `P` keeps the queue of the waiting requests.
 template <class P>
 concept KeepsQueue = requires(const P& policy, typename P::State& state, const RequestRow& row, Slot slot) {
   { policy.enter(state, slot, row) } -> std::same_as<void>;
@@ -30,26 +30,25 @@ concept SettlesClaims = requires(const P& policy, const View& view, std::span<Cl
   { policy.settle(view, accepted) } -> std::same_as<void>;
 };
 
-/// `P` says whether its claims can change by themselves.
+/// `P` says whether its claims can change without an event.
 template <class P>
 concept StatesSteady = requires {
   { P::steady } -> std::convertible_to<bool>;
 };
 
-/// Who is proposed for the next iteration, in which order, with how many tokens, as *required* or *optional*; who
-/// leaves.
+/// Which requests are proposed for the next iteration, in which order, with how many tokens, as *required* or
+/// *optional* claims; and which running requests leave.
 ///
 ///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
 ///  2. `enter(state, slot, row)`: a request arrived. `leave(state, slot, row)`: it no longer waits.
 ///  3. `propose(view, state, proposal)` fills an empty proposal: required claims first. It never proposes more than
 ///     `view.limits` allow, and no preempted request whose row does not say `may_return`.
 ///  4. `settle(view, accepted)` may lower tokens, to 0 even, and never raises them.
-///  5. `P::steady`: true promises that while nobody arrives, ends, is preempted or may return, a batch of decodes is
-///  claimed
-///     again as it was; false if the order moves with time (rotation): the engine then asks in every step.
+///  5. `P::steady`: true promises that while no request arrives, ends, is preempted or may return, a batch of decodes
+///     is claimed again as it was; false if the order moves with time (rotation): the engine then asks in every step.
 ///
 /// Not checked, and owed: every running request is claimed or leaves (a running request that is neither keeps its
-/// memory without being counted); the cost of a step does not grow with the number that wait.
+/// memory without being counted); the cost of a step does not grow with the number of waiting requests.
 template <class P>
 concept Admission = PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> &&
     SettlesClaims<P> && StatesSteady<P>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batching: how an order of requests becomes claims, under the limits, prefill first or chunked.
+// Batching: how an order of requests becomes claims under the limits, prefill first or chunked.
 #pragma once
 
 #include "sluice/view/proposal.hpp"
@@ -17,11 +17,11 @@ enum class Batching : std::uint8_t {
   prefill_first, ///< a prompt is computed whole, and decodes sit that iteration out (vLLM V0, OrbitFlow)
 };
 
-/// What a request that has not run yet claims.
+/// What kind of claim a request that has not run yet gets.
 enum class Newcomers : std::uint8_t {
-  optional,       ///< it joins if there is room, after those who were preempted
-  optional_first, ///< it joins if there is room, before those who were preempted
-  required,       ///< it joins, and Relief picks who gives way for it: maybe an older one (OrbitFlow)
+  optional,       ///< it joins if there is room, after the preempted requests
+  optional_first, ///< it joins if there is room, before the preempted requests
+  required,       ///< it joins, and Relief picks a request to give way, maybe an older one (OrbitFlow)
 };
 
 /// Turns orders into claims. All admission policies share it, so that they differ in order alone.
@@ -44,8 +44,8 @@ class ClaimBuilder {
     proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{0}, true});
   }
 
-  /// A request that does not run asks to. False where the limits leave it no place; those behind it must then wait too,
-  /// or the order would mean nothing.
+  /// Claims a place for a request that does not run. False where the limits leave it none: the requests after it must
+  /// then wait too, or the order would mean nothing.
   bool join(Slot slot, bool required) {
     if (full()) return false;
     const std::int64_t pending = view_.row(slot).pending().count();
@@ -57,7 +57,7 @@ class ClaimBuilder {
     return true;
   }
 
-  /// Preempted requests that Relief lets come back, by arrival, then those who wait, in the order of
+  /// Claims for preempted requests that Relief lets return, by arrival, then for waiting ones, in the order of
   /// `for_each_waiting(visit)`, which stops when `visit(Slot)` says false; the other way round where newcomers are
   /// first.
   template <class ForEachWaiting>
@@ -74,8 +74,8 @@ class ClaimBuilder {
     }
   }
 
-  /// Who computes in the iteration that was accepted: with prefill first, decodes yield to prompts. It is settled after
-  /// acceptance, or decodes would starve for prompts that then find no room.
+  /// Which requests compute in the iteration that was accepted: with prefill first, decodes yield to prompts. Settled
+  /// after acceptance, or decodes would starve for prompts that then find no room.
   static void settle(const View& view, std::span<Claim> accepted) {
     if constexpr (B == Batching::prefill_first) {
       const auto decodes = [&view](const Claim& claim) { return view.row(claim.slot).pending().count() <= 1; };
@@ -86,7 +86,7 @@ class ClaimBuilder {
   }
 
  private:
-  /// Tokens of the budget for a request with `pending` left to compute. With prefill first a decode takes nothing from
+  /// Takes tokens of the budget for a request with `pending` to compute. With prefill first a decode takes none from
   /// the prompts: they never share an iteration, and a prompt that fits the budget must not wait for a batch to drain.
   std::int64_t take(std::int64_t pending) {
     std::int64_t& budget = B == Batching::prefill_first && pending <= 1 ? decode_budget_ : budget_;
@@ -103,7 +103,7 @@ class ClaimBuilder {
 
   const View& view_;
   Proposal& proposal_;
-  std::int64_t budget_; ///< of prompts, or of all where they share an iteration
+  std::int64_t budget_; ///< left of the budget for prompts, or for all requests where they share an iteration
   std::int64_t decode_budget_ = budget_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// Running requests stay, then those who were preempted, then those who wait, by arrival. Strict: where one finds no
-/// place, nobody behind it is tried. A step looks at no more of the queue than could join.
+/// Running requests stay, then come preempted ones, then waiting ones, by arrival. Strict: where one request finds no
+/// place, no later one is tried. A step looks at no more of the queue than could join.
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::optional>
 struct BasicFcfs {
   using role = roles::Admission;
@@ -27,7 +27,7 @@ struct BasicFcfs {
 
   void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
     if (!state.queue.empty() && state.queue.front() == slot) {
-      state.queue.pop_front(); // the rule: they leave in order
+      state.queue.pop_front(); // the rule: requests leave the queue in order
       return;
     }
     const auto found = std::find(state.queue.begin(), state.queue.end(), slot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FitsFutureMemory: a request joins if the KV of all who run is expected to fit until each of them has ended
+// FitsFutureMemory: a request joins if the KV of all running requests is expected to fit until each has ended
 // (LightLLM).
 #pragma once
 
@@ -23,9 +23,9 @@ struct FutureClaim {
 };
 
 /// The most tokens that requests which all decode a token a step will hold at any time. The peak is at the end of one
-/// of them: with the longest remaining first, request i's end finds 1..i there, each grown by i's remaining tokens.
-/// `claims` must be sorted so. (Gong et al., "Past-Future Scheduler for LLM Serving under SLA Guarantees", ASPLOS
-/// 2025.)
+/// of them: with the longest remaining first, at request i's end requests 1..i are there, each grown by i's remaining
+/// tokens. `claims` must be sorted so. (Gong et al., "Past-Future Scheduler for LLM Serving under SLA Guarantees",
+/// ASPLOS 2025.)
 [[nodiscard]] inline double future_peak(std::span<const FutureClaim> claims) {
   double held = 0;
   double peak = 0;
@@ -38,12 +38,13 @@ struct FutureClaim {
   return peak;
 }
 
-/// First come, first served, under the expected peak instead of the memory that is free now: no more preemptions than
-/// the expectation errs, and no less batch than it allows.
+/// First come, first served, under the expected peak instead of the memory that is free now: preemptions come only from
+/// errors of the expectation, and the batch is as large as it allows.
 ///
 /// Output lengths are expected from those of the last `window` requests that ended: each request is given one quantile
-/// for life, and is expected to have the length at that quantile of all that are longer than what it has generated.
-/// Until enough have ended it is `first_guess`. Blocks are counted as tokens and half a block for each request.
+/// for life, and is expected to have the length at that quantile of all outputs that are longer than what it has
+/// generated. Until enough requests have ended the length is `first_guess`. Blocks are counted as tokens and half a
+/// block a request.
 template <Batching B = Batching::chunked>
 struct BasicFitsFutureMemory {
   using role = roles::Admission;
@@ -61,9 +62,9 @@ struct BasicFitsFutureMemory {
   };
   struct State {
     std::deque<Slot> queue;
-    std::deque<std::int64_t> past;    ///< outputs of those who ended, the oldest first
+    std::deque<std::int64_t> past;    ///< outputs of the requests that ended, the oldest first
     std::vector<std::int64_t> sorted; ///< the same, by length
-    std::vector<Active> active;       ///< who ran or was preempted at the last proposal
+    std::vector<Active> active;       ///< requests that ran or were preempted at the last proposal
     std::vector<RequestId> present;   ///< scratch
     std::vector<FutureClaim> claims;  ///< scratch: the longest remaining first
   };
@@ -74,7 +75,7 @@ struct BasicFitsFutureMemory {
     if (found != state.queue.end()) state.queue.erase(found);
   }
 
-  /// Tokens that `row` is expected to generate yet, at least 1.
+  /// Tokens that the request in `row` is expected to generate from now on, at least 1.
   [[nodiscard]] double expected_remaining(const State& state, const RequestRow& row) const {
     const std::int64_t generated = row.generated.count();
     const auto longer = std::upper_bound(state.sorted.begin(), state.sorted.end(), generated);
@@ -100,7 +101,7 @@ struct BasicFitsFutureMemory {
       const FutureClaim claim = future(view, state, slot);
       const auto place = std::upper_bound(state.claims.begin(), state.claims.end(), claim, longest_first);
       const auto inserted = state.claims.insert(place, claim);
-      // Alone it may try its luck: an expectation must not starve anybody.
+      // Alone a request joins in any case: an expectation must not starve it.
       if (state.claims.size() > 1 && future_peak(state.claims) > capacity) {
         state.claims.erase(inserted);
         return false;
@@ -126,7 +127,7 @@ struct BasicFitsFutureMemory {
             expected_remaining(state, row)};
   }
 
-  /// Whoever ran or was preempted and is neither now has ended.
+  /// A request that ran or was preempted at the last proposal and now is neither has ended: its output is learned.
   void learn(const View& view, State& state) const {
     state.present.clear();
     for (const std::span<const Slot> list : {view.running, view.preempted})

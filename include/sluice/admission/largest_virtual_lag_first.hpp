@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LargestVirtualLagFirst: requests take turns on the device, those who lag behind their SLO most first (SuperInfer).
+// LargestVirtualLagFirst: requests take turns on the device, by how far they lag behind their SLO (SuperInfer).
 #pragma once
 
 #include "sluice/admission/admission.hpp"
@@ -15,20 +15,21 @@ namespace sluice {
 
 /// SuperInfer's RotaSched. The *virtual lag* of a request, in seconds:
 ///
-///   waiting   max(0, now - arrival - beta_first * first_token)
-///   preempted    alpha * max(0, now - last token - beta_next * next_token)
-///   running   -(now - since when it runs)
+///   waiting    max(0, now - arrival - beta_first * first_token)
+///   preempted  alpha * max(0, now - last token - beta_next * next_token)
+///   running    -(now - since when it runs)
 ///
-/// Where the memory that is free holds all who wait and all who are preempted: first come, first served. Else everybody
-/// is sorted by lag, the largest first, and `rotation` more blocks than are free may change hands: from the head, every
+/// Where the free memory holds all waiting and preempted requests: first come, first served. Otherwise all requests are
+/// sorted by lag, the largest first, and `rotation` more blocks than are free may change hands: from the head, every
 /// request with a lag of at least 0 whose blocks still fit them is let in; from the tail, requests with a lag below 0
 /// leave until what was taken beyond the free memory is covered. Places in the batch are counted in the same way.
 ///
 /// A request that was preempted before its first token lags like one that waits. SuperInfer's own values are the
 /// defaults; its `beta_first` is from notes on the paper, not from its sweep.
 ///
-/// Those who wait lag by arrival alone, so the queue is in order as it stands and a decision sorts only what runs or is
-/// preempted. It reads the queue until nothing more can fit: to the end where memory is left that nobody's size fits.
+/// Waiting requests lag by arrival alone, so the queue is in order as it stands and a decision sorts only running and
+/// preempted requests. It reads the queue until nothing more can fit: to the end where memory is left that fits no
+/// request.
 template <Batching B = Batching::chunked>
 struct BasicLargestVirtualLagFirst {
   using role = roles::Admission;
@@ -51,7 +52,7 @@ struct BasicLargestVirtualLagFirst {
     std::deque<Slot> queue;       ///< by arrival, and so by lag
     std::vector<Entry> preempted; ///< scratch: by lag, the largest first
     std::vector<Entry> running;   ///< scratch: the same
-    std::vector<Slot> chosen;     ///< scratch: who is let in, in order
+    std::vector<Slot> chosen;     ///< scratch: the requests that are let in, in order
   };
 
   void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
@@ -70,7 +71,7 @@ struct BasicLargestVirtualLagFirst {
   void propose(const View& view, State& state, Proposal& proposal) const {
     std::int64_t free = view.ledger->device().free().count();
     for (const Slot slot : view.running) free -= growth(view, view.row(slot));
-    free = std::max<std::int64_t>(free, 0); // what those who run lack themselves is Relief's to find
+    free = std::max<std::int64_t>(free, 0); // what running requests lack themselves is Relief's to find
     Builder claims(view, proposal);
     if (all_fit(view, state, free)) {
       for (const Slot slot : view.running) claims.keep(slot);
@@ -103,9 +104,9 @@ struct BasicLargestVirtualLagFirst {
  private:
   using Builder = ClaimBuilder<B, Newcomers::optional>;
 
-  /// Layer blocks on the device.
+  /// Layer blocks that the request holds on the device.
   static std::int64_t held(const RequestRow& row) { return row.blocks.count() * row.resident_layers; }
-  /// Layer blocks that its next token, or the rest of its prompt, takes beside them.
+  /// Layer blocks that its next token, or the rest of its prompt, takes on top of them.
   static std::int64_t growth(const View& view, const RequestRow& row) {
     const TokenBlocks after = row.blocks_after(row.pending(), view.limits.block_tokens);
     return after.count() * view.geometry.layers - held(row);
@@ -131,7 +132,7 @@ struct BasicLargestVirtualLagFirst {
               [](const Entry& a, const Entry& b) { return a.lag != b.lag ? a.lag > b.lag : a.id < b.id; });
   }
 
-  /// Fills `chosen` from the head of the order, preempted requests before those who wait where they lag alike. Returns
+  /// Fills `chosen` from the head of the order, preempted requests before waiting ones where they lag alike. Returns
   /// the layer blocks that they take.
   std::int64_t choose(const View& view, State& state, std::int64_t free) const {
     state.chosen.clear();

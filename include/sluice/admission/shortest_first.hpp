@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShortestFirst: those who wait join by length, known or predicted, the shortest first; nobody who runs gives way.
+// ShortestFirst: waiting requests join by length, known or predicted, the shortest first; no running one gives way.
 #pragma once
 
 #include "sluice/admission/admission.hpp"
@@ -23,12 +23,12 @@ struct KnownLength {
   }
 };
 
-/// A length that ranks like the true one as well as a learned ranker does, and not better: the two agree on the order
-/// of two random requests with probability (1 + `kendall_tau`) / 2. ("Learning to rank", the baseline LTR of
-/// SuperInfer. A predictor of lengths matters through the order alone.)
+/// A length that ranks like the true one as well as a learned ranker does, and no better: the two agree on the order of
+/// two random requests with probability (1 + `kendall_tau`) / 2. ("Learning to rank", the baseline LTR of SuperInfer. A
+/// predictor of lengths matters through the order alone.)
 ///
 /// Gaussian: with correlation r between the normal scores of two lengths, Kendall's tau is 2/pi asin(r). Scores are
-/// taken by mean and deviation of the logarithms seen so far, so that the first few requests rank by less than that.
+/// taken by mean and deviation of the logarithms seen so far, so that the first few requests are ranked by less.
 struct RankedLength {
   /// LTR's own predictor: 0.55 on ShareGPT, 0.62 on LMSYS-Chat-1M, lengths by Llama-3-70B (its Table 3; the values
   /// stand in its released training script). ShareGPT's is the default: SuperInfer's load, and the harder one.
@@ -62,8 +62,8 @@ struct RankedLength {
   }
 };
 
-/// Shortest job first, without preemption: running requests stay, preempted ones come back first, then those who wait
-/// by `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
+/// Shortest job first, without preemption: running requests stay, preempted ones return first, then waiting ones by the
+/// `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
 template <class Length = KnownLength, Batching B = Batching::chunked>
 struct BasicShortestFirst {
   using role = roles::Admission;

@@ -16,9 +16,9 @@
 namespace sluice {
 
 /// Shortest remaining processing time first, preemptive: where the batch is full, the running request with the most
-/// left gives its place to one that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival. Preempted
-/// requests compete by the same measure; where newcomers are required claims they come before the preempted, as with
-/// every admission.
+/// left gives its place to a request that has less in all (OrbitFlow, section 5.4, "SRTF"). Ties by arrival. Preempted
+/// requests compete by the same measure; where newcomers are required claims, their claims come before those of
+/// preempted requests, as with every admission.
 ///
 /// The queue is an ordered set, so that arrivals and departures cost O(log n) and a step looks only at its head.
 template <Batching B = Batching::chunked, Newcomers N = Newcomers::optional>
@@ -39,7 +39,7 @@ struct BasicShortestRemainingFirst {
   struct State {
     std::set<Entry> queue;
     std::vector<Slot> staying;  ///< scratch
-    std::vector<Entry> joining; ///< scratch: who could join this step, the shortest first
+    std::vector<Entry> joining; ///< scratch: requests that could join in this step, the shortest first
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const { state.queue.insert(entry(slot, row)); }
@@ -83,7 +83,7 @@ struct BasicShortestRemainingFirst {
   static void rotate_out(const View& view, State& state, Proposal& proposal) {
     std::size_t places = static_cast<std::size_t>(view.limits.batch);
     for (const Entry& next : state.joining) {
-      if (state.staying.size() < places) { // a free place: nobody has to go for this one
+      if (state.staying.size() < places) { // a free place: no running request has to leave for this one
         --places;
         continue;
       }

@@ -10,7 +10,7 @@ namespace sluice {
 
 /// While the deposit holds tokens, one goes out every `spec.slo.tbt`. When it is empty, a token goes out as soon as it
 /// is made, and the next is due one SLO later. A paused request's deposit goes on draining. When the request ends, the
-/// rest goes out in one burst. A request without a promise has nothing to wait for: its tokens go out at once.
+/// rest goes out in one burst. A request without an SLO has nothing to wait for: its tokens go out at once.
 struct TokenDeposit {
   using role = roles::Delivery;
   static constexpr bool deposits = true;
@@ -21,7 +21,7 @@ struct TokenDeposit {
       return;
     }
     advance(row, now, sink);
-    // Overdue, or due this instant: it goes out as it comes.
+    // The token is overdue, or due this instant: it goes out at once.
     if (row.deposit().count() == 1 && row.due <= now) release(row, now, sink);
   }
 

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// All layers of a block are contiguous: large transfers (2 to 4 MiB instead of 32 to 64 KiB), but a request is on the
-/// device whole or not at all.
+/// All layers of a block are contiguous: transfers are large (2 to 4 MiB instead of 32 to 64 KiB), but a request is on
+/// the device whole or not at all.
 struct AllLayers {
   using role = roles::Layout;
   static constexpr bool layerwise = false;

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Units of `F` layers by a block of tokens. A set of layers that is not a multiple of `F` leaves part of its last unit
-/// empty: that is the fragmentation that eLLM trades for a shorter map (its Table 2).
+/// Units of `F` layers by a block of tokens. A set of layers whose size is not a multiple of `F` leaves part of its
+/// last unit empty: the fragmentation that eLLM accepts for a shorter map (its Table 2).
 template <int F>
   requires(F > 0)
 struct LayerGroups {

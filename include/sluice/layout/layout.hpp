@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-/// The layout says so of itself: it gives room to one layer without giving it to others.
+/// `P` says whether it can give room to one layer without giving it to others.
 template <class P>
 concept StatesLayerwise = requires {
   { P::layerwise } -> std::convertible_to<bool>;
 };
 
-/// The layout counts the layer blocks that `blocks` token blocks take when `resident` of `layers` layers are held.
+/// `P` counts the layer blocks that `blocks` token blocks take when `resident` of `layers` layers are held.
 template <class P>
 concept CountsRoom = requires(TokenBlocks blocks, int resident, int layers) {
   { P::room(blocks, resident, layers) } -> std::same_as<LayerBlocks>;

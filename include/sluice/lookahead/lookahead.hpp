@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// `P` says whether it decides beside the running iteration.
+/// `P` says whether it decides while an iteration runs.
 template <class P>
 concept StatesAhead = requires {
   { P::ahead } -> std::convertible_to<bool>;
@@ -22,7 +22,7 @@ concept PricesEffort = requires(const P& policy, std::int64_t effort) {
   { policy.planning_time(effort) } -> std::same_as<Seconds>;
 };
 
-/// Decide now, or one step ahead beside the running iteration.
+/// Decide between iterations, or one step ahead, asynchronously to the running one.
 ///
 ///  1. `P::role` is `roles::Lookahead`.
 ///  2. `P::ahead`: false decides between two iterations, which wait for it; true decides the next iteration from the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OneStepAhead: decide the next iteration beside the running one.
+// OneStepAhead: decide the next iteration asynchronously, while one runs.
 #pragma once
 
 #include "sluice/lookahead/lookahead.hpp"

@@ -18,7 +18,7 @@ namespace sluice {
 /// A request of an instance.
 struct InstanceRequest {
   LayerBlocks blocks{0};    ///< of one layer, at the plan's first step; ignored where `tokens` is set
-  Tokens tokens{0};         ///< of KV at the plan's first step, growing by one a step; 0: it stays at `blocks`
+  Tokens tokens{0};         ///< KV tokens at the plan's first step, growing by one a step; 0: it stays at `blocks`
   std::int64_t deposit = 0; ///< tokens generated and not yet released to the user
   double slo_s = std::numeric_limits<double>::infinity(); ///< a token is owed every `slo_s`; infinite: none is
 
@@ -28,23 +28,23 @@ struct InstanceRequest {
 /// A planning problem: which layers of which requests are offloaded, so that the next iteration is shortest, memory
 /// holds, and the SLO holds. Blocks are layer blocks throughout, layers are counted from 0.
 ///
-/// Reused by whoever plans every step: its vectors keep their capacity.
+/// A caller that plans every step reuses one: its vectors keep their capacity.
 struct Instance {
   std::vector<double> layer_compute_s; ///< one per layer, > 0
   double before_s = 0;                 ///< computed before the first layer
   double after_s = 0;                  ///< computed after the last
   double on_link = 0;                  ///< share of all that time that needs the link as well (`contended`), in [0, 1)
   double link_blocks_per_s = 1;        ///< > 0
-  double link_per_layer_s = 0;         ///< link time of a layer's transfer beside its blocks
+  double link_per_layer_s = 0;         ///< link time of a layer's transfer on top of its blocks
   LayerBlocks device_blocks{0};        ///< the KV budget, resident and in flight together
   Tokens block_tokens{16};
   std::vector<InstanceRequest> requests;
-  WeightStream weights;           ///< streamed whatever the plan; they have slots of their own
+  WeightStream weights;           ///< streamed whatever the plan; weights have slots of their own
   double alpha = 1;               ///< misses per step allowed, on average over the window
-  int paused_without_deposit = 0; ///< each is a miss in every step
+  int paused_without_deposit = 0; ///< paused requests with an empty deposit: each is a miss in every step
   int window_min = 1;             ///< steps that the plan must hold
-  int window_max = 1;             ///< steps beyond which nobody asks
-  int iterations = 1;             ///< run back to back from cold; the objective is their mean
+  int window_max = 1;             ///< steps beyond which the caller does not ask
+  int iterations = 1;             ///< run back to back from cold; the objective is their mean step
   double deadline_s = std::numeric_limits<double>::infinity(); ///< for the solver; infinite: until proven
   /// For the solver, in search nodes: as `deadline_s`, and the same on every machine. The engine's simulator plans with
   /// it.
@@ -70,13 +70,13 @@ struct Instance {
   }
 };
 
-/// What the planner may start from: the last plan's choice, one set per request of the instance, or nothing. It changes
-/// how soon the optimum is found, never which cost is returned as proven.
+/// Where the planner may start: the last plan's choice, one set per request of the instance, or nothing. It changes how
+/// soon the optimum is found, never which cost is returned as proven.
 struct Hint {
   std::span<const LayerSet> offloaded;
 };
 
-/// Says in one line what is wrong with an instance, or that nothing is. Solvers expect a checked one.
+/// Says in one line what is wrong with an instance, or that nothing is. Solvers expect a checked instance.
 Status check(const Instance& instance);
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: for every running request, where each layer's KV lives; and what the planner knew when it said so.
+// Plan: for every running request, where each layer's KV lives; and what the planner knew when it made the plan.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -45,7 +45,7 @@ enum class Binding : std::uint8_t {
   return "unknown";
 }
 
-/// One request's part of a plan.
+/// A plan's holding for one request.
 struct RequestPlan {
   Slot slot{};
   Holding holding;
@@ -53,13 +53,13 @@ struct RequestPlan {
   friend constexpr bool operator==(const RequestPlan&, const RequestPlan&) = default;
 };
 
-/// The weights' part of a plan (IntervalOffload, ParameterRemap): none of it for `ResidentWeights`.
+/// A plan's part about the weights (IntervalOffload, ParameterRemap): empty for `ResidentWeights`.
 struct WeightsPlan {
   LayerSet streamed;    ///< layers whose weights pass through the slots in each iteration
   double share = 1;     ///< of each of these layers' weights; the rest stays (FlexGen streams a part of every layer)
   int slots = 0;        ///< device slots, each for `share` of one layer's weights
-  int level = 0;        ///< layers' memory given up: what a coordinator caps
-  LayerBlocks freed{0}; ///< the same as KV blocks
+  int level = 0;        ///< layers' memory given up, which a coordinator caps
+  LayerBlocks freed{0}; ///< that memory as KV blocks
 
   friend constexpr bool operator==(const WeightsPlan&, const WeightsPlan&) = default;
 };
@@ -72,12 +72,12 @@ struct Plan {
   bool covers_unseen = false;
   WeightsPlan weights;
 
-  LayerBlocks in_flight{0};     ///< device blocks that the transfer rule needs beside the resident ones
+  LayerBlocks in_flight{0};     ///< device blocks that the transfer rule needs on top of the resident ones
   std::uint64_t candidates = 0; ///< key of the requests *considered*, the rejected ones too
   std::int64_t made_at_step = -1;
   std::int64_t expires_at_step = std::numeric_limits<std::int64_t>::max();
 
-  // What the planner believed.
+  // What the planner predicted.
   Seconds predicted_step{0};
   Seconds lower_bound{0};
   bool proven_optimal = true;

@@ -14,8 +14,8 @@ namespace sluice {
 /// The outcome of planning an `Instance`. Plain and printable.
 struct Solution {
   bool feasible = false;
-  /// What stands in the way: of any plan if infeasible (`device_memory`, `slo`), of a better one else. `search` where
-  /// the deadline came before a feasible plan was found, and the planner cannot say whether there is one.
+  /// What stands in the way: of any plan if infeasible (`device_memory`, `slo`), else of a better one. `search` where
+  /// the deadline came before a feasible plan was found, so that the planner cannot say whether there is one.
   Binding binding = Binding::none;
   std::vector<LayerSet> offloaded; ///< one set per request, layers from 0; the least bad found if infeasible
   double resident_blocks = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pause: one request is set aside until a running one has ended (OrbitFlow, section 3.4).
+// Pause: one request is preempted until a running one has ended (OrbitFlow, section 3.4).
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Who is paused (OrbitFlow, Fig. 14b).
+/// Which request is paused (OrbitFlow, Fig. 14b).
 enum class Victim : std::uint8_t {
   largest,  ///< the largest sum of KV blocks and deposited tokens: the paper's choice
   longest,  ///< the longest context
@@ -21,10 +21,10 @@ enum class Victim : std::uint8_t {
   random,   ///< any, seeded
 };
 
-/// Pauses a victim; lets it come back once some request has ended since, and then only when a plan fits.
+/// Pauses a victim; lets it return once a request has ended since, and then only when a plan fits.
 ///
 /// The paper's gate can leave a user without a token for as long as the load lasts. `max_wait` bounds that: a request
-/// paused for longer may come back whether anybody has ended or not. Infinite by default: the paper's rule.
+/// paused for longer may return whether a request has ended or not. Infinite by default: the paper's rule.
 template <Victim V = Victim::largest>
 struct BasicPause {
   using role = roles::Relief;
@@ -41,7 +41,7 @@ struct BasicPause {
     } else {
       const auto weight = [&view](const Claim& claim) { return weight_of(view, claim); };
       const auto less = [&weight](const Claim& a, const Claim& b) { return weight(a) < weight(b); };
-      // Ties go to the one that joined last: it loses the least.
+      // Ties go to the request that joined last: it loses the least.
       std::size_t chosen = 0;
       for (std::size_t i = 1; i < candidates.size(); ++i)
         if (!less(candidates[i], candidates[chosen])) chosen = i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PauseResume: pause the request with the largest footprint, keep its KV until somebody needs the room.
+// PauseResume: pause the request with the largest footprint, keep its KV until the room is needed.
 #pragma once
 
 #include "sluice/relief/pause.hpp"
@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-/// A bundle of two roles, as OrbitFlow, section 3.4, describes them together: who gives way, and what remains of it.
+/// A bundle of two roles, as OrbitFlow, section 3.4, describes them together: which request gives way, and what remains
+/// of its KV.
 struct PauseResume {
   using parts = Parts<PauseLargest, KeepUntilNeeded>;
 };

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// The last candidate in the order of the claims, which is the one that joined last. It may come back at once, at the
+/// The last candidate in the order of the claims, which is the request that joined last. It may return at once, at the
 /// head of the queue, as soon as there is room (vLLM: `running.pop()`, `waiting.prepend_request`).
 struct PreemptNewest {
   using role = roles::Relief;

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// Nobody who was promised a place loses it: the newest candidate is refused for good. (Select-N refuses what it cannot
-/// serve within the SLO; a server that sheds load does the same.)
+/// Requests that were accepted before keep their place: the newest candidate is refused for good. (Select-N refuses
+/// what it cannot serve within the SLO; a server that sheds load does the same.)
 struct Refuse {
   using role = roles::Relief;
   struct State {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relief: the concept of the role that says who gives way when no plan fits, and who may come back.
+// Relief: the concept of the role that says which request gives way when no plan fits, and which may come back.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-/// How a request that gives way does so.
+/// What becomes of a request that gives way.
 enum class Parting : std::uint8_t {
-  preempt, ///< it stops running and may come back; Retention says what remains
+  preempt, ///< it stops running and may return; Retention says what remains of its KV
   refuse,  ///< it is ended, with the reason
 };
 
@@ -25,19 +25,19 @@ concept ChoosesVictim = requires(const P& policy, typename P::State& state, cons
   { policy.choose(view, state, candidates) } -> std::same_as<std::size_t>;
 };
 
-/// `P` gates the way back.
+/// `P` says which preempted requests may return.
 template <class P>
 concept GatesReturn = requires(const P& policy, const View& view, const RequestRow& row) {
   { policy.may_return(view, row) } -> std::same_as<bool>;
 };
 
-/// `P` says what giving way means.
+/// `P` says what becomes of its victims.
 template <class P>
 concept StatesParting = requires {
   { P::parting } -> std::convertible_to<Parting>;
 };
 
-/// Who gives way when no plan fits, and who may come back.
+/// Which request gives way when no plan fits, and which preempted requests may return.
 ///
 ///  1. `P::role` is `roles::Relief`; `P::State` is default-constructible.
 ///  2. `choose(view, state, candidates)` returns the index of the victim among the candidates (never empty).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecodeWindow: plan when the batch changed, the plan expired, or reality left the profile (OrbitFlow, section 3.4).
+// DecodeWindow: plan when the batch changed, the plan expired, or iterations left the profile (OrbitFlow, section 3.4).
 #pragma once
 
 #include "sluice/replan/replan.hpp"
@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// The solver says for how long its plan holds, within [min_steps, max_steps]; until then the plan stands, unless the
-/// candidates change or an iteration took a time that differs from the predicted by more than `mismatch` of it.
+/// The solver says for how long its plan holds, within [min_steps, max_steps]. The plan stands until then, unless the
+/// candidates change or an iteration's time differs from its prediction by more than the share `mismatch` of it.
 struct DecodeWindow {
   using role = roles::Replan;
   struct State {

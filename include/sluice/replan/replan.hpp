@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replan: the concept of the role that says when to plan again, and for how long a plan must hold.
+// Replan: the concept of the role that says when to plan again, and for how long a plan has to hold.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -11,14 +11,14 @@
 
 namespace sluice {
 
-/// `P` says when.
+/// `P` says when to plan.
 template <class P>
 concept SaysWhenDue = requires(const P& policy, const typename P::State& state, const View& view,
                                std::uint64_t candidates) {
   { policy.due(view, state, candidates) } -> std::same_as<bool>;
 };
 
-/// `P` says for how long.
+/// `P` says for how long a plan has to hold.
 template <class P>
 concept SaysWindow = requires(const P& policy) {
   { policy.window() } -> std::same_as<Window>;
@@ -31,13 +31,13 @@ concept WatchesProfile = requires(const P& policy, typename P::State& state, Sec
   { policy.planned(state) } -> std::same_as<void>;
 };
 
-/// When to plan again. (A plan that no longer fits, or does not cover a required claim, is made anew whatever this role
-/// says.)
+/// When to plan again. (The engine also plans, whatever this role says, when a plan no longer fits or does not cover a
+/// required claim.)
 ///
 ///  1. `P::role` is `roles::Replan`; `P::State` is default-constructible.
-///  2. `due(view, state, candidates)`: plan now? `candidates` is the key of everybody considered, the rejected too, so
-///     that a request that waits without a place does not cause a plan a step. `view.plan` is the plan in force.
-///  3. `window()`: the iterations that a new plan must hold for.
+///  2. `due(view, state, candidates)`: plan now? `candidates` is the key of the requests considered, the rejected ones
+///     too: otherwise a request that queues in vain would cause a plan a step. `view.plan` is the plan in force.
+///  3. `window()`: the iterations for which a new plan has to hold.
 ///  4. `observe(state, predicted, measured)` after each predicted iteration; `planned(state)` after each new plan.
 template <class P>
 concept Replan = PlaysRole<P, roles::Replan> && HasState<P> && SaysWhenDue<P> && SaysWindow<P> && WatchesProfile<P>;

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Frees everything at once and moves nothing: coming back costs a prefill of prompt and generated tokens.
+/// Frees all KV at once and moves nothing: coming back costs a prefill of prompt and generated tokens.
 struct Drop {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;

@@ -11,10 +11,10 @@ namespace sluice {
 
 /// SuperInfer's DuplexKV (section 4, "eager block rotation"): a block that is full is never written again, so it is
 /// sent to the host in the background, over the lane that prefetches do not use. When its request stops, a block with a
-/// clean copy is free at once, and what is left to move are the blocks that have none: the one that is being filled,
-/// and those that the link had no time for. Who returns is fetched layer by layer, and its copies stay.
+/// clean copy is free at once, and what is left to move are the blocks without one: the block that is being filled, and
+/// those that the link had no time for. A request that returns is fetched layer by layer, and its copies stay.
 ///
-/// Copies take room on the host that nobody else wants: they are the first that is given up.
+/// Copies take host memory that nothing else needs: the engine gives them up first.
 struct EagerCopy {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
@@ -22,8 +22,8 @@ struct EagerCopy {
   static constexpr bool keeps_hidden = false;
   static constexpr bool copies_ahead = true;
 
-  /// Of the time that the way out is idle, how much is used. All of it in DuplexKV, although with both ways active the
-  /// prefetches are slower by the link's mix loss.
+  /// The share of the way out's idle time that is used for copies. All of it in DuplexKV, although with both ways
+  /// active the prefetches are slower by the link's mix loss.
   double share = 1;
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

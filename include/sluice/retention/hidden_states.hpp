@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HiddenStates: of a request that is set aside some layers' hidden states are kept on the host, of the others K and V
-// (HCache).
+// HiddenStates: of a preempted request, some layers' hidden states are kept on the host, and of the other layers K and
+// V (HCache).
 #pragma once
 
 #include "sluice/cost/work.hpp"
@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Of how many of `layers` layers to keep hidden states, so that projecting K and V from them and fetching end
-/// together: the least max(n projected_s, n states_s + (layers - n) kv_s), the fewest of equals.
+/// The number of `layers` of which to keep hidden states, so that projecting K and V from them and fetching the rest
+/// end together: the least max(n projected_s, n states_s + (layers - n) kv_s), the fewest of equals.
 [[nodiscard]] constexpr int hidden_layer_count(int layers, double projected_s, double states_s, double kv_s) {
   int best = 0;
   double least_s = layers * kv_s;
@@ -25,12 +25,12 @@ namespace sluice {
 }
 
 /// HCache (EuroSys 2025), as eLLM compares with it (section 6.1): K and V of a returning request are in some layers
-/// projected from hidden states while those of the others are fetched, split so that both end together. Layers of
-/// either kind take turns, so that neither waits for the other.
+/// projected from hidden states while those of the others are fetched, split so that both end together. The two kinds
+/// of layers alternate, so that neither waits for the other.
 ///
-/// Where hidden states are larger than K and V (grouped queries) and projecting is dear, K and V of every layer are
-/// kept: then it is MoveToHost, returned layer by layer. HCache saves hidden states as they are computed; here they
-/// cross when the request is set aside, as K and V do in MoveToHost.
+/// Where hidden states are larger than K and V (grouped queries) and projecting is expensive, K and V of every layer
+/// are kept: the policy is then MoveToHost, returned layer by layer. HCache saves hidden states as they are computed;
+/// here they cross when the request is preempted, as K and V do in MoveToHost.
 struct HiddenStates {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
@@ -41,7 +41,7 @@ struct HiddenStates {
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
 
-  /// For the request alone, beside one decode.
+  /// The layers for this request alone, which decodes one token meanwhile.
   template <class Cost>
   LayerSet hidden_layers(const View& view, const RequestRow& row, const Cost& cost) const {
     const Geometry& geometry = view.geometry;

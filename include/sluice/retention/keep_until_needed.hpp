@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeepUntilNeeded: the KV stays on the device until somebody needs the room, and then goes layer by layer.
+// KeepUntilNeeded: the KV stays on the device until its room is needed, and then leaves layer by layer.
 #pragma once
 
 #include "sluice/retention/retention.hpp"

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Frees everything at once and moves nothing, like Drop; but what nobody has overwritten is found again, by the
-/// request that was preempted and by others whose prompts begin alike.
+/// Frees everything at once and moves nothing, like Drop; but blocks that no request has overwritten are found again,
+/// by the request that was preempted and by others whose prompts begin alike.
 struct KeepUntilOverwritten {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;

@@ -14,9 +14,9 @@ namespace sluice {
 
 /// What remains of a preempted request's KV.
 enum class Kept : std::uint8_t {
-  nothing, ///< dropped: everything is computed again
+  nothing, ///< dropped: all of it is computed again
   host,    ///< moved to the host
-  device,  ///< left where it is until somebody needs the room
+  device,  ///< left on the device until its room is needed
   hidden,  ///< moved to the host, of some layers as the hidden states from which K and V are made again (`KeepsHidden`)
 };
 
@@ -26,7 +26,7 @@ concept KeepsOnPreempt = requires(const P& policy, const View& view, const Reque
   { policy.on_preempt(view, row) } -> std::same_as<Kept>;
 };
 
-/// `P` says what becomes of what was kept on the device, once the room is needed: layer by layer, from the last.
+/// `P` says what becomes of KV that was kept on the device, once its room is needed: layer by layer, from the last.
 template <class P>
 concept YieldsOnDemand = requires(const P& policy, const View& view, const RequestRow& row) {
   { policy.on_reclaim(view, row) } -> std::same_as<Kept>;
@@ -52,8 +52,8 @@ concept StatesHiding = requires {
 template <class P, class = CostArchetype>
 concept KeepsHidden = StatesHiding<P> && bool(P::keeps_hidden);
 
-/// `P` says, in answer to `Kept::hidden`, of which layers hidden states are kept; of the others K and V are. It may ask
-/// the planner's cost model.
+/// `P` says, after an answer `Kept::hidden`, of which layers hidden states are kept; of the others K and V are. It may
+/// ask the planner's cost model.
 template <class P>
 concept HasHiddenLayers = requires(const P& policy, const View& view, const RequestRow& row,
                                    const CostArchetype& cost) {
@@ -65,7 +65,7 @@ concept NamesHiddenLayers = requires(P& policy, const View& view, const RequestR
   policy.hidden_layers(view, row, cost);
 };
 
-/// `P` says whether it copies KV of those who run to the host, before anybody asks for the room.
+/// `P` says whether it copies KV of running requests to the host, before its room is needed.
 template <class P>
 concept StatesCopying = requires {
   typename std::bool_constant<P::copies_ahead>;
@@ -83,26 +83,26 @@ concept NamesCopyAhead = requires(P& policy, const View& view, LayerBlocks idle)
   policy.copy_ahead(view, idle);
 };
 
-/// What `P` says of itself is so.
+/// The hooks of `P` are there exactly where its constants say so.
 template <class P>
 concept RetentionAsSaid = StatesHiding<P> &&
     hook_as_said(KeepsHidden<P>, HasHiddenLayers<P>, NamesHiddenLayers<P>) && StatesCopying<P> &&
     hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>);
 
-/// What remains of a request that does not run.
+/// What remains of the KV of a request that does not run.
 ///
 ///  1. `P::role` is `roles::Retention`.
-///  2. `on_preempt(view, row)`: what remains when it stops.
-///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when somebody needs its room: never
-///  `device`.
+///  2. `on_preempt(view, row)`: what remains when the request is preempted.
+///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when its room is needed: never `device`.
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
-///  5. `P::finds_released`: released blocks stay findable by their content until they are overwritten (PrefixCache),
-///  and whoever computes that content again begins behind them.
+///  5. `P::finds_released`: whether released blocks stay findable by their content until they are overwritten
+///     (PrefixCache); a request with that content then computes only what comes after them.
 ///  6. `P::keeps_hidden`: whether `on_preempt` ever answers `Kept::hidden`; `hidden_layers(view, row, cost)` then says
-///  of which layers.
+///     of which layers.
 ///  7. `P::copies_ahead`: whether KV is copied to the host while its request runs; `copy_ahead(view, idle)` then says
-///  how many layer blocks of full blocks to copy during this iteration, of the `idle` that the way out has time for.
-///  The engine says whose, keeps the copies while the host has room for them, and gives them up before anything else.
+///     how many layer blocks of full blocks to copy during this iteration, of the `idle` that the way out has time for.
+///     The engine chooses which, keeps the copies while the host has room for them, and gives them up before anything
+///     else.
 ///
 /// Where the host has no room for what should move there, the engine drops it instead and says so to the observers.
 template <class P>

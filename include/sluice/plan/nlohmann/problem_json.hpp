@@ -18,7 +18,7 @@
 namespace sluice {
 namespace detail {
 
-/// Reads fields one after another into places and keeps the first error.
+/// Reads fields one after another into variables and keeps the first error.
 class ProblemFields {
  public:
   ProblemFields(const nlohmann::json& object, const std::string& where) : object_(&object), fields_(object, where) {}
@@ -29,7 +29,7 @@ class ProblemFields {
   void fail(const char* name, const std::string& what, const std::string& expected) {
     keep(Error{ErrorCode::bad_input, fields_.where(), std::string{name} + " " + what, expected});
   }
-  /// No field beside `known`, and none that is null: that would pass for its default.
+  /// Refuses fields that are not in `known`, and fields that are null, which would pass for their default.
   void only(std::initializer_list<std::string_view> known) {
     keep(fields_.only(known));
     for (auto field = object_->begin(); field != object_->end(); ++field)
@@ -56,7 +56,7 @@ class ProblemFields {
     else
       keep(value.error());
   }
-  /// One of `names`; the enumerator of the same position.
+  /// Reads one of `names`: the enumerator of the same position.
   template <class Kind, std::size_t N>
   void one_of(const char* name, Kind& place, const std::array<std::string_view, N>& names) {
     if (!has(name)) return;
@@ -68,7 +68,7 @@ class ProblemFields {
     if (found == names.end()) return fail(name, "is '" + excerpt(*text) + "'", expected);
     place = static_cast<Kind>(found - names.begin());
   }
-  /// A number for every layer, or one for all of them.
+  /// Reads a number for every layer, or one for all of them.
   void per_layer(const char* name, std::vector<double>& place, std::size_t layers, bool positive) {
     const std::string expected =
         "a number, or " + std::to_string(layers) + " numbers, " + (positive ? "above 0" : "of at least 0");
