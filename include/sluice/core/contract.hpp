@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// One specialisation per role, beside the role's concept:
+/// One specialisation per role, next to the role's concept:
 ///
 ///     template <> struct Contract<roles::Delivery> {
 ///       template <class P> static constexpr bool met = Delivery<P>;
@@ -19,23 +19,24 @@ namespace sluice {
 ///
 /// `met` answers yes or no from the concept alone and never fails to compile; `explain` is instantiated only for a
 /// policy that was rejected, and holds one static_assert per named requirement, so that every miss gives one sentence.
-/// `explain_twice` says what an engine of two policies of the role is told; Observer's has none, as there may be many.
+/// `explain_twice` says that an engine has two policies of the role; Observer's has none, as there may be many.
 /// Rejected: a static_assert in the engine's body. Clang then treats the class as broken and every later use of it is
 /// one more error; g++ goes on into the body with the wrong policy.
 template <class Role>
 struct Contract;
 
-/// What a policy remembers, owned by the engine: required even where it is empty, since an optional nested type would
-/// accept a misspelt one in silence.
+/// `P` names what it remembers, which the engine owns: required even where it is empty, since an optional nested type
+/// would accept a misspelt one in silence.
 template <class P>
 concept HasState = requires {
   typename P::State;
 }
 &&std::default_initializable<typename P::State>;
 
-/// A hook that only some models of a role have is announced by a constant that every model has, and the constant is
-/// believed: `right` and `named` say whether the hook is there as it should be, and whether anything of its name is.
-/// Rejected: an engine that looks whether the hook is there. A misspelt one would be a policy without it, in silence.
+/// A hook that only some models of a role have is announced by a constant that every model has, and the engine goes by
+/// the constant: `right` and `named` say whether the hook is there as it should be, and whether anything of its name
+/// is. Rejected: an engine that looks whether the hook is there: a misspelt one would be a policy without it, in
+/// silence.
 consteval bool hook_as_said(bool said, bool right, bool named) { return said ? right : !named; }
 
 /// Put `static_assert(explain<MyPolicy>());` under a policy to see at its definition what it lacks.

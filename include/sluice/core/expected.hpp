@@ -97,7 +97,7 @@ class [[nodiscard]] Expected {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return *value_;
   }
-  /// By value, so that `for (auto& r : *read_all(trace))` does not refer into a temporary that is gone.
+  /// By value, so that `for (auto& r : *read_all(trace))` does not refer into a temporary that has ended.
   [[nodiscard]] T value() && {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return std::move(*value_);
@@ -115,7 +115,7 @@ class [[nodiscard]] Expected {
 
  private:
   std::optional<T> value_;
-  Error error_; ///< empty beside a value
+  Error error_; ///< empty where there is a value
 };
 
 } // namespace sluice

@@ -19,30 +19,30 @@ namespace roles {
 /// the folder of that name has
 ///
 ///  - the concept and the `Contract` with its sentences, in its first header;
-///  - the `Default`, beside the model that it names, which engine/defaults.hpp includes.
+///  - the `Default`, next to the model that it names, which engine/defaults.hpp includes.
 ///
 /// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/compose.hpp
 /// (NamedPolicies) and engine/config.hpp.
-using OnePerEngine = Parts<struct Admission, ///< who is proposed for the next iteration, in which order; who leaves
+using OnePerEngine = Parts<struct Admission, ///< which requests are proposed, in which order; which leave
                            struct Placement, ///< where each layer's KV lives, or infeasible, and why
                            struct Weights,   ///< how much device memory the weights give up for KV
-                           struct Cost,      ///< how long things take, as the planner believes
-                           struct Transfer,  ///< when a transfer may start, and who gets the link
-                           struct Replan,    ///< when to plan again, and how long a plan must hold
-                           struct Relief,    ///< who gives way when no plan fits, and who may come back
-                           struct Retention, ///< what remains of a request that does not run
+                           struct Cost,      ///< how long things take, as the planner predicts
+                           struct Transfer,  ///< when a transfer may start, and which gets the link
+                           struct Replan,    ///< when to plan again, and how long a plan has to hold
+                           struct Relief,    ///< which request gives way when no plan fits, and which may return
+                           struct Retention, ///< what remains of the KV of a request that does not run
                            struct Delivery,  ///< when a generated token reaches the user
-                           struct Lookahead, ///< decide now, or one step ahead beside the running iteration
+                           struct Lookahead, ///< decide between iterations, or one step ahead while one runs
                            struct Layout,    ///< how many layers a unit of KV memory spans
                            struct Backend    ///< what an iteration does, and what time it is
                            >;
 
-/// Who is told: the role of which an engine has any number.
+/// The role that is told of what happens, of which an engine has any number.
 struct Observer;
 
 } // namespace roles
 
-/// The model of a role that an engine takes where none is named, as `type`. Specialised beside that model.
+/// The model of a role that an engine takes where none is named, as `type`. Specialised next to that model.
 template <class Role>
 struct Default;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AllReduce: how long the devices of a group take to add up what each has.
+// AllReduce: how long the devices of a group take to add up their parts.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -37,7 +37,7 @@ class AllReduce {
     const double part_s = bytes / degree_ / link_.rate.count();
     return link_.launch + (link_.step + Seconds{part_s}) * (2.0 * (degree_ - 1));
   }
-  /// To hand out what each device has a part of: the second time around.
+  /// Time to gather what each device has a part of: the second time around the ring.
   [[nodiscard]] Seconds gather_seconds(double bytes) const {
     if (degree_ == 1 || bytes <= 0) return Seconds{0};
     return (seconds(bytes) + link_.launch) * 0.5;

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// A predictor with factors on computation and on transfers. `Held` is what a model's `believe` returns: a reference to
-/// a model that outlives this, or a value (of a model that itself learns).
+/// A predictor with factors on computation and on transfers. `Held` is what a model's `predictor` returns: a reference
+/// to a model that outlives this, or a value (of a model that itself learns).
 template <class Held>
 class Corrected {
  public:
@@ -86,7 +86,7 @@ class Calibrated {
   [[nodiscard]] const Base& base() const { return base_; }
 
  private:
-  /// 0 where either is missing: an iteration of no work, a link that nothing crossed.
+  /// The ratio; 0 where either time is missing: an iteration of no work, a link that nothing crossed.
   static double ratio(Seconds measured, Seconds predicted) {
     const bool known = measured.count() > 0.0 && predicted.count() > 0.0;
     const double value = known ? measured / predicted : 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CostModel: the concept of the role that says how long compute and transfers take, as a planner believes.
+// CostModel: the concept of the role that says how long compute and transfers take, as the planner predicts.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -10,15 +10,15 @@
 
 namespace sluice {
 
-/// What an iteration showed. A planner's model may learn from it; most do not.
+/// What an iteration showed. A cost model may learn from it; most do not.
 struct Observation {
   const Work& work;           ///< what was computed
   int layers = 1;             ///< of the model
-  bool predicted = false;     ///< false: the iteration repeated the last one, and nobody had predicted this work
+  bool predicted = false;     ///< false: the iteration repeated the last one, and no prediction was made for this work
   Seconds compute{0};         ///< measured: its duration less its stalls
   Bytes moved{0};             ///< what crossed the link while it was busy for `transfer`
   std::int64_t transfers = 0; ///< in how many per-layer transfers
-  Seconds transfer{0};        ///< time the link was busy; 0 where nothing crossed it or nobody measured
+  Seconds transfer{0};        ///< time the link was busy; 0 where nothing crossed it or nothing was measured
 };
 
 /// `P` predicts an iteration's computation.
@@ -43,25 +43,25 @@ struct CostArchetype {
   [[nodiscard]] LinkCost link() const;
 };
 
-/// `P` gives its predictions in the light of what it has learned.
+/// `P` returns its predictor, in the light of what it has learned.
 template <class P>
 concept HasPredictor = requires(const P& model, const typename P::State& state) {
   { model.predictor(state) } -> Predictor;
 };
 
-/// `P` is told what happened.
+/// `P` is told what an iteration showed.
 template <class P>
 concept Observes = requires(const P& model, typename P::State& state, const Observation& observation) {
   { model.observe(state, observation) } -> std::same_as<void>;
 };
 
-/// How long computation, transfer and recomputation take, as the *planner* believes. (The world of a simulation is
+/// How long computation, transfer and recomputation take, as the *planner* predicts. (The world of a simulation is
 /// another object, perhaps of another type: a model never observes itself.)
 ///
 ///  1. `P::role` is `roles::Cost`; `P::State` is default-constructible: what it has learned, empty for most.
 ///  2. `step(work)` and `link()` predict, without what was learned.
-///  3. `predictor(state)` is the same predictor corrected by what was learned: planners ask this one. Models that do
-///     not learn return themselves, by reference; the others a value that refers to the model and copies the state.
+///  3. `predictor(state)` is the same predictor corrected by what was learned: planners ask this one. A model that does
+///     not learn returns itself, by reference; any other a value that refers to the model and copies the state.
 ///  4. `observe(state, observation)` after each iteration.
 ///
 /// Not checked, and owed: `step` costs O(1) in the number of decodes and O(chunks) in the rest, and allocates nothing;

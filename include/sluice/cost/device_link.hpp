@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_link: a device's link, for cost models that take it as its data sheet has it.
+// device_link: a device's link by its data sheet, for cost models.
 #pragma once
 
 #include "sluice/cost/work.hpp"

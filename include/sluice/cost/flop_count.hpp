@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// eLLM plans by FLOPs alone (equations 1 to 5). Where decode is bound by memory it predicts too little: on an A100 a
-/// decode of Llama-3-8B at batch 1 by a factor of about 150. It is kept because the paper's plans follow from it.
+/// eLLM plans by FLOPs alone (equations 1 to 5). Where a decode is bound by memory this predicts too little: on an A100
+/// a decode of Llama-3-8B at batch 1 by a factor of about 150. It is kept because the paper's plans follow from it.
 class FlopCount {
  public:
   using role = roles::Cost;

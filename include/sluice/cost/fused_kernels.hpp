@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused kernels: how long rebuilding takes beside a layer's own work, in one kernel or one after the other.
+// Fused kernels: how long rebuilding takes together with a layer's own work, in one kernel or one after the other.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct KernelTime {
 inline constexpr int warp_threads = 32;
 inline constexpr int most_block_threads = 1024;
 
-/// Of a fused kernel's `block` threads, those that rebuild: in the ratio of the two volumes, rounded down to whole
-/// warps, and at least one warp for each (eLLM, section 4.3.2). Volumes are FLOPs, or anything in their ratio.
+/// How many of a fused kernel's `block` threads rebuild: in the ratio of the two volumes, rounded down to whole warps,
+/// and at least one warp for each (eLLM, section 4.3.2). Volumes are FLOPs, or anything in their ratio.
 [[nodiscard]] constexpr int rebuilding_threads(double rebuilt_volume, double decoded_volume,
                                                int block = most_block_threads) {
   const double volume = rebuilt_volume + decoded_volume;
@@ -33,10 +33,10 @@ inline constexpr int most_block_threads = 1024;
   return std::clamp(static_cast<int>(share * block) / warp_threads * warp_threads, warp_threads, block - warp_threads);
 }
 
-/// A layer's own two kernels with `rebuild` in one fused kernel beside them. Each side computes at its share of the
-/// threads; both draw on one memory. Of the two splits next to the volumes' ratio the sooner: whole warps rounded one
-/// way only would make more work end sooner. A fused kernel is never sooner than the layer alone, and never used where
-/// it would be later than one after the other.
+/// Seconds of a layer's own two kernels with `rebuild` in one fused kernel. Each side computes at its share of the
+/// threads; both draw on one memory. Of the two splits next to the volumes' ratio the faster counts: whole warps
+/// rounded one way only would make more work end sooner. A fused kernel is never faster than the layer alone, and never
+/// used where it would be slower than one kernel after the other.
 [[nodiscard]] constexpr double fused_seconds(const KernelTime& rebuild, const KernelTime& linear,
                                              const KernelTime& attending) {
   const double own_s = linear.compute_s + attending.compute_s;

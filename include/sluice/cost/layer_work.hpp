@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-/// What one layer of a model has to do for a given `Work`. Every model that counts counts here.
+/// What one layer of a model has to do for a given `Work`. All cost models that count use this class.
 ///
-/// What a layer rebuilds beside it (`Work::rebuilt`) is counted apart: `rebuild_flops`, `rebuild_bytes`.
+/// What a layer rebuilds as well (`Work::rebuilt`) is counted apart: `rebuild_flops`, `rebuild_bytes`.
 class LayerWork {
  public:
   explicit LayerWork(const ModelShape& shape)
@@ -22,11 +22,11 @@ class LayerWork {
         dense_weight_bytes_(static_cast<double>(shape.layer_weight_bytes().count())),
         shape_(shape) {}
 
-  /// Projections and MLP (or the experts taken) of `tokens` tokens.
+  /// FLOPs of projections and MLP (or of the experts taken) for `tokens` tokens.
   [[nodiscard]] Flops linear_flops(Tokens tokens) const {
     return Flops{linear_flops_per_token_ * static_cast<double>(tokens.count())};
   }
-  /// Weights read for `tokens` tokens: a dense layer's all, of experts those touched.
+  /// Bytes of weights read for `tokens` tokens: all of a dense layer's, of experts those touched.
   [[nodiscard]] double weight_bytes(Tokens tokens) const {
     if (shape_.experts == 0) return dense_weight_bytes_; // the usual case without the power function
     return static_cast<double>(shape_.layer_weight_bytes_read(tokens).count());
@@ -52,14 +52,14 @@ class LayerWork {
   [[nodiscard]] Flops flops_per_pair() const { return Flops{flops_per_pair_}; }
   [[nodiscard]] Bytes kv_bytes_per_token() const { return kv_bytes_per_token_; }
 
-  /// What a layer does to rebuild K and V: it needs no output head, and of the last rebuilt layer no more than K and V.
+  /// FLOPs to rebuild K and V: no output head, and of the last rebuilt layer no more than K and V.
   [[nodiscard]] Flops rebuild_flops(const LayerRebuild& rebuild) const {
     return Flops{kv_projection_flops_per_token_ * static_cast<double>(rebuild.projected.count()) +
                  (linear_flops_per_token_ - kv_projection_flops_per_token_) *
                      static_cast<double>(rebuild.passed.count()) +
                  flops_per_pair_ * rebuild.pairs};
   }
-  /// The weights that it reads, and the K and V that it writes or reads, as a kernel of its own.
+  /// Bytes of the weights that rebuilding reads, and of the K and V that it writes or reads, as a kernel of its own.
   [[nodiscard]] double rebuild_bytes(const LayerRebuild& rebuild) const {
     const double projections = 0.5 * kv_projection_flops_per_token_ * shape_.weight_element_bytes;
     double bytes = rebuild.projected > Tokens{0} ? projections : 0.0;
@@ -68,7 +68,7 @@ class LayerWork {
                        static_cast<double>((rebuild.projected + rebuild.passed).count());
   }
 
-  /// The output head for `rows` rows, and its matrix.
+  /// FLOPs of the output head for `rows` rows; below, the bytes of its matrix.
   [[nodiscard]] Flops head_flops(std::int64_t rows) const { return head_flops_per_row_ * static_cast<double>(rows); }
   [[nodiscard]] double head_bytes() const { return head_bytes_; }
   [[nodiscard]] const ModelShape& shape() const { return shape_; }

@@ -19,8 +19,8 @@ struct LinearFit {
 /// OrbitFlow's fits: `decode` is a step without offloading over the tokens in the batch (all whose KV is read), and
 /// `communication` the transfer of all layers' KV of that many tokens; a layer is 1/L of either.
 ///
-/// The files hold no prefill. It takes the model's FLOPs over `prefill_rate` (65 TFLOP/s on the A5000, OrbitFlow,
-/// section 4), but not less than the fixed part of a step, since the weights are read either way. In a mixed
+/// The files hold no prefill. A prefill takes the model's FLOPs over `prefill_rate` (65 TFLOP/s on the A5000,
+/// OrbitFlow, section 4), but not less than the fixed part of a step, since the weights are read either way. In a mixed
 /// iteration that part is paid once.
 class LinearProfile {
  public:

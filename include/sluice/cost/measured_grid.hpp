@@ -111,11 +111,11 @@ class TabulatedLine {
   std::vector<double> values_;
 };
 
-/// Attention kernel times, measured for one prompt chunk (its fresh tokens, and those before it) beside a number of
-/// decodes of one common context.
+/// Attention kernel times, measured for one prompt chunk (its fresh tokens, and those before it) together with a number
+/// of decodes of one common context.
 ///
 /// The measured points are no full grid: a profiler leaves out what does not fit its memory, and may sweep one axis
-/// finer for some chunks only. So the axes are nested, and each is that of its own parent: chunk, then decodes, then
+/// finer for some chunks only. So the axes are nested, and each point has its own next axis: chunk, then decodes, then
 /// the chunk's past, then the decodes' context.
 class AttentionGrid {
  public:
@@ -143,19 +143,19 @@ class AttentionGrid {
     SLUICE_ASSERT(chunks_.size() >= 2 && chunks_.front().tokens == 0, "chunk 0, and at least one prompt chunk");
   }
 
-  /// Decodes alone, `context` tokens before the fresh one on average.
+  /// Seconds of decodes alone, with `context` tokens before the fresh one on average.
   [[nodiscard]] double decoding(double count, double context) const {
     return with_decodes(chunks_.front(), count, 0.0, context);
   }
-  /// A chunk of at least two tokens beside `count` decodes. A chunk shorter than the shortest measured takes its time:
-  /// a kernel that handles more than one token per sequence works on tiles of 64, and is another kernel than the one
-  /// for decoding, so there is nothing to interpolate towards.
+  /// Seconds of a chunk of at least two tokens together with `count` decodes. A chunk shorter than the shortest
+  /// measured takes that one's time: a kernel that handles more than one token per sequence works on tiles of 64, and
+  /// is another kernel than the one for decoding, so there is nothing to interpolate towards.
   [[nodiscard]] double chunk(double tokens, double past, double count, double context) const {
     const std::span<const Chunk> prompts = std::span(chunks_).subspan(1);
     const detail::Bracket between = detail::bracket(prompts, tokens, tokens_of<Chunk>);
     return detail::blend(between, [&](std::size_t i) { return with_decodes(prompts[i], count, past, context); });
   }
-  /// The cost of the kernel with next to nothing in it: the shortest chunk with nothing before it.
+  /// Seconds of the kernel with next to nothing in it: the shortest chunk with nothing before it.
   [[nodiscard]] double floor() const { return chunks_[1].decodes.front().pasts.front().contexts.front().seconds; }
 
  private:

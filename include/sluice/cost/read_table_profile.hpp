@@ -43,7 +43,7 @@ class ProfileCsv {
     return csv;
   }
 
-  /// Reads the next row into `name()` and `numbers()`; false at the end, which is an error if there was no row.
+  /// Reads the next row into `name()` and `numbers()`; false at the end. A file without a row is an error.
   Expected<bool> next() {
     const Expected<std::optional<std::string_view>> line = lines_.next();
     if (!line) return line.error();
@@ -108,7 +108,7 @@ class ProfileCsv {
 
 using MeasuredLines = std::map<std::string, std::vector<MeasuredLine::Point>, std::less<>>;
 
-/// Named lines, ascending; `per_sequence` says which of the known kernels the file may hold.
+/// Reads named lines, ascending; `per_sequence` says which of the known kernels the file may hold.
 inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, std::string_view header,
                                                    bool per_sequence) {
   Expected<ProfileCsv> csv = ProfileCsv::open(std::move(file), header, 1);
@@ -171,7 +171,7 @@ inline TabulatedLine tabulate(const MeasuredLines& lines, KernelPlace place) {
   return TabulatedLine(held, times, last);
 }
 
-/// The points of attention.csv in any order; whatever grid they make.
+/// Reads the points of attention.csv, in any order; they may make any grid.
 inline Expected<AttentionGrid> read_attention_grid(Expected<LineReader> file) {
   Expected<ProfileCsv> csv =
       ProfileCsv::open(std::move(file), "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", 0);
@@ -213,7 +213,7 @@ inline Expected<AttentionGrid> read_attention_grid(Expected<LineReader> file) {
 
 } // namespace detail
 
-/// A bundle from its three files: kernels by tokens, output head and sampler by sequences, attention; all in
+/// Reads a bundle from its three files: kernels by tokens, output head and sampler by sequences, attention; all in
 /// microseconds of one layer on one device.
 inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens, Expected<LineReader> by_sequences,
                                                  Expected<LineReader> attention_file, LinkCost link) {
@@ -234,9 +234,9 @@ inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens,
   return TableProfile(std::move(times), link);
 }
 
-/// The bundle in `folder` (or in its `tp1`): dense.csv (kernel by tokens), per_sequence.csv (output head and sampler
-/// by sequences) and attention.csv, all in microseconds of one layer on one device. The bundle measures no link: `link`
-/// is the device's.
+/// Reads the bundle in `folder` (or in its `tp1`): dense.csv (kernel by tokens), per_sequence.csv (output head and
+/// sampler by sequences) and attention.csv, all in microseconds of one layer on one device. The bundle measures no
+/// link: `link` is the device's.
 inline Expected<TableProfile> read_table_profile(const std::string& folder, LinkCost link) {
   namespace fs = std::filesystem;
   std::error_code ignored;

@@ -15,12 +15,12 @@
 namespace sluice {
 
 /// The layers through which a prefix must pass whole, so that the hidden states are there from which the K and V of
-/// `rebuilt` layers are projected. Below a layer whose hidden states are kept (`hidden`) nothing is passed for its
-/// sake; what enters layer 0 are embeddings. Between rebuilt layers the prefix passes through swapped and resident ones
-/// too: their K and V are there, their output is not (eLLM's text has it for nothing: docs/systems.md).
+/// `rebuilt` layers are projected. A layer whose hidden states are kept (`hidden`) needs nothing passed below it; what
+/// enters layer 0 are embeddings. Between rebuilt layers the prefix passes through swapped and resident ones too: their
+/// K and V are there, their output is not (eLLM's text has it for nothing: docs/systems.md).
 [[nodiscard]] constexpr LayerSet passed_layers(LayerSet rebuilt, LayerSet hidden) {
   LayerSet passed;
-  bool wanted = false; // somebody above needs this layer's output
+  bool wanted = false; // a layer above needs this layer's output
   for (int layer = rebuilt.highest(); layer >= 0; --layer) {
     if (wanted) passed.insert(layer);
     wanted = (wanted || rebuilt.contains(layer)) && !hidden.contains(layer);
@@ -51,9 +51,9 @@ inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerR
   }
 }
 
-/// Fills in the time of each layer, what it rebuilds included, and returns what comes before, after, the time of a
-/// layer that rebuilds nothing, and the share of it all that is on the link. The model is asked once for each kind of
-/// layer: layers that rebuild alike are few kinds, in a pattern that repeats.
+/// Fills in the time of each layer, what it rebuilds included, and returns the times before and after the layers, the
+/// time of a layer that rebuilds nothing, and the share of all that time that is on the link. The model is asked once
+/// for each kind of layer: layers that rebuild alike are few kinds, in a pattern that repeats.
 template <class Cost>
 StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compute_s) {
   StepTime plain = cost.step(work);
@@ -64,7 +64,7 @@ StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compu
   const std::size_t layers = compute_s.size();
   rebuild_sums(work.rebuilds, {sums.data(), layers});
   constexpr std::size_t pattern = 8; // the longest that is looked back for
-  double more_s = 0;                 // than if nothing were rebuilt
+  double more_s = 0;                 // seconds more than if nothing were rebuilt
   double more_on_link_s = 0;
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (sums[layer].nothing()) continue;

@@ -26,7 +26,7 @@ struct RooflineEfficiency {
 /// takes longer (Williams et al., "Roofline", CACM 2009). The two are added and not overlapped: they are kernels that
 /// follow one another on one stream.
 ///
-/// What a layer rebuilds for requests without KV (`Work::rebuilt`) runs beside that or after it: `Rebuilding`.
+/// What a layer rebuilds for requests without KV (`Work::rebuilt`) runs in the same kernel or after it: `Rebuilding`.
 ///
 /// The link is the device's own, with one segment's cost per transfer of a layer.
 class Roofline {

@@ -29,7 +29,7 @@ struct KernelName {
 ///
 /// Two more are what sluice-profile measures of this machine's decoder, which is called a layer at a time:
 /// `whole_layer` stands for all of a layer but attention, and `lm_head` is then measured with the last norm;
-/// `iteration` is what an iteration takes beside everything measured by name (block tables, locks, threads that are
+/// `iteration` is what an iteration takes on top of everything measured by name (block tables, locks, threads that are
 /// woken).
 inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", KernelPlace::before},
                                                               {"iteration", KernelPlace::before, 1, false},
@@ -58,12 +58,12 @@ struct KernelTimes {
 /// An iteration is the sum of its kernels, back to back: a serving engine that schedules a step ahead keeps the device
 /// fed, so that only kernels take time. `read_table_profile` loads one.
 ///
-/// Attention is measured for one prompt chunk beside decodes. Several chunks share one kernel launch: the largest is
-/// looked up beside the decodes, and each other adds what it takes alone beyond an empty kernel. (Looking up one chunk
-/// of all their tokens instead would let every prompt attend to the others: too much by a third for two of 1,024.)
-/// Decodes are looked up at their mean context: attention reads KV in proportion to the sum of the contexts. That
-/// leaves out that the longest outlives the others. Rejected for now: dealing out thread blocks, which is right about
-/// the kernel and leaves unset what it is offset by (docs/fidelity.md).
+/// Attention is measured for one prompt chunk together with decodes. Several chunks share one kernel launch: the
+/// largest is looked up with the decodes, and each other adds what it takes alone beyond an empty kernel. (Looking up
+/// one chunk of all their tokens instead would let every prompt attend to the others: too much by a third for two of
+/// 1,024.) Decodes are looked up at their mean context: attention reads KV in proportion to the sum of the contexts.
+/// That leaves out that the longest outlives the others. Rejected for now: dealing out thread blocks, which is right
+/// about the kernel and leaves open what offsets it (docs/fidelity.md).
 class TableProfile {
  public:
   using role = roles::Cost;
@@ -74,7 +74,7 @@ class TableProfile {
   [[nodiscard]] StepTime step(const Work& work) const {
     const std::int64_t tokens = work.tokens().count();
     if (tokens == 0) return {};
-    // The table knows whole layers only: who needs no more than K and V passes all of it too.
+    // The table knows whole layers only: tokens that need no more than K and V pass all of a layer too.
     const Tokens through = work.tokens() + std::max(work.rebuilt.projected, work.rebuilt.passed);
     // Every sequence has a row in the output head, a chunk that is not a prompt's last included: vLLM computes the
     // logits of each sequence's last token and drops those that yield none.

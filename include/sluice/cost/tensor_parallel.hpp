@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorParallel: a model divided among the devices of one group, which add up their parts twice a layer.
+// TensorParallel: a model divided among the devices of one group, which add up their parts twice in each layer.
 #pragma once
 
 #include "sluice/cost/all_reduce.hpp"
@@ -11,10 +11,10 @@
 
 namespace sluice {
 
-/// `Base` for one device's part of the model (`tensor_shard`), and beside it what the group does together (Shoeybi et
-/// al., "Megatron-LM", 2019): in every layer an all-reduce of the attention's output and one of the MLP's, each of
-/// tokens x hidden; one of the embeddings before, and after the last layer the logits are gathered. They follow what
-/// they add up on one stream and nothing overlaps them: serving engines run them so.
+/// `Base` for one device's part of the model (`tensor_shard`), and what the group does together (Shoeybi et al.,
+/// "Megatron-LM", 2019): in every layer an all-reduce of the attention's output and one of the MLP's, each of tokens x
+/// hidden; one of the embeddings before the layers; and after the last layer the logits are gathered. Each follows what
+/// it adds up on one stream and nothing overlaps it, as serving engines run it.
 ///
 /// An engine on it serves the whole group, seen from one device: blocks, rates and memories are that device's, and all
 /// devices do the same at the same time. Where all-reduces cross the host's link, `StepTime::on_link` says for how much
@@ -28,7 +28,7 @@ class TensorParallel {
  public:
   using role = roles::Cost;
   using base_type = Base;
-  /// Learns nothing: `Calibrated<TensorParallel<Base>>` does, and corrects the group's times as a whole.
+  /// The model learns nothing: `Calibrated<TensorParallel<Base>>` does, and corrects the group's times as a whole.
   struct State {};
 
   /// `shard`: times of one device's part. `whole`: the model. `all_reduce`: of the group.

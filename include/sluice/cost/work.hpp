@@ -43,7 +43,7 @@ struct Work {
   Tokens decode_context{0};          ///< sum over the decodes of the tokens whose KV they read, the fresh one included
   std::span<const ChunkWork> chunks; ///< the others
   std::int64_t samples = 0;          ///< sequences that yield a token: rows of the output head
-  std::span<const RebuiltWork> rebuilds; ///< requests that rebuild K and V beside them; each layer does its own share
+  std::span<const RebuiltWork> rebuilds; ///< requests that also rebuild K and V; each layer does its own share
   /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Nothing, but where `layer_times`
   /// (cost/rebuild.hpp) asks for the layers one by one.
   LayerRebuild rebuilt;
@@ -68,20 +68,20 @@ struct StepTime {
   [[nodiscard]] Seconds total(int layers) const { return before + layer * static_cast<double>(layers) + after; }
 };
 
-/// The link between host and device as a planner believes it: bytes a second, and what each layer's transfer costs
+/// The link between host and device as the planner predicts it: bytes a second, and what each layer's transfer costs
 /// whatever its size (launches, segments).
 struct LinkCost {
   BytesPerSecond rate{0}; ///< to the device, with nothing going the other way
   Seconds per_layer{0};
-  /// With a lane each way, what goes to the host has its own, of `out_rate`, and while both are active each loses
-  /// `mix_loss` of its rate. On a shared lane evictions go when it is idle, at `rate`; what is written out as it is
-  /// computed divides it with what comes in, less `mix_loss`. `out_rate` is not read.
+  /// With a lane each way, what goes to the host has its own, at `out_rate`, and while both are active each loses
+  /// `mix_loss` of its rate. On a shared lane evictions move in the background, at `rate`; what is written out as it is
+  /// computed divides the lane with what comes in, less `mix_loss`. `out_rate` is then not read.
   Lanes lanes = Lanes::shared;
   BytesPerSecond out_rate{0};
   double mix_loss = 0;
-  /// What each run of memory that lies together costs beside its bytes, where it is a copy of its own; 0 where a
-  /// launch moves many. A token block is one such run for each `Geometry::segment_layers` layers. Streamed weights are
-  /// long runs: nothing is reckoned for them.
+  /// Time that each run of contiguous memory costs on top of its bytes, where it is a copy of its own; 0 where a launch
+  /// moves many. A token block is one such run for each `Geometry::segment_layers` layers. Streamed weights are long
+  /// runs: nothing is counted for them.
   Seconds per_segment{0};
 };
 

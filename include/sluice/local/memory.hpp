@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalMemory, divide_memory: what of the two memories of a run is for what.
+// LocalMemory, divide_memory: how a run divides the device's and the host's memory.
 #pragma once
 
 #include "sluice/backend/cpu/machine.hpp"
@@ -26,22 +26,22 @@ namespace sluice {
   return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE))};
 }
 
-/// The memories of a run, each of a stated size, both of this machine's.
+/// The memories of a run, each of a stated size, both parts of this machine's memory.
 struct LocalMemory {
   Bytes weights{0}; ///< all of them
   Bytes buffers{0}; ///< of an iteration
   Bytes block{0};   ///< a layer block of KV
   Bytes device{0};
-  LayerBlocks kv{0};   ///< of the device, beside weights and buffers; below 0 where the weights alone are larger
+  LayerBlocks kv{0};   ///< on the device, next to weights and buffers; below 0 where the weights alone are larger
   LayerBlocks host{0}; ///< of the host
-  LayerBlocks all{0};  ///< of every request at its longest
+  LayerBlocks all{0};  ///< that all requests fill at their longest
 
   [[nodiscard]] Bytes of(LayerBlocks blocks) const { return block * blocks.count(); }
   [[nodiscard]] Bytes with(LayerBlocks blocks) const { return weights + buffers + of(blocks); }
 };
 
-/// What is asked for. Nothing: room for a batch of the longest requests on the device and for all of them on the host,
-/// and each at most half of this machine's memory (but never less than for one request).
+/// The memory that the user wants. Nothing set: room for a batch of the longest requests on the device and for all of
+/// them on the host, and each at most half of this machine's memory (but never less than for one request).
 struct WantedMemory {
   std::optional<Bytes> device{}; ///< weights, buffers and KV together
   std::optional<Bytes> kv{};     ///< the device's KV alone; read where `device` is not given
@@ -61,7 +61,7 @@ struct WantedMemory {
   return across_layers(TokenBlocks{sum}, layers);
 }
 
-/// Divides both memories, and tells `setup`, whose limits it goes by, how much the machine is to take of each.
+/// Divides both memories by the limits of `setup`, and writes into `setup` how much of each the machine is to take.
 [[nodiscard]] inline LocalMemory divide_memory(const ModelWeights& weights, const Decoder& decoder,
                                                std::span<const RequestSpec> requests, const WantedMemory& wanted,
                                                CpuSetup& setup) {
@@ -83,8 +83,8 @@ struct WantedMemory {
         std::min(memory.with(longest_batch(requests, block_tokens, shape.layers, batch)), std::max(one, half));
   }
   memory.all = longest_batch(requests, block_tokens, shape.layers, requests.size());
-  // Beyond what all requests could hold at once, and once more in flight, memory would only lengthen the tables of its
-  // blocks.
+  // Beyond the memory that all requests could hold at once, and as much again in flight, more would only lengthen the
+  // tables of blocks.
   const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
   setup.device_memory = std::min(memory.device, memory.with(most));
   memory.kv = device_kv_blocks(weights, decoder, setup);

@@ -19,7 +19,7 @@ struct LocalModel {
   std::unique_ptr<Tokenizer> tokenizer; ///< none where only tokens are given
 };
 
-/// The model that is always there: a small random Llama, whose tokens are bytes.
+/// A model that needs no files: a small random Llama, whose tokens are bytes.
 [[nodiscard]] inline LocalModel tiny_model() { return {"tiny", tiny_llama(), std::make_unique<ByteTokenizer>()}; }
 
 } // namespace sluice

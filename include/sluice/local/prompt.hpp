@@ -18,7 +18,7 @@ namespace sluice {
 
 namespace detail {
 
-/// What a tokenizer made, if the model has all of it: a tokenizer may belong to another model.
+/// Checks that the model has all tokens that a tokenizer made: the tokenizer may belong to another model.
 [[nodiscard]] inline Expected<std::vector<std::int32_t>> in_vocabulary(const LocalModel& model,
                                                                        Expected<std::vector<std::int32_t>> tokens) {
   if (!tokens) return Error{tokens.error().code, "the prompt", tokens.error().what, tokens.error().expected};
@@ -40,8 +40,8 @@ namespace detail {
   return detail::in_vocabulary(model, model.tokenizer->encode(text));
 }
 
-/// The same of what a user says to a model that was trained to answer, in the format of its special tokens. Errors: it
-/// has those of no format that is known.
+/// The same for what a user says to a model that was trained to answer, in the format of its special tokens. Errors:
+/// its special tokens are those of no known format.
 [[nodiscard]] inline Expected<std::vector<std::int32_t>> encode_chat(const LocalModel& model, std::string_view text) {
   SLUICE_ASSERT(model.tokenizer != nullptr, "a model with a tokenizer");
   const std::optional<ChatFormat> format = find_chat_format(*model.tokenizer);

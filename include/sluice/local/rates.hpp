@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// measure_rates: what this machine reaches with a model, and the Device that planners then believe in.
+// measure_rates: what this machine reaches with a model, and the Device that planners then predict with.
 #pragma once
 
 #include "sluice/backend/cpu/copy_engine.hpp"
@@ -32,8 +32,8 @@ struct LocalRates {
 
 namespace detail {
 
-/// A layer as a device holds it: where the host's bytes lie so already, there; otherwise one layer is copied, and
-/// stands for all.
+/// A layer's weights as a device holds them: where the host's bytes lie so already, in place; otherwise one layer is
+/// copied, and stands for all.
 class HeldLayers {
  public:
   explicit HeldLayers(const ModelWeights& weights) : weights_(weights) {
@@ -82,7 +82,7 @@ class HeldLayers {
   for (std::size_t at = 0; at < memory.size(); at += floats) pointers.push_back(memory.data() + at);
   const SequenceRows sequence{0, rows, 0, pointers.data(), 0};
 
-  constexpr int most = 6; // of a small model: more says no more
+  constexpr int most = 6; // layers of a small model: more tell no more
   double best = 0;
   const Stopwatch all;
   for (int done = 0; done < 2 || (done < most && all.elapsed().count() < budget_s); ++done) {
@@ -98,9 +98,9 @@ class HeldLayers {
 
 } // namespace detail
 
-/// Measures it in at most about 0.3 s, by the decoder itself: what Roofline says of a layer is then what was measured
-/// of one, for few rows and for many. Compile it for the vectors that the decoder is compiled for: it copies as the
-/// link does.
+/// Measures the rates in at most about 0.3 s, by the decoder itself: what Roofline predicts of a layer is then what was
+/// measured of one, for few rows and for many. Compile it for the vector instructions that the decoder is compiled for:
+/// it copies as the link does.
 [[nodiscard]] inline LocalRates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
   const Stopwatch all;
   const LayerWork work(weights.config.shape);
@@ -113,8 +113,8 @@ class HeldLayers {
   rates.reading = BytesPerSecond{work.weight_bytes(Tokens{1}) / one};
   rates.computing = FlopsPerSecond{work.linear_flops(Tokens{rows}).count() / many};
 
-  // No more than this: a run promises to hold little beside its weights and memories, so that a large last cache
-  // answers for some of it.
+  // No more than this: a run promises to take little memory besides its weights and memories. A large last-level cache
+  // therefore answers for some of it.
   std::vector<std::byte> from(std::size_t{16} << 20, std::byte{1});
   std::vector<std::byte> to(from.size());
   double best = 1;
@@ -129,7 +129,7 @@ class HeldLayers {
   return rates;
 }
 
-/// Gives `device` the link that a run has: a stated rate is kept to, and `unlimited` is what is reached without one.
+/// Gives `device` the link of a run: a stated rate is kept, and without one the link reaches `unlimited`.
 inline void set_link(Device& device, const LinkRates& link, BytesPerSecond unlimited) {
   const auto rate = [&](double stated) { return stated > 0 ? BytesPerSecond{stated} : unlimited; };
   device.host_to_device = rate(link.to_device_bytes_per_s);
@@ -137,8 +137,8 @@ inline void set_link(Device& device, const LinkRates& link, BytesPerSecond unlim
   device.lanes = link.each_way ? Lanes::each_way : Lanes::shared;
 }
 
-/// This machine as a Device, whose roofline (`Roofline{shape, device}`) is what was measured. Its memories are for
-/// whoever divides them to say.
+/// This machine as a Device, whose roofline (`Roofline{shape, device}`) is what was measured. The sizes of its memories
+/// are left to the caller that divides them.
 [[nodiscard]] inline Device measured_device(const LocalRates& rates, const LinkRates& link) {
   Device device;
   device.name = "this machine";

@@ -34,7 +34,7 @@ class JsonFields {
     SLUICE_ASSERT(object.is_object(), "a JSON object");
   }
 
-  /// Present, and not null.
+  /// Whether the field is there, and not null.
   [[nodiscard]] bool has(const char* name) const { return find(name) != nullptr; }
 
   /// A whole number from `least` to `most`. 17.0 is refused: a file that writes it means something else by the field.
@@ -113,8 +113,8 @@ class JsonFields {
 
 namespace detail {
 
-/// Parses nothing; keeps where parsing failed, and the first key that an object has twice (nlohmann's parser takes the
-/// last one without a word).
+/// Parses nothing; keeps where parsing failed, and the first key that an object has twice (nlohmann's parser would take
+/// the last one without an error).
 struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -149,8 +149,8 @@ struct JsonErrorPosition : nlohmann::json_sax<nlohmann::json> {
 
 } // namespace detail
 
-/// Fields that are there twice are looked for in texts up to this size: a second pass, which a trace of long lines
-/// should not pay.
+/// Texts up to this size are searched for fields that are there twice: that is a second pass, which a trace of long
+/// lines should not pay.
 inline constexpr std::size_t longest_checked_for_twins = std::size_t{1} << 16;
 
 /// Parses `text` as one JSON object. `where` opens the error's line; `first_line`, where given, is the line number of

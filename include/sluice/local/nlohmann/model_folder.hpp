@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-/// The weights of the folder, mapped where they lie, and no tokenizer: `read_tokenizer` (tokenizer/icu) reads the one
-/// beside them, and `read_byte_tokenizer` does in a program without ICU.
+/// Reads the weights of the folder, mapped where they lie, and no tokenizer: `read_tokenizer` (tokenizer/icu) reads the
+/// one in the same folder, and `read_byte_tokenizer` does in a program without ICU.
 [[nodiscard]] inline Expected<LocalModel> read_model(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
@@ -29,9 +29,9 @@ namespace sluice {
   return LocalModel{folder, std::move(*weights), nullptr};
 }
 
-/// The tokenizer of a folder whose tokens are bytes, because it has no file of another: all that can be done without
-/// ICU. A folder with such a file is an error and not taken for one without: a text in bytes would be another one to
-/// the model, and nobody would say so.
+/// Reads the tokenizer of a folder whose tokens are bytes, because it has no tokenizer file: all that can be done
+/// without ICU. A folder with such a file is an error and not taken for one without: as bytes, a text would be another
+/// one to the model, and no error would say so.
 [[nodiscard]] inline Expected<std::unique_ptr<Tokenizer>> read_byte_tokenizer(const std::string& folder) {
   for (const char* file : {"tokenizer.json", "vocab.json", "tokenizer.model"}) {
     std::error_code ignored;
