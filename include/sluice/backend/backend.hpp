@@ -150,7 +150,7 @@ concept EndsRequests = StatesOutcomes<P> && bool(P::ends_requests);
 /// `P` says, after an iteration, which requests ended early or failed: at most one outcome for each.
 template <class P>
 concept HasOutcomes = requires(const P& backend) {
-  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, besides the sentence.
   requires std::same_as<decltype(backend.outcomes()), std::span<const RequestOutcome>>;
 };
 template <class P>

@@ -42,7 +42,7 @@ class Decider {
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
     place(view, decision);
     if constexpr (streams_weights)
-      if (draft_.offer.coordination.node != nullptr) { // other engines are to know who runs, and what was wanted
+      if (draft_.offer.coordination.node != nullptr) { // other engines are to know what runs, and what was wanted
         BatchNeeds& needs = draft_.offer.needs;
         needs = needs_of(core_, decision.claims);
         needs.running = std::max(needs.running, needs.demand);
@@ -186,7 +186,7 @@ class Decider {
         offer_weights(view, decision); // the weights' last offer was for claims that are gone
       } else if (required == 1 && !core_.requests.preempted.empty() && !decision.empties_preempted) {
         decision.empties_preempted =
-            true; // it runs, and what others keep on the host is computed again: nobody is lost
+            true; // the request runs, and what others keep on the host is computed again: no request is lost
       } else if (required == 1) {
         decision.unplaceable.push_back(claims.front().slot);
         claims.clear();

@@ -18,7 +18,7 @@ namespace sluice {
 [[nodiscard]] constexpr LayerSet nested_layers(int layers, int count) {
   LayerSet set;
   for (std::uint32_t i = 0; set.count() < count; ++i) {
-    std::uint64_t halves = 0; // of 2^32: the bits of i from behind
+    std::uint64_t halves = 0; // of 2^32: the bits of i reversed
     for (std::uint32_t bit = 0; bit < 32; ++bit) halves |= std::uint64_t{i >> bit & 1u} << (31 - bit);
     set.insert(layers - 1 - static_cast<int>(halves * static_cast<std::uint64_t>(layers) >> 32));
   }

@@ -57,7 +57,7 @@ concept KeepsHidden = StatesHiding<P> && bool(P::keeps_hidden);
 template <class P>
 concept HasHiddenLayers = requires(const P& policy, const View& view, const RequestRow& row,
                                    const CostArchetype& cost) {
-  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, besides the sentence.
   requires std::same_as<decltype(policy.hidden_layers(view, row, cost)), LayerSet>;
 };
 template <class P>

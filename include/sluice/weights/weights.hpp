@@ -100,7 +100,7 @@ concept PromisesRoom = StatesPromising<P> && bool(P::promises);
 /// `P` says what it frees for a request within its SLO, or why the SLO cannot be kept.
 template <class P>
 concept HasPromise = requires(const P& policy, const SubmissionArchetype& request) {
-  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, beside the sentence.
+  // Not `-> std::same_as`: g++ calls a miss of that an error of its own, besides the sentence.
   requires std::same_as<decltype(policy.promise(request)), Expected<LayerBlocks>>;
 };
 

@@ -21,8 +21,8 @@
 namespace sluice {
 
 /// The weights of a model in the device's memory, by the plan in force: of every layer the part that stays, and slots
-/// through which the other parts pass, one layer a slot. The host has all of them all the time
-/// (`ModelWeights`: a mapped file, say), so that nothing is ever written back. Not synchronised.
+/// through which the other parts pass, one layer a slot. The host has all of them all the time (`ModelWeights`: a
+/// mapped file, say), so that nothing is ever written back. Not synchronised.
 class WeightStore {
  public:
   /// Bytes of one copy of weights: KV with a nearer deadline waits for one at most.

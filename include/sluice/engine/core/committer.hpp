@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Committer: turns a decision into fact. Beside the accounts of tokens it is the only writer of an engine's core.
+// Committer: turns a decision into fact. Apart from the accounts of tokens it is the only writer of an engine's core.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
