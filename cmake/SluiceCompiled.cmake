@@ -36,6 +36,7 @@ function(sluice_compiled_library target)
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC sluice)
   target_compile_definitions(${target} PUBLIC SLUICE_COMPILED)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON) # a plug-in or a Python module may link it
 endfunction()
 
 sluice_compiled_library(sluice_compiled)

@@ -1,5 +1,6 @@
 # `cmake --install build/release` puts down the headers, sluice::compiled, and what find_package(sluice) reads.
 include(CMakePackageConfigHelpers)
+set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF) # what is installed is built
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 install(TARGETS sluice sluice_compiled EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

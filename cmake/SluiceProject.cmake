@@ -46,9 +46,6 @@ target_compile_options(sluice_compiled PRIVATE $<TARGET_PROPERTY:sluice_project,
 if(SLUICE_USE_COMPILED)
   target_link_libraries(sluice_programs INTERFACE sluice_compiled)
 endif()
-if(SLUICE_INSTALL)
-  set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
-endif()
 
 # What computes a decoder is built for the vectors that the machine which builds it has: a third of the speed without.
 # Results agree between widths (decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: as all else.

@@ -17,5 +17,5 @@ std::int64_t use(E::Config config) {
   E& engine = *made;
   (void)engine.submit(RequestSpec{});
   while (engine.step() == Stepped::ran) engine.idle_until(engine.now());
-  return engine.alive();
+  return engine.status().ok() ? engine.alive() : 0;
 }

@@ -3,6 +3,7 @@
 #include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/relief/preempt_newest.hpp"
 #include "sluice/replan/every_step.hpp"
 
 #include "engine/trials.hpp"
@@ -21,7 +22,20 @@ namespace {
 constexpr int layers = 4;
 
 /// Everything resident, whatever the memory, and then one mistake.
-enum class Mistake { memory, host, twice, stranger, left_out, layer, in_flight, none };
+enum class Mistake {
+  memory,
+  host,
+  twice,
+  stranger,
+  left_out,
+  layer,
+  in_flight,
+  no_room,
+  copies,
+  two_places,
+  joined,
+  none
+};
 
 template <Mistake M>
 struct Careless {
@@ -30,7 +44,9 @@ struct Careless {
   template <class>
   struct State {};
 
-  [[nodiscard]] Holding least(int /*layers*/) const { return {all_tokens, LayerSet{}, {}}; }
+  [[nodiscard]] Holding least(int all) const {
+    return {all_tokens, M == Mistake::no_room ? LayerSet::all(all) : LayerSet{}, {}};
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& /*state*/, Plan& plan) const {
@@ -38,13 +54,18 @@ struct Careless {
     plan.covers_unseen = false;
     plan.in_flight = LayerBlocks{M == Mistake::in_flight ? -1 : 0};
     for (const Claim& claim : task.claims) plan.requests.push_back({claim.slot, Holding{}});
-    if (M == Mistake::host)
+    if (M == Mistake::host || M == Mistake::no_room)
       for (RequestPlan& planned : plan.requests) planned.holding.host = LayerSet::all(layers);
     if (M == Mistake::twice) plan.requests.push_back(plan.requests.front());
     if (M == Mistake::stranger) plan.requests.push_back({Slot{77}, Holding{}});
     if (M == Mistake::left_out) plan.requests.pop_back();
     if (M == Mistake::layer) plan.requests.back().holding.host.insert(layers);
-    return {true, task.claims.size() - task.required, Binding::none};
+    if (M == Mistake::copies) plan.requests.back().holding.copied = Tokens{16};
+    if (M == Mistake::two_places) {
+      plan.requests.back().holding.host.insert(1);
+      plan.requests.back().holding.nowhere.insert(1);
+    }
+    return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
 };
 
@@ -111,6 +132,53 @@ TEST_CASE("a plan names every claim once, and nobody else") {
 TEST_CASE("a plan speaks of layers that the model has, and of no fewer than no blocks in flight") {
   CHECK(says(error_of<Mistake::layer>(100, 100), {"request 2 has a layer away", "expected layers 0 to 3"}));
   CHECK(says(error_of<Mistake::in_flight>(100, 100), {"blocks in flight are -1", "expected at least 0"}));
+}
+
+TEST_CASE("a plan's word for its blocks in flight is not taken: the transfer rule says what it needs") {
+  // 3 requests of 3 blocks in each layer, all of them on the host: 9 pass through the device at least.
+  CHECK(error_of<Mistake::no_room>(36, 100).empty());
+  CHECK(says(error_of<Mistake::no_room>(4, 100), {"0 layer blocks of device memory and", "in flight"}));
+}
+
+TEST_CASE("a layer is in one place, and copies are the committer's") {
+  CHECK(says(error_of<Mistake::two_places>(100, 100), {"request 2 has a layer in two places"}));
+  CHECK(
+      says(error_of<Mistake::copies>(100, 100), {"request 2 has a layer in two places, or tokens below 0, or copies"}));
+}
+
+TEST_CASE("no more requests join than there are") {
+  CHECK(says(error_of<Mistake::joined>(100, 100), {"more requests join than there are optional claims"}));
+}
+
+namespace {
+
+/// Chooses somebody who is no candidate.
+struct Blind : PreemptNewest {
+  std::size_t choose(const View& /*view*/, State& /*state*/, std::span<const Claim> candidates) const {
+    return candidates.size();
+  }
+};
+
+} // namespace
+
+TEST_CASE("a victim that is no candidate ends the run too") {
+  using E = Engine<Blind, SmallCost, BasicSimulated<SmallCost>>;
+  auto engine = E::make({.limits = {.batch = 4, .batch_tokens = Tokens{64}, .block_tokens = Tokens{16}},
+                         .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{20},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = SmallCost{},
+                         .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+  REQUIRE(engine.has_value());
+  for (int i = 0; i < 2; ++i) REQUIRE(engine->submit({.prompt = Tokens{16}, .output = Tokens{40}, .slo = {}}));
+  Stepped stepped = Stepped::ran;
+  while (stepped == Stepped::ran) stepped = engine->step();
+  REQUIRE(stepped == Stepped::failed);
+  CHECK(engine->step() == Stepped::failed); // and stays so
+  const std::string line = engine->status().error().line();
+  INFO(line);
+  CHECK(line.find("a victim of ") == 0);
+  CHECK(line.find("Blind: it is none of the candidates; expected an index below 2") != std::string::npos);
 }
 
 TEST_CASE("serve answers with the error and not with metrics") {

@@ -170,7 +170,9 @@ std::vector<double> diary(const Trial& trial, const SmallCost& world) {
   for (int guard = 0; guard < 200000; ++guard) {
     while (next < trial.requests.size() && trial.requests[next].arrival <= engine->now())
       (void)engine->submit(trial.requests[next++]);
-    if (engine->step() != Stepped::idle) continue;
+    const Stepped stepped = engine->step();
+    if (stepped == Stepped::failed) FAIL(engine->status().error().line());
+    if (stepped == Stepped::ran) continue;
     if (next == trial.requests.size()) break;
     engine->idle_until(trial.requests[next].arrival);
   }

@@ -10,6 +10,9 @@
 /// that link it); its functions are SLUICE_INLINE. A template that is instantiated for known types stands there too,
 /// and `<idea>.hpp` then says `extern template`.
 ///
+/// Assertions (SLUICE_ASSERT) are on in the library if they were when it was built: a program that wants them in the
+/// core links a library of its own build (`add_subdirectory`) in Debug, or with SLUICE_CHECKED, for the two must agree.
+///
 /// Rejected: a macro around each definition, which leaves the definition's includes to every user; a folder of .cpp
 /// files, which a user of the headers alone does not have.
 #ifdef SLUICE_COMPILED

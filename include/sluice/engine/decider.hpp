@@ -5,9 +5,9 @@
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/engine/core/candidate_key.hpp"
 #include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
-#include "sluice/engine/decision.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/token_accounts.hpp"
 #include "sluice/placement/placement.hpp"
@@ -167,6 +167,10 @@ class Decider {
         decision.new_plan = verdict.feasible;
         decision.in_flight = draft_.plan.in_flight;
       }
+      if (verdict.joined > claims.size() - required) {
+        decision.mistake = Decision::Mistake::joined;
+        return;
+      }
       if (verdict.feasible && required + verdict.joined > 0) {
         claims.resize(required + verdict.joined); // optional claims without a place are dropped
         break;
@@ -196,6 +200,7 @@ class Decider {
         claims.resize(required); // otherwise a request would join in a step in which another gives way
         if (with_optional && offers_otherwise(view, decision)) continue;
         drop_victim(view, decision, required);
+        if (decision.mistake != Decision::Mistake::none) return;
       }
     }
     policies_.admission.settle(view, claims);
@@ -204,7 +209,10 @@ class Decider {
   void drop_victim(const View& view, Decision& decision, std::size_t& required) {
     auto& claims = decision.claims;
     const std::size_t chosen = policies_.relief.choose(view, policies_.relief_state, claims);
-    SLUICE_ASSERT(chosen < claims.size(), "Relief chooses one of the candidates");
+    if (chosen >= claims.size()) {
+      decision.mistake = Decision::Mistake::victim;
+      return;
+    }
     decision.victims.push_back(claims[chosen].slot);
     claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(chosen));
     --required;

@@ -45,7 +45,7 @@ class DecidesInStep {
   Seconds take(const EngineParts<C>& engine, bool& /*repeated*/) { return detail::decide_now(engine); }
   /// An iteration has been handed to the backend.
   template <class Transfer>
-  void launched(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
+  void launching(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
   /// The iteration has run and its tokens are counted, but the requests that end with it have not ended yet.
   void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
   /// A request ends.
@@ -76,7 +76,7 @@ class DecidesAhead {
     return detail::decide_now(engine);
   }
   template <class Transfer>
-  void launched(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
+  void launching(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
   /// Decides the next iteration without the arrivals that came meanwhile (the caller submits them afterwards) and
   /// without knowing which requests end with this one (they are still in the lists).
   void accounted(const EngineParts<C>& engine, Seconds start, Seconds duration) {
@@ -142,7 +142,7 @@ class DecidesAsync {
   }
 
   /// Starts to decide what follows `iteration`, unless a decision is still being made.
-  void launched(const EngineParts<C>& engine, const Iteration& iteration, const typename Transfer::State& state) {
+  void launching(const EngineParts<C>& engine, const Iteration& iteration, const typename Transfer::State& state) {
     if (planning_) return;
     typename Transfer::State left = state;
     LayerArray compute;
@@ -166,8 +166,8 @@ class DecidesAsync {
     copy.accounts = engine.accounts;
     copy.ends = expected;
     since_ = engine.backend.now();
-    planning_ = true;
     engine.backend.async([](void* what) { static_cast<Copy*>(what)->decide(); }, copy_);
+    planning_ = true; // it has started
   }
   void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
   void forget(Slot /*slot*/) {}

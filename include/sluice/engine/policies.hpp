@@ -94,6 +94,7 @@ struct PolicyFunctions {
   static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
     return C::transfer_type::held_blocks(loads, streams);
   }
+  static std::string relief_name() { return type_name<typename C::relief_type>(); }
   static std::string placement_name() { return type_name<typename C::placement_type>(); }
 
   static Kept on_preempt(const void* policies, const View& view, const RequestRow& request) {
@@ -147,18 +148,19 @@ struct PolicyFunctions {
 /// What the core knows of the policies of composition `C`.
 template <class C>
 inline constexpr PolicyTable policy_table{
-    .returns_layerwise = C::retention_type::returns_layerwise,
-    .copies_ahead = CopiesAhead<typename C::retention_type>,
-    .finds_released = C::retention_type::finds_released,
-    .streams_weights = Policies<C>::streams_weights,
-    .lends_weights = LendsWeights<typename C::weights_type>,
-    .real_time = is_real_time<typename C::backend_type>,
-    .wants_timeline = ObserverSet<typename C::observer_types>::replays,
-    .refuses_victims = C::relief_type::parting == Parting::refuse,
-    .layerwise = C::layout_type::layerwise,
+    .is = {.returns_layerwise = C::retention_type::returns_layerwise,
+           .copies_ahead = CopiesAhead<typename C::retention_type>,
+           .finds_released = C::retention_type::finds_released,
+           .streams_weights = Policies<C>::streams_weights,
+           .lends_weights = LendsWeights<typename C::weights_type>,
+           .real_time = is_real_time<typename C::backend_type>,
+           .wants_timeline = ObserverSet<typename C::observer_types>::replays,
+           .refuses_victims = C::relief_type::parting == Parting::refuse,
+           .layerwise = C::layout_type::layerwise},
     .room = &detail::PolicyFunctions<C>::room,
     .held_blocks = &detail::PolicyFunctions<C>::held_blocks,
     .placement_name = &detail::PolicyFunctions<C>::placement_name,
+    .relief_name = &detail::PolicyFunctions<C>::relief_name,
     .on_preempt = &detail::PolicyFunctions<C>::on_preempt,
     .on_reclaim = &detail::PolicyFunctions<C>::on_reclaim,
     .hidden_layers = &detail::PolicyFunctions<C>::hidden_layers,

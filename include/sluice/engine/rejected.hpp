@@ -7,7 +7,7 @@
 #include "sluice/core/role.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/config.hpp"
-#include "sluice/engine/decision.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/memory/prefix_cache.hpp"
 #include "sluice/view/view.hpp"
 #include "sluice/workload/request.hpp"
@@ -67,6 +67,11 @@ struct RejectedEngine : detail::RejectedComposition {
   static Expected<RejectedEngine> make(Config config);
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
   Stepped step();
+  Begun begin();
+  void finish(const detail::Anything& around = {});
+  [[nodiscard]] const Status& status() const;
+  [[nodiscard]] detail::Anything port() const;
+  [[nodiscard]] detail::Anything backend() const;
   void idle_until(Seconds when);
   [[nodiscard]] Seconds now() const;
   [[nodiscard]] View view() const;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/prepared.hpp"
-#include "sluice/engine/decision.hpp"
 #include "sluice/engine/policies.hpp"
 
 #include <cstddef>

@@ -23,11 +23,17 @@ Begun BasicEngine<C>::begin() {
   core_.steady = false;
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
-  const Seconds planning = source_.take(parts(), repeated);
+  Seconds planning = source_.take(parts(), repeated);
   if (!decision_.valid) return Begun::idle;
   if (!committer_.commit(core_, decision_, draft_, calls(), now())) {
-    status_ = committer_.error();
-    return Begun::failed;
+    // A plan made ahead was made for memory as it was then: the engine decides anew. One made now is a mistake.
+    const bool was_ahead = draft_.made_ahead;
+    if (was_ahead) planning = planning + detail::decide_now(parts());
+    if (was_ahead && !decision_.valid) return Begun::idle;
+    if (!was_ahead || !committer_.commit(core_, decision_, draft_, calls(), now())) {
+      status_ = committer_.error();
+      return Begun::failed;
+    }
   }
   if (decision_.claims.empty()) return alive() > 0 ? Begun::again : Begun::idle; // a refusal: decide again
   if (core_.stale_prefetches) { // streamed weights alone are for any batch; what a plan still has to move, it still has
@@ -41,18 +47,24 @@ Begun BasicEngine<C>::begin() {
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
   prepared_.repeated = repeated;
+  if constexpr (is_real_time<backend_type>) { // it runs from here on, whatever the caller does until `finish`
+    prepared_.launched = now();
+    const View view = core_.view(prepared_.launched);
+    const Iteration iteration = iteration_in(view, {});
+    source_.launching(parts(), iteration, transfer_);
+    backend_.template launch<transfer_type>(iteration);
+  }
   return Begun::under_way;
 }
 
 template <class C>
 void BasicEngine<C>::finish(const Surroundings& around) {
-  const Seconds start = now();
+  const Seconds start = is_real_time<backend_type> ? prepared_.launched : now();
   const View view = core_.view(start);
   const Iteration iteration = iteration_in(view, around);
   [[maybe_unused]] TransferState before;
   if constexpr (All::observers_type::replays) before = transfer_;
-  backend_.template launch<transfer_type>(iteration);
-  source_.launched(parts(), iteration, transfer_);
+  if constexpr (!is_real_time<backend_type>) backend_.template launch<transfer_type>(iteration);
   const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
   learn(iteration, cost);
   if constexpr (!All::observers_type::none)
@@ -102,15 +114,16 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
 /// Tells the policies that learn from it what was predicted and what was measured. A repeated iteration was not
 /// predicted.
 template <class C>
-void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost) {
-  if constexpr (std::is_empty_v<typename replan_type::State> && std::is_empty_v<typename cost_type::State>) return;
-  LayerArray compute{};
-  const auto& predictor = policies_.predictor();
-  const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);
-  if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
-  policies_.cost.observe(policies_.cost_state, Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
-                                                           cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}});
-  transfer_predicted_ = transfer_; // the next prediction starts from what is known of the link
+void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_unused]] const IterationCost& cost) {
+  if constexpr (!std::is_empty_v<typename replan_type::State> || !std::is_empty_v<typename cost_type::State>) {
+    LayerArray compute{};
+    const auto& predictor = policies_.predictor();
+    const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);
+    if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
+    policies_.cost.observe(policies_.cost_state, Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
+                                                             cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}});
+    transfer_predicted_ = transfer_; // the next prediction starts from what is known of the link
+  }
 }
 
 } // namespace sluice

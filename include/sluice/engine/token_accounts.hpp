@@ -4,7 +4,7 @@
 
 #include "sluice/backend/backend.hpp"
 #include "sluice/engine/core/committer.hpp"
-#include "sluice/engine/decision.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/policies.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class TokenAccounts {
       if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
       if (request.pending().count() > 0) continue;
       generate(request, now, policies, sink);
-      if (request.generated >= request.spec.output || ends_early(claim.slot)) finished_.push_back(claim.slot);
+      if (has_all(request)) finished_.push_back(claim.slot);
     }
   }
   /// The same where every claim decodes. Returns how many requests open a block with their next token.
@@ -42,7 +42,7 @@ class TokenAccounts {
       if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
       opening += request.slack.count() == 0 ? 1 : 0;
       generate(request, now, policies, sink);
-      if (request.generated >= request.spec.output) finished_.push_back(claim.slot);
+      if (has_all(request)) finished_.push_back(claim.slot);
     }
     return opening;
   }
@@ -60,11 +60,10 @@ class TokenAccounts {
             const Draft& draft, const PolicyCalls& calls, Seconds now) {
     for (const RequestOutcome& outcome : outcomes) {
       if (!outcome.failed) {
-        ending_early_.push_back(outcome.slot);
+        ending_early_.push_back(core.row(outcome.slot).id);
         continue;
       }
       std::erase_if(decision.claims, [&outcome](const Claim& claim) { return claim.slot == outcome.slot; });
-      std::erase(ending_early_, outcome.slot);
       committer.refuse(core, outcome.slot, outcome.reason, calls, now);
       if (draft.fetches) core.stale_prefetches = true;
     }
@@ -100,16 +99,16 @@ class TokenAccounts {
     request.last_token = now;
     policies.delivery.generated(request, now, sink);
   }
-  /// Whether the backend has said that this token is the request's last.
-  [[nodiscard]] bool ends_early(Slot slot) {
-    if constexpr (EndsRequests<typename C::backend_type>)
-      return std::erase(ending_early_, slot) > 0;
-    else
-      return false;
+  /// Whether this token is the request's last: by its length, or because the backend has said so, which is used up
+  /// then whatever the length says.
+  [[nodiscard]] bool has_all(const RequestRow& request) {
+    bool ended = false;
+    if constexpr (EndsRequests<typename C::backend_type>) ended = std::erase(ending_early_, request.id) > 0;
+    return ended || request.generated >= request.spec.output;
   }
 
   std::vector<Slot> finished_;
-  std::vector<Slot> ending_early_;
+  std::vector<RequestId> ending_early_; ///< by id: a slot is another request's before long
 };
 
 } // namespace sluice

@@ -115,8 +115,10 @@ concept StatesPlacesLayers = requires {
 ///     submission whether a request can be placed at all.
 ///  4. `P::places_layers`: true if a plan may hold some layers of a request and not others: needs a layerwise layout.
 ///
-/// Not checked, and owed: resident blocks and blocks in flight stay within `task.device_budget`, host blocks within
-/// `task.host_budget`, for `task.window.min` iterations; removing a claim never makes a feasible task infeasible.
+/// Checked when a plan is adopted, in every build, and else the run ends (`BasicEngine::status`): resident blocks and
+/// blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`; each claim is named once.
+/// Not checked, and owed: they stay within for `task.window.min` iterations; removing a claim never makes a feasible
+/// task infeasible.
 template <class P>
 concept Placement = PlaysRole<P, roles::Placement> && HasPlacementState<P> && SolvesPlacement<P> &&
     StatesLeastHolding<P> && StatesPlacesLayers<P>;

@@ -27,7 +27,6 @@ struct RequestRow {
   RequestId id{};
   Phase phase = Phase::waiting;
   bool may_return = false;  ///< preempted, and Relief lets it come back
-  bool copied_host = false; ///< its away layers were set by a plan for it (not by the rule for unseen requests)
   std::int32_t times_preempted = 0;
 
   RequestSpec spec;

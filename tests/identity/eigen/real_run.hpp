@@ -188,7 +188,9 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       (*machine)->enter(*id, std::move(request));
     }
     if (next == order.size() && engine->alive() == 0) break; // though it may be planning: it ends as it is
-    if (engine->step() == Stepped::idle) {
+    const Stepped stepped = engine->step();
+    if (stepped == Stepped::failed) FAIL(engine->status().error().line());
+    if (stepped == Stepped::idle) {
       if (next == order.size()) break;
       engine->idle_until(Seconds{trial.arrivals[order[next]]});
       continue;

@@ -66,7 +66,9 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
       spec.slo.tbt = trial.slo;
       if (const Expected<RequestId> id = engine->submit(spec)) enter(*id, i);
     }
-    if (engine->step() == Stepped::idle) {
+    const Stepped stepped = engine->step();
+    if (stepped == Stepped::failed) FAIL(engine->status().error().line());
+    if (stepped == Stepped::idle) {
       if (next == order.size()) break;
       engine->idle_until(Seconds{trial.arrivals[order[next]]});
     }

@@ -5,13 +5,14 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/core/core.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/moves.hpp"
-#include "sluice/engine/decision.hpp"
 
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
@@ -81,7 +82,8 @@ class Committer {
   [[nodiscard]] LayerBlocks host_free(const Core& core) const { return core.ledger.host().free() - host_reserved_; }
 
   Moves moves_;
-  LayerBlocks host_reserved_{0}; ///< host memory that the decision's claims take beyond what they have
+  LayerBlocks host_reserved_{0};     ///< host memory that the decision's claims take beyond what they have
+  std::vector<LayerStream> fetched_; ///< scratch, of a plan that is checked
   Error error_;
 };
 

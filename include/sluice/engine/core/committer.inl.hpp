@@ -18,7 +18,9 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   const PolicyTable& table = policies.table;
   const Plan& planned = decision.new_plan ? draft.plan : core.plan;
   Change change = change_of(core, decision, planned);
-  if (decision.new_plan && !possible(core, decision, draft, change, policies, now)) return false;
+  if ((decision.new_plan || decision.mistake != Decision::Mistake::none) &&
+      !possible(core, decision, draft, change, policies, now))
+    return false;
 
   const bool fetched = draft.fetches;
   const bool came_back = moves_.returned_blocks > 0;
@@ -33,7 +35,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
 
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now);
   for (const Slot slot : decision.victims) {
-    if (table.refuses_victims)
+    if (table.is.refuses_victims)
       refuse(core, slot, "no plan fits it beside those that already run", policies, now);
     else if (core.row(slot).phase == Phase::running)
       preempt(core, slot, policies, now);
@@ -45,7 +47,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
         drop(core, core.row(slot));
   for (const Slot slot : decision.unplaceable) refuse(core, slot, "it cannot be placed even alone", policies, now);
 
-  if (table.finds_released) // before any request takes a free block, which might be one of those found
+  if (table.is.finds_released) // before any request takes a free block, which might be one of those found
     for (const Claim& claim : decision.claims)
       if (core.row(claim.slot).phase != Phase::running)
         core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
@@ -54,7 +56,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;
   if (needed > core.ledger.device().free())
     reclaim(core, needed - core.ledger.device().free(), decision, policies, now);
-  if (table.copies_ahead)
+  if (table.is.copies_ahead)
     for (;;) { // copies given up, here or while requests were preempted, may be those of the claims
       change = change_of(core, decision, core.plan);
       const LayerBlocks missing = change.after.host - change.before.host - core.ledger.host().free();
@@ -65,7 +67,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
 
   // All claims in one step: the sum fits, but one claim after the other might not.
   core.ledger.replace(change.before, change.after);
-  const bool keeps_slots = table.wants_timeline && !table.real_time;
+  const bool keeps_slots = table.is.wants_timeline && !table.is.real_time;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
     const Claim& claim = decision.claims[i];
     RequestRow& request = core.row(claim.slot);
@@ -80,7 +82,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
     if (keeps_slots) moves_.stream_slots.resize(moves_.streams.size(), claim.slot);
   }
   if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
-  if (table.streams_weights && !decision.claims.empty()) {
+  if (table.is.streams_weights && !decision.claims.empty()) {
     Lending& lending = core.lending;
     return_weights(core.geometry, weights, core.plan.weights, lending.most_lent_layers - lending.lent_in_force, moves_);
     lending.lent_in_force = lending.most_lent_layers = lending.lent_layers;
@@ -98,7 +100,7 @@ SLUICE_INLINE void Committer::adopt(Core& core, Draft& draft, const PolicyCalls&
   if (freed.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() + freed);
   if (freed.count() < 0) taken_back = -freed;
   core.kv_capacity += freed;
-  if (policies.table.streams_weights) {
+  if (policies.table.is.streams_weights) {
     core.lending.borrowed = draft.offer.borrowed;
     core.lending.own_level =
         draft.plan.weights.streamed.empty() ? 0 : draft.plan.weights.level - core.lending.lent_layers;
@@ -123,8 +125,8 @@ SLUICE_INLINE Committer::Change Committer::change_of(const Core& core, const Dec
     change.before = change.before + core.footprint(request);
     const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
     change.after =
-        change.after + (core.policies->copies_ahead ? core.footprint(with_copies(core, request, target), blocks)
-                                                    : core.footprint(target, blocks));
+        change.after + (core.policies->is.copies_ahead ? core.footprint(with_copies(core, request, target), blocks)
+                                                       : core.footprint(target, blocks));
   }
   return change;
 }
@@ -143,7 +145,7 @@ SLUICE_INLINE void Committer::grow(Core& core, Slot slot, Tokens tokens) {
   const TokenBlocks blocks = request.blocks_after(tokens, block_tokens);
   request.slack += Tokens{(blocks - request.blocks).count() * block_tokens.count()} - tokens;
   request.blocks = blocks;
-  if (core.policies->finds_released) core.prefix.extend(slot, request.computed + tokens, block_tokens);
+  if (core.policies->is.finds_released) core.prefix.extend(slot, request.computed + tokens, block_tokens);
 }
 
 SLUICE_INLINE void Committer::join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
@@ -176,7 +178,7 @@ SLUICE_INLINE Slot Committer::enter(Core& core, RequestId id, const RequestSpec&
   request.id = id;
   request.spec = spec;
   request.resident_layers = core.geometry.layers;
-  if (core.policies->finds_released) core.prefix.enter(slot, id, prompt_keys);
+  if (core.policies->is.finds_released) core.prefix.enter(slot, id, prompt_keys);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
   ++requests.waiting;
@@ -228,7 +230,7 @@ SLUICE_INLINE bool Committer::grow_steadily(Core& core, std::span<const Claim> c
     }
     request.blocks += TokenBlocks{1};
     request.slack = last_of_block;
-    if (core.policies->finds_released)
+    if (core.policies->is.finds_released)
       core.prefix.extend(claim.slot, request.computed + Tokens{1}, core.limits.block_tokens);
   }
   moves_.nothing(); // the step before may have swapped a request in

@@ -11,7 +11,7 @@ namespace sluice {
 
 SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
   LayerBlocks copied{0};
-  if (!core.policies->copies_ahead) return copied;
+  if (!core.policies->is.copies_ahead) return copied;
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
     Holding plain = request.holding;
@@ -22,7 +22,7 @@ SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
 }
 
 SLUICE_INLINE Holding with_copies(const Core& core, const RequestRow& request, Holding target) {
-  if (!core.policies->copies_ahead) return target;
+  if (!core.policies->is.copies_ahead) return target;
   const Tokens block_tokens = core.limits.block_tokens;
   TokenBlocks copied{request.computed.count() / block_tokens.count()}; // the full ones
   const LayerSet resident = LayerSet::all(core.geometry.layers) - target.away();
@@ -33,7 +33,7 @@ SLUICE_INLINE Holding with_copies(const Core& core, const RequestRow& request, H
 }
 
 SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
-  if (!core.policies->copies_ahead) return;
+  if (!core.policies->is.copies_ahead) return;
   const std::int64_t block_tokens = core.limits.block_tokens.count();
   for (const auto* list : {&core.requests.preempted, &core.requests.running})
     for (auto at = list->rbegin(); at != list->rend() && needed.count() > 0; ++at) {

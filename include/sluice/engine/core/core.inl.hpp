@@ -15,14 +15,14 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
     : policies(&table),
       limits(batch_limits),
       geometry(sizes),
-      layout(table.room, table.layerwise, sizes.layers),
+      layout(table.room, table.is.layerwise, sizes.layers),
       device_blocks(device) {
   kv_capacity = capacity_with({});
   ledger = Ledger{kv_capacity, host};
   // The room that one layer of a block takes is what lies together in memory.
   geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
   plan.made_at_step = -1;
-  if (table.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
+  if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
 }
 
 SLUICE_INLINE View Core::view(Seconds now) const {

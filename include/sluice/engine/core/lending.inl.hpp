@@ -85,7 +85,7 @@ SLUICE_INLINE int NodeFacts::lent_to_itself() const { return core_->lending.own_
 SLUICE_INLINE LinkCost NodeFacts::link() const { return core_->policies->link(policies_); }
 
 SLUICE_INLINE int NodeFacts::most_lent() const {
-  if (!core_->policies->lends_weights) return 0;
+  if (!core_->policies->is.lends_weights) return 0;
   constexpr double nominal = 512; // tokens of a prompt, before any request has come
   const Lending& lending = core_->lending;
   const double mean = lending.accepted > 0 ? lending.prompt_tokens / static_cast<double>(lending.accepted) : nominal;
@@ -114,7 +114,7 @@ SLUICE_INLINE void Committer::rest(Core& core, WeightsOffer& offer, LayerBlocks 
   SLUICE_ASSERT(core.requests.alive == 0, "a live request uses the memory");
   Lending& lending = core.lending;
   LayerBlocks freed = core.plan.weights.freed - lending.borrowed;
-  if (core.policies->lends_weights && lending.own_level > 0 && core.device_blocks >= LayerBlocks{0}) {
+  if (core.policies->is.lends_weights && lending.own_level > 0 && core.device_blocks >= LayerBlocks{0}) {
     // No request's KV lies there. The layers' weights stay on the host: they come back with the next plan.
     freed = LayerBlocks{0};
     lending.lent_in_force += lending.own_level;

@@ -14,7 +14,7 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
                                          const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(claim.slot);
   if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() &&
-      !policies.table.copies_ahead) { // the request's KV stays where it is
+      !policies.table.is.copies_ahead) { // the request's KV stays where it is
     grow(core, claim.slot, claim.tokens);
     request.holding = target;
     return;
@@ -26,7 +26,7 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   const HiddenSize hidden = core.geometry.hidden_size();
   if (request.phase != Phase::running) join(core, claim.slot, policies, now);
   grow(core, claim.slot, claim.tokens);
-  request.holding = policies.table.copies_ahead ? with_copies(core, request, target) : target;
+  request.holding = policies.table.is.copies_ahead ? with_copies(core, request, target) : target;
   request.resident_layers = core.geometry.layers - target.away().count();
   if (held.count() == 0) {
     // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
@@ -54,7 +54,7 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
     return;
   }
   LayerSet just_in_time = from.host;
-  if (returns && !policies.table.returns_layerwise) {
+  if (returns && !policies.table.is.returns_layerwise) {
     // All of it has to arrive before the first layer starts.
     moves_.urgent_blocks += static_cast<double>(delta.to_device.count());
     moves_.first_blocks += static_cast<double>(delta.to_device.count());

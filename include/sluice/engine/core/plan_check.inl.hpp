@@ -34,8 +34,21 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
     error_ = detail::impossible_plan(policies.table, std::move(what), std::move(expected));
     return false;
   };
+  if (decision.mistake == Decision::Mistake::joined)
+    return wrong("it says that more requests join than there are optional claims",
+                 "Verdict::joined of at most the optional claims");
+  if (decision.mistake == Decision::Mistake::victim) {
+    error_ = {ErrorCode::infeasible, "a victim of " + policies.table.relief_name(), "it is none of the candidates",
+              "an index below " + std::to_string(decision.claims.size())};
+    return false;
+  }
   const auto layers_exist = [&](const Holding& holding) {
     return (holding.away() | holding.hidden).highest() < core.geometry.layers;
+  };
+  // One place for each layer, and no copies: which copies there are is for the committer to say.
+  const auto is_sound = [&](const Holding& holding) {
+    return (holding.host & holding.nowhere).empty() && (holding.hidden - holding.nowhere).empty() &&
+           holding.head >= Tokens{0} && holding.copied == Tokens{0};
   };
   const auto& claims = decision.claims;
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
@@ -43,6 +56,10 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
     if (!layers_exist(planned.holding))
       return wrong(detail::request_text(core, planned.slot) + " has a layer away that the model does not have",
                    "layers 0 to " + std::to_string(core.geometry.layers - 1));
+    if (!is_sound(planned.holding))
+      return wrong(detail::request_text(core, planned.slot) +
+                       " has a layer in two places, or tokens below 0, or copies",
+                   "each layer on the host, nowhere or resident, hidden states of layers that are nowhere");
     if (i < claims.size() && claims[i].slot == planned.slot) continue; // in the order of the claims, as the role asks
     // Another order, or a request that ended while the plan was made ahead: its row is gone or another's.
     if (std::count_if(plan.requests.begin(), plan.requests.end(),
@@ -61,30 +78,31 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
         return wrong("it leaves out " + detail::request_text(core, claims[i].slot),
                      "a holding for each claim it accepts");
     }
-  else if (!layers_exist(plan.unseen))
-    return wrong("its rule has a layer away that the model does not have",
-                 "layers 0 to " + std::to_string(core.geometry.layers - 1));
+  else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen))
+    return wrong("its rule has a layer away that the model does not have, or one in two places, or copies",
+                 "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
   if (plan.in_flight < LayerBlocks{0})
     return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
 
   std::size_t required = 0;
   while (required < claims.size() && claims[required].required) ++required;
   const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
-  if (change.after.device + plan.in_flight > budget.device)
+  LayerBlocks host{0}; // without copies, which are given up for the plan
+  fetched_.clear();
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const Holding& holding = target_of(plan, i, claims[i]);
+    if (holding.all_resident()) continue;
+    const TokenBlocks blocks = core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens);
+    host += core.footprint(holding, blocks).host;
+    detail::add_streams(core, fetched_, holding, blocks);
+  }
+  // What the transfer rule needs, whatever the plan says of it.
+  const LayerBlocks in_flight = fetched_.empty() ? plan.in_flight : std::max(plan.in_flight, core.in_flight(fetched_));
+  if (change.after.device + in_flight > budget.device)
     return wrong("its " + std::to_string(claims.size()) + " requests take " +
                      std::to_string(change.after.device.count()) + " layer blocks of device memory and " +
-                     std::to_string(plan.in_flight.count()) + " in flight",
+                     std::to_string(in_flight.count()) + " in flight",
                  "at most " + std::to_string(budget.device.count()) + " together");
-  LayerBlocks host = change.after.host;
-  if (policies.table.copies_ahead) { // copies are given up for the plan
-    host = LayerBlocks{0};
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      Holding holding = target_of(plan, i, claims[i]);
-      holding.copied = Tokens{0};
-      host += core.footprint(holding, core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens))
-                  .host;
-    }
-  }
   if (host > budget.host)
     return wrong("its " + std::to_string(claims.size()) + " requests take " + std::to_string(host.count()) +
                      " layer blocks of host memory",

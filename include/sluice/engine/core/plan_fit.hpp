@@ -5,8 +5,8 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/engine/core/core.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
-#include "sluice/engine/decision.hpp"
 #include "sluice/placement/placement.hpp"
 
 #include <cstddef>
@@ -41,6 +41,8 @@ struct Budget {
 [[nodiscard]] bool repeat_last(const Core& core, Decision& decision);
 
 namespace detail {
+/// Adds what a request of so many blocks streams in an iteration, held so.
+void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks);
 /// Keeps a running request that was to leave: it gets a claim of one token, at the front. Joining requests make room
 /// for it, in the batch and in its tokens, the last of them first.
 void keep_after_all(const Core& core, Slot slot, std::vector<Claim>& claims);

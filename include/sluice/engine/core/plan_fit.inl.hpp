@@ -91,7 +91,6 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
 
 namespace detail {
 
-/// Appends what a request with `blocks` token blocks, held as `holding` says, streams in an iteration.
 SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding,
                                TokenBlocks blocks) {
   Moves::stream(streams, holding, static_cast<double>(holding.head_blocks(blocks, core.limits.block_tokens).count()),
@@ -110,9 +109,9 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
-    if (core.policies->real_time) detail::add_streams(core, streams, request.holding, blocks);
+    if (core.policies->is.real_time) detail::add_streams(core, streams, request.holding, blocks);
   }
-  if (core.policies->real_time) growth += core.in_flight(streams); // of more tokens than the plan was made for
+  if (core.policies->is.real_time) growth += core.in_flight(streams); // of more tokens than the plan was made for
   if (decision.claims.empty() || growth > core.ledger.device().free()) return false;
   decision.valid = true;
   return true;
@@ -138,9 +137,9 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
     }
     const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
     all = all + core.footprint(holding, blocks);
-    if (core.policies->real_time) detail::add_streams(core, streams, holding, blocks);
+    if (core.policies->is.real_time) detail::add_streams(core, streams, holding, blocks);
   }
-  if (core.policies->real_time) in_flight = std::max(in_flight, core.in_flight(streams));
+  if (core.policies->is.real_time) in_flight = std::max(in_flight, core.in_flight(streams));
   // Running requests that the decision does not name hold memory too: a request joined or was given up meanwhile.
   if (decision.claims.size() < core.requests.running.size())
     for (const Slot slot : core.requests.running) {

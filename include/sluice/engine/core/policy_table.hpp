@@ -15,10 +15,8 @@
 
 namespace sluice {
 
-/// The facts are the policies' own constants; the functions get `policies`, the engine's `Policies` object, as their
-/// first argument. None of them is called in a steady step (engine/steady_steps.hpp).
-struct PolicyTable {
-  // Facts.
+/// What an engine's policies say of themselves in constants.
+struct PolicyFacts {
   bool returns_layerwise = false; ///< Retention: KV comes back layer by layer
   bool copies_ahead = false;      ///< Retention: clean copies of full blocks are made on the host
   bool finds_released = false;    ///< Retention: released blocks are found again by their content
@@ -28,9 +26,16 @@ struct PolicyTable {
   bool wants_timeline = false;    ///< an observer replays iterations
   bool refuses_victims = false;   ///< Relief: a victim is refused, and not preempted
   bool layerwise = true;          ///< Layout
+};
+
+/// The functions get `policies`, the engine's `Policies` object, as their first argument. None of them is called in a
+/// steady step (engine/steady_steps.hpp).
+struct PolicyTable {
+  PolicyFacts is;
   LayerBlocks (*room)(TokenBlocks blocks, int held, int layers) = nullptr;                              ///< Layout
   double (*held_blocks)(std::span<const double> loads, std::span<const LayerStream> streams) = nullptr; ///< Transfer
   std::string (*placement_name)() = nullptr;
+  std::string (*relief_name)() = nullptr;
 
   // Questions, asked when something happens to a request.
   Kept (*on_preempt)(const void* policies, const View& view, const RequestRow& request) = nullptr;

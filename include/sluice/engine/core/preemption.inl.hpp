@@ -61,7 +61,7 @@ SLUICE_INLINE void Committer::evict(Core& core, RequestRow& request, const Holdi
 /// Drops the request's KV from both memories: everything is computed again.
 SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
   core.ledger.replace(core.footprint(request), {});
-  if (core.policies->finds_released) {
+  if (core.policies->is.finds_released) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
     core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
   }

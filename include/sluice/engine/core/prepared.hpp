@@ -5,7 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/cost/work.hpp"
 #include "sluice/engine/core/committer.hpp"
-#include "sluice/engine/decision.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/plan/weight_stream.hpp"
 
 #include <vector>
@@ -21,6 +21,7 @@ struct Prepared {
   double urgent_out = 0; ///< layer blocks to the host before any prefetch
   double background = 0; ///< layer blocks to the host as the link has time
   Seconds planning{0};   ///< search time that the iteration waited for
+  Seconds launched{0};   ///< when the backend began, in real time
   bool repeated = false; ///< the last decision runs once more
 };
 

@@ -41,7 +41,7 @@ SLUICE_INLINE void prepare(Core& core, Committer& committer, const PolicyCalls& 
     background -= urgent_out;
     room = std::max(room + urgent_out, held);
   }
-  if (policies.table.copies_ahead) {
+  if (policies.table.is.copies_ahead) {
     double in_blocks = moves.urgent_blocks;
     for (const LayerStream& stream : moves.streams) in_blocks += stream.blocks * stream.layers.count();
     const double out_blocks =

@@ -12,14 +12,16 @@ BasicPlanner<Rule>::BasicPlanner(const CandidateSpace& space, const Rule& rule)
     : search_(new detail::BranchAndBound<Rule>(space, rule)) {}
 template <class Rule>
 BasicPlanner<Rule>::BasicPlanner(const BasicPlanner& other)
-    : search_(new detail::BranchAndBound<Rule>(*other.search_)) {}
+    : search_(other.search_ == nullptr ? nullptr : new detail::BranchAndBound<Rule>(*other.search_)) {}
 template <class Rule>
 BasicPlanner<Rule>& BasicPlanner<Rule>::operator=(const BasicPlanner& other) {
   if (this == &other) return *this;
-  if (search_ == nullptr)
-    search_ = new detail::BranchAndBound<Rule>(*other.search_);
-  else
-    *search_ = *other.search_; // copied in place: the search keeps its memory
+  if (search_ != nullptr && other.search_ != nullptr) {
+    *search_ = *other.search_; // keeps its memory
+  } else {
+    delete search_;
+    search_ = other.search_ == nullptr ? nullptr : new detail::BranchAndBound<Rule>(*other.search_);
+  }
   return *this;
 }
 template <class Rule>

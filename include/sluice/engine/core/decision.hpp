@@ -29,7 +29,11 @@ enum class Begun : std::uint8_t {
 /// Which requests run in the next iteration, and which give way for them. It is decided on a snapshot and committed
 /// later: by then requests may have ended, so it names slots and nothing that they stand for.
 struct Decision {
+  /// An answer that cannot be, of a policy that was asked for this decision: a commit refuses it.
+  enum class Mistake : std::uint8_t { none, joined, victim };
+
   bool valid = false;
+  Mistake mistake = Mistake::none;
   bool new_plan = false;          ///< the drafted plan becomes the plan in force
   std::uint64_t candidates = 0;   ///< key of the requests considered, the rejected ones too
   std::vector<Claim> claims;      ///< accepted; those not running yet join
@@ -43,6 +47,7 @@ struct Decision {
 
   void clear() {
     valid = new_plan = false;
+    mistake = Mistake::none;
     candidates = 0;
     claims.clear();
     leaving.clear();
