@@ -26,7 +26,7 @@ enum class Phase : std::uint8_t {
 struct RequestRow {
   RequestId id{};
   Phase phase = Phase::waiting;
-  bool may_return = false;  ///< preempted, and Relief lets it come back
+  bool may_return = false; ///< preempted, and Relief lets it come back
   std::int32_t times_preempted = 0;
 
   RequestSpec spec;
