@@ -8,7 +8,7 @@
 #include "sluice/systems/slo_aware.hpp"
 #include "sluice/systems/vllm.hpp"
 
-namespace {
+namespace mine { // a name of its own, as in one_engine.cpp
 
 template <class Policy>
 struct Mine : Policy {};
@@ -19,8 +19,6 @@ sluice::Stepped serve(typename E::Config config, const sluice::RequestSpec& requ
   if (!engine || !engine->submit(request)) return sluice::Stepped::idle;
   return engine->step();
 }
-
-} // namespace
 
 #define SLUICE_SERVE(E)                                                                                                \
   sluice::Stepped serve_##E(sluice::With<sluice::E, Mine<sluice::E::delivery_type>>::Config config,                    \
@@ -35,3 +33,5 @@ SLUICE_SERVE(SloAware)
 SLUICE_SERVE(DynamicHeuristic)
 SLUICE_SERVE(OrbitFlow)
 SLUICE_SERVE(OrbitFlowPool)
+
+} // namespace mine

@@ -3,16 +3,15 @@
 // so that no library has it.
 #include "sluice/systems/orbitflow.hpp"
 
-namespace {
+namespace mine { // a name of its own: what is made of types without one is nobody's, and the compiler drops it
 
 struct MyDelivery : sluice::TokenDeposit {};
 using MyEngine = sluice::With<sluice::OrbitFlow, MyDelivery>;
 
-} // namespace
-
-sluice::Stepped serve(MyEngine::Config config, const sluice::RequestSpec& request);
 sluice::Stepped serve(MyEngine::Config config, const sluice::RequestSpec& request) {
   auto engine = MyEngine::make(std::move(config));
   if (!engine || !engine->submit(request)) return sluice::Stepped::idle;
   return engine->step();
 }
+
+} // namespace mine
