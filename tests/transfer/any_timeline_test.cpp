@@ -28,7 +28,7 @@ struct HeardWithLink : Heard {
   void link(double begin_s, double end_s) { spells += end_s > begin_s; }
 };
 struct Const {
-  static constexpr bool enabled = true;
+  [[maybe_unused]] static constexpr bool enabled = true;
   int& layers;
   void layer(int, double, double, double, StallCause) const { ++layers; }
   void transfer(int, int, double, double) const {}
