@@ -41,8 +41,8 @@ struct OffersNothing : LendWhenShort {
 };
 struct FreesNobodyKnows {
   using role = roles::Weights;
-  static constexpr bool promises = false;
-  static constexpr bool lends = false;
+  [[maybe_unused]] static constexpr bool promises = false;
+  [[maybe_unused]] static constexpr bool lends = false;
   struct State {};
   template <class Task>
   void offer(const Task&, State&, std::vector<WeightsLevel>&) const {}
