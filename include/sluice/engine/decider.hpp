@@ -87,22 +87,18 @@ class Decider {
       const LayerBlocks room = core_.footprint(request).device;
       const Kept kept = policies_.retention.on_preempt(view, request);
       if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
-        keep_after_all(slot, decision); // its progress would be lost for the sake of another request
+        detail::keep_after_all(core_, slot,
+                               decision.claims); // its progress would be lost for the sake of another request
         continue;
       }
       host_left -= room;
       decision.leaving.push_back(slot);
     }
     if (decision.claims.empty()) { // there is no request to make room for: a batch is not emptied by choice
-      for (const Slot slot : decision.leaving) keep_after_all(slot, decision);
+      for (const Slot slot : decision.leaving) detail::keep_after_all(core_, slot, decision.claims);
       decision.leaving.clear();
     }
   }
-
-  /// Keeps a request that was to leave. The last of the requests that were to take its place does not join, and the
-  /// token of the one that stays comes out of those of the last requests that still join: neither the batch nor its
-  /// tokens exceed their limits, and the request that stays makes progress.
-  void keep_after_all(Slot slot, Decision& decision) { detail::keep_after_all(core_, slot, decision.claims); }
 
   /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.
   void offer_weights(const View& view, const Decision& decision) {

@@ -21,7 +21,6 @@ template <class List>
 struct ObserverSet;
 template <class... Os>
 struct ObserverSet<Parts<Os...>> {
-  using policies = std::tuple<Os...>;
   using states = std::tuple<typename Os::State...>;
   static constexpr bool replays = (Os::wants_timeline || ...);
   static constexpr bool none = sizeof...(Os) == 0;
@@ -45,7 +44,7 @@ struct Policies {
   [[no_unique_address]] typename C::retention_type retention{};
   [[no_unique_address]] typename C::delivery_type delivery{};
   [[no_unique_address]] typename C::lookahead_type lookahead{};
-  [[no_unique_address]] typename observers_type::policies observers{};
+  [[no_unique_address]] typename C::observer_values observers{};
 
   typename C::admission_type::State admission_state{};
   typename C::placement_type::template State<typename C::transfer_type> placement_state{};
@@ -68,7 +67,7 @@ struct Policies {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (tell(std::get<I>(observers), std::get<I>(observer_states)), ...);
       }
-      (std::make_index_sequence<std::tuple_size_v<typename observers_type::policies>>{});
+      (std::make_index_sequence<std::tuple_size_v<typename C::observer_values>>{});
     }
   }
   /// What Delivery calls when tokens reach their user.

@@ -38,7 +38,6 @@ class LayoutTable {
   [[nodiscard]] LayerBlocks room(TokenBlocks blocks) const { return room(blocks, layers_); }
   /// Whether one layer can be held without another.
   [[nodiscard]] bool layerwise() const { return layerwise_; }
-  [[nodiscard]] int layers() const { return layers_; }
 
  private:
   std::array<std::int32_t, max_layers + 1> room_{};
