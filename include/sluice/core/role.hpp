@@ -21,8 +21,7 @@ namespace roles {
 ///  - the concept and the `Contract` with its sentences, in its first header;
 ///  - the `Default`, next to the model that it names, which engine/defaults.hpp includes.
 ///
-/// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/compose.hpp
-/// (NamedPolicies) and engine/config.hpp.
+/// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/config.hpp.
 using OnePerEngine = Parts<struct Admission, ///< which requests are proposed, in which order; which leave
                            struct Placement, ///< where each layer's KV lives, or infeasible, and why
                            struct Weights,   ///< how much device memory the weights give up for KV

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
 
 #include <concepts>
@@ -12,24 +13,6 @@
 namespace sluice {
 
 namespace detail {
-
-/// The names by which code speaks of an engine's policies, each bound to its role here and nowhere else.
-/// `Policies::of<Role>` is the policy that plays the role.
-template <class Policies>
-struct NamedPolicies {
-  using admission_type = typename Policies::template of<roles::Admission>;
-  using placement_type = typename Policies::template of<roles::Placement>;
-  using weights_type = typename Policies::template of<roles::Weights>;
-  using cost_type = typename Policies::template of<roles::Cost>;
-  using transfer_type = typename Policies::template of<roles::Transfer>;
-  using replan_type = typename Policies::template of<roles::Replan>;
-  using relief_type = typename Policies::template of<roles::Relief>;
-  using retention_type = typename Policies::template of<roles::Retention>;
-  using delivery_type = typename Policies::template of<roles::Delivery>;
-  using lookahead_type = typename Policies::template of<roles::Lookahead>;
-  using layout_type = typename Policies::template of<roles::Layout>;
-  using backend_type = typename Policies::template of<roles::Backend>;
-};
 
 /// Finds the policy that plays a role, among policies of different roles, by overload resolution: one instantiation for
 /// all of them, where a recursion through the list takes one for each.

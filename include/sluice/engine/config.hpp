@@ -1,11 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineConfig: everything an engine is made from.
+// The names of an engine's policies: of their types, of their values in its configuration and in the engine, and of
+// what they remember. No list of roles can generate a name, so that all of them are bound here, a line each.
 #pragma once
 
+#include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/view/view.hpp"
 
+#include <utility>
+
 namespace sluice {
+
+namespace detail {
+
+/// The names of the policies' types, such as `E::cost_type`. `Policies::of<Role>` is the policy that plays the role.
+template <class Policies>
+struct NamedPolicies {
+  using admission_type = typename Policies::template of<roles::Admission>;
+  using placement_type = typename Policies::template of<roles::Placement>;
+  using weights_type = typename Policies::template of<roles::Weights>;
+  using cost_type = typename Policies::template of<roles::Cost>;
+  using transfer_type = typename Policies::template of<roles::Transfer>;
+  using replan_type = typename Policies::template of<roles::Replan>;
+  using relief_type = typename Policies::template of<roles::Relief>;
+  using retention_type = typename Policies::template of<roles::Retention>;
+  using delivery_type = typename Policies::template of<roles::Delivery>;
+  using lookahead_type = typename Policies::template of<roles::Lookahead>;
+  using layout_type = typename Policies::template of<roles::Layout>;
+  using backend_type = typename Policies::template of<roles::Backend>;
+};
+
+} // namespace detail
 
 /// Everything an engine of this composition is made from, `E::Config`; that of a rejected composition takes anything.
 /// Policies are values: those that are not set are default-constructed. The cost models, the planner's and the one in a
@@ -29,6 +54,54 @@ struct EngineConfig {
   typename C::delivery_type delivery{};
   typename C::lookahead_type lookahead{};
   typename C::observer_values observers{};
+};
+
+/// The policies as an engine keeps them, apart from its backend.
+///
+/// Rejected: one base of both structs, which would have every name once. A designated initializer, as in
+/// `E::Config{.limits = …, .lookahead = …}`, names no member of a base.
+template <class C>
+struct PolicyValues {
+  /// Moves them out of `config`.
+  explicit PolicyValues(EngineConfig<C>& config)
+      : admission(std::move(config.admission)),
+        placement(std::move(config.placement)),
+        weights(std::move(config.weights)),
+        cost(std::move(config.cost)),
+        replan(std::move(config.replan)),
+        relief(std::move(config.relief)),
+        retention(std::move(config.retention)),
+        delivery(std::move(config.delivery)),
+        lookahead(std::move(config.lookahead)),
+        observers(std::move(config.observers)) {}
+
+  [[no_unique_address]] typename C::admission_type admission;
+  [[no_unique_address]] typename C::placement_type placement;
+  [[no_unique_address]] typename C::weights_type weights;
+  [[no_unique_address]] typename C::cost_type cost;
+  [[no_unique_address]] typename C::replan_type replan;
+  [[no_unique_address]] typename C::relief_type relief;
+  [[no_unique_address]] typename C::retention_type retention;
+  [[no_unique_address]] typename C::delivery_type delivery;
+  [[no_unique_address]] typename C::lookahead_type lookahead;
+  [[no_unique_address]] typename C::observer_values observers;
+};
+
+/// What policies remember that their decisions alone write: an engine takes it over with a decision that was made on a
+/// copy of the engine.
+template <class C>
+struct DecisionStates {
+  [[no_unique_address]] typename C::weights_type::State weights_state{};
+  [[no_unique_address]] typename C::relief_type::State relief_state{};
+};
+
+/// What policies remember. The rest is also written by what happens while a copy decides: the copy is given it, and its
+/// changes are lost.
+template <class C>
+struct PolicyStates : DecisionStates<C> {
+  typename C::admission_type::State admission_state{};
+  [[no_unique_address]] typename C::cost_type::State cost_state{};
+  [[no_unique_address]] typename C::replan_type::State replan_state{};
 };
 
 } // namespace sluice

@@ -157,11 +157,7 @@ class DecidesAsync {
     copy.draft.plan = engine.draft.plan;
     copy.draft.offer = engine.draft.offer;
     copy.draft.unseen_plans.clear();
-    copy.policies.admission_state = engine.policies.admission_state;
-    copy.policies.weights_state = engine.policies.weights_state;
-    copy.policies.cost_state = engine.policies.cost_state;
-    copy.policies.replan_state = engine.policies.replan_state;
-    copy.policies.relief_state = engine.policies.relief_state;
+    static_cast<PolicyStates<C>&>(copy.policies) = engine.policies;
     copy.running = engine.decision;
     copy.accounts = engine.accounts;
     copy.ends = expected;
@@ -201,8 +197,7 @@ class DecidesAsync {
     std::swap(engine.draft.plan, copy.draft.plan);
     engine.draft.made_ahead = true;
     engine.draft.offer = copy.draft.offer;
-    engine.policies.weights_state = copy.policies.weights_state;
-    engine.policies.relief_state = copy.policies.relief_state;
+    static_cast<DecisionStates<C>&>(engine.policies) = copy.policies;
     const auto gone = [&core, &copy](Slot slot) {
       const RequestRow& request = core.row(slot);
       return request.phase == Phase::ended || request.id != copy.core.row(slot).id;

@@ -31,25 +31,14 @@ namespace sluice {
 ///
 /// Memory grows with the requests that are alive, not with those that have been: rows are reused. In the steady state
 /// a step allocates nothing.
+///
+/// The names of its policies' types, such as `E::cost_type`, are the composition's.
 template <class C>
-class BasicEngine {
+class BasicEngine : public C {
  public:
-  // Each is bound to its role in NamedPolicies, and repeated here for the body below, which names it without `C::`.
   using composition = C;
-  using admission_type = typename C::admission_type;
-  using placement_type = typename C::placement_type;
-  using weights_type = typename C::weights_type;
-  using cost_type = typename C::cost_type;
-  using transfer_type = typename C::transfer_type;
-  using replan_type = typename C::replan_type;
-  using relief_type = typename C::relief_type;
-  using retention_type = typename C::retention_type;
-  using delivery_type = typename C::delivery_type;
-  using lookahead_type = typename C::lookahead_type;
-  using layout_type = typename C::layout_type;
-  using backend_type = typename C::backend_type;
-  using observer_types = typename C::observer_types;
-
+  using typename C::backend_type; // these two the body names, too
+  using typename C::transfer_type;
   using Config = EngineConfig<C>;
 
   /// Only `make` can make one: an engine is made from a configuration that was checked.
@@ -102,7 +91,7 @@ class BasicEngine {
   using All = Policies<C>;
   using TransferState = typename transfer_type::State;
   using Steady = SteadySteps<C>;
-  static_assert(!retention_type::finds_released || !is_real_time<backend_type>,
+  static_assert(!C::retention_type::finds_released || !is_real_time<backend_type>,
                 "sluice: a backend in real time keeps no released blocks, so that this Retention policy "
                 "(KeepUntilOverwritten) would find KV that is gone; expected another, or a simulated backend");
 

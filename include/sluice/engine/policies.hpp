@@ -28,44 +28,31 @@ struct ObserverSet<Parts<Os...>> {
 
 /// The policies of composition `C` apart from its backend, each with its state.
 template <class C>
-struct Policies {
+struct Policies : PolicyValues<C>, PolicyStates<C> {
   using observers_type = ObserverSet<typename C::observer_types>;
   using predictor_type = std::remove_cvref_t<decltype(std::declval<const typename C::cost_type&>().predictor(
       std::declval<const typename C::cost_type::State&>()))>;
   static constexpr bool streams_weights = !std::is_same_v<typename C::weights_type, ResidentWeights>;
   struct NoStep {};
 
-  [[no_unique_address]] typename C::admission_type admission{};
-  [[no_unique_address]] typename C::placement_type placement{};
-  [[no_unique_address]] typename C::weights_type weights{};
-  [[no_unique_address]] typename C::cost_type cost;
-  [[no_unique_address]] typename C::replan_type replan{};
-  [[no_unique_address]] typename C::relief_type relief{};
-  [[no_unique_address]] typename C::retention_type retention{};
-  [[no_unique_address]] typename C::delivery_type delivery{};
-  [[no_unique_address]] typename C::lookahead_type lookahead{};
-  [[no_unique_address]] typename C::observer_values observers{};
+  using PolicyValues<C>::PolicyValues;
 
-  typename C::admission_type::State admission_state{};
+  /// A search in progress, which no two engines share: a copy of the engine that decides has its own.
   typename C::placement_type::template State<typename C::transfer_type> placement_state{};
-  [[no_unique_address]] typename C::weights_type::State weights_state{};
-  [[no_unique_address]] typename C::cost_type::State cost_state{};
-  [[no_unique_address]] typename C::replan_type::State replan_state{};
-  [[no_unique_address]] typename C::relief_type::State relief_state{};
   [[no_unique_address]] typename observers_type::states observer_states{};
   /// Step times of the levels that a node chooses among.
   [[no_unique_address]] std::conditional_t<streams_weights, StreamedStep, NoStep> level_times{};
   bool silent = false; ///< a copy that decides asynchronously tells observers nothing
 
   /// The planner's cost model, corrected by what it has learned.
-  [[nodiscard]] decltype(auto) predictor() const { return cost.predictor(cost_state); }
+  [[nodiscard]] decltype(auto) predictor() const { return this->cost.predictor(this->cost_state); }
   /// Calls `tell(observer, state)` for each observer.
   template <class Tell>
   void observe(Tell&& tell) {
     if constexpr (!observers_type::none) {
       if (silent) return;
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (tell(std::get<I>(observers), std::get<I>(observer_states)), ...);
+        (tell(std::get<I>(this->observers), std::get<I>(observer_states)), ...);
       }
       (std::make_index_sequence<std::tuple_size_v<typename C::observer_values>>{});
     }

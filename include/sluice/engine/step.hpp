@@ -115,7 +115,7 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
 /// predicted.
 template <class C>
 void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_unused]] const IterationCost& cost) {
-  if constexpr (!std::is_empty_v<typename replan_type::State> || !std::is_empty_v<typename cost_type::State>) {
+  if constexpr (!std::is_empty_v<typename C::replan_type::State> || !std::is_empty_v<typename C::cost_type::State>) {
     LayerArray compute{};
     const auto& predictor = policies_.predictor();
     const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);

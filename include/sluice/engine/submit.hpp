@@ -11,16 +11,7 @@ namespace sluice {
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
     : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks),
-      policies_{.admission = std::move(config.admission),
-                .placement = std::move(config.placement),
-                .weights = std::move(config.weights),
-                .cost = std::move(config.cost),
-                .replan = std::move(config.replan),
-                .relief = std::move(config.relief),
-                .retention = std::move(config.retention),
-                .delivery = std::move(config.delivery),
-                .lookahead = std::move(config.lookahead),
-                .observers = std::move(config.observers)},
+      policies_(config),
       backend_(std::move(config.backend)) {}
 
 template <class C>
@@ -46,7 +37,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   const Footprint room = detail::least_room(core_, policies_.placement.least(core_.geometry.layers), spec);
   WeightsPlan lending;
   lending.freed = policies_.weights.most_freed(core_.geometry);
-  if constexpr (PromisesRoom<weights_type>) {
+  if constexpr (PromisesRoom<typename C::weights_type>) {
     const auto& predictor = policies_.predictor();
     const Expected<LayerBlocks> promised = policies_.weights.promise(Submission<typename All::predictor_type>{
         spec, now(), core_.limits, core_.geometry, predictor, room.device, core_.device_blocks});
