@@ -15,16 +15,33 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <span>
 
 namespace sluice {
 
-/// Decides which requests run in the next iteration, and under which plan. The decider writes the draft, the decision
-/// and what policies remember; the committer writes the few facts that policies have to see before they answer (which
-/// preempted requests may return, which released blocks can be found).
+/// All that is written into a core while policies decide: what they have to see before they answer. The committer
+/// writes which preempted requests may return and which released blocks can be found; the accounts of tokens write what
+/// deposits have delivered.
+template <class C>
+class FactsWriter {
+ public:
+  explicit FactsWriter(Core& core) : core_(core) {}
+  void gate(Slot slot, bool may_return) const { Committer::gate(core_, slot, may_return); }
+  [[nodiscard]] bool look_up(std::span<const Claim> claims) const { return Committer::look_up(core_, claims); }
+  void advance(Policies<C>& policies, Seconds now) const { TokenAccounts<C>::advance(core_, policies, now); }
+
+ private:
+  Core& core_;
+};
+
+/// Decides which requests run in the next iteration, and under which plan. The decider itself writes the draft, the
+/// decision and what policies remember.
 template <class C>
 class Decider {
  public:
-  Decider(Core& core, Draft& draft, Policies<C>& policies) : core_(core), draft_(draft), policies_(policies) {}
+  /// `facts`: of `core`.
+  Decider(const Core& core, FactsWriter<C> facts, Draft& draft, Policies<C>& policies)
+      : core_(core), facts_(facts), draft_(draft), policies_(policies) {}
 
   /// Makes the decision for a snapshot at `now`; without claims and not valid where no request can run. `ahead`: it is
   /// going to be committed after an iteration that has not ended yet.
@@ -61,7 +78,7 @@ class Decider {
 
   void propose(const View& view) {
     for (const Slot slot : core_.requests.preempted)
-      Committer::gate(core_, slot, policies_.relief.may_return(view, core_.row(slot)));
+      facts_.gate(slot, policies_.relief.may_return(view, core_.row(slot)));
     Proposal& proposal = draft_.proposal;
     const auto ask = [&] {
       proposal.clear();
@@ -71,12 +88,12 @@ class Decider {
     if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
       // No request runs, and none would: the preempted requests are all there is. They return whatever Relief says, or
       // they would wait for another to end, which never happens.
-      for (const Slot slot : core_.requests.preempted) Committer::gate(core_, slot, true);
+      for (const Slot slot : core_.requests.preempted) facts_.gate(slot, true);
       policies_.admission.propose(view, policies_.admission_state, proposal);
     }
     if constexpr (C::retention_type::finds_released)
       // What can be found shortens what is pending, which may leave budget for a request further back in the queue.
-      while (Committer::look_up(core_, proposal.claims)) ask();
+      while (facts_.look_up(proposal.claims)) ask();
   }
 
   /// Lets requests leave by Admission's choice, unless their progress would be lost for want of host memory.
@@ -216,7 +233,7 @@ class Decider {
 
   /// Asks the placement for a plan.
   Verdict solve(const View& view, Decision& decision, std::size_t required, bool enforce_slo, const Budget& budget) {
-    if constexpr (C::delivery_type::deposits) TokenAccounts<C>::advance(core_, policies_, view.now);
+    if constexpr (C::delivery_type::deposits) facts_.advance(policies_, view.now);
     Plan& plan = draft_.plan;
     [[maybe_unused]] const Stopwatch stopwatch;
     plan.expires_at_step = std::numeric_limits<std::int64_t>::max();
@@ -245,7 +262,8 @@ class Decider {
     return verdict;
   }
 
-  Core& core_;
+  const Core& core_;
+  FactsWriter<C> facts_;
   Draft& draft_;
   Policies<C>& policies_;
 };

@@ -14,8 +14,8 @@ namespace sluice {
 /// What an engine is, as its decision source sees it.
 template <class C>
 struct EngineParts {
-  Core& core;
-  Committer& committer;
+  const Core& core;
+  FactsWriter<C> facts; ///< of `core`
   Draft& draft;
   Policies<C>& policies;
   typename C::backend_type& backend;
@@ -28,7 +28,8 @@ namespace detail {
 /// Makes a decision now; the iteration waits for it. Returns for how long.
 template <class C>
 Seconds decide_now(const EngineParts<C>& engine) {
-  Decider<C>(engine.core, engine.draft, engine.policies).decide(engine.backend.now(), false, engine.decision);
+  Decider<C>(engine.core, engine.facts, engine.draft, engine.policies)
+      .decide(engine.backend.now(), false, engine.decision);
   const Seconds planning = engine.decision.planning;
   if (planning.count() > 0) engine.backend.idle_until(engine.backend.now() + planning);
   return planning;
@@ -80,7 +81,7 @@ class DecidesAhead {
   /// Decides the next iteration without the arrivals that came meanwhile (the caller submits them afterwards) and
   /// without knowing which requests end with this one (they are still in the lists).
   void accounted(const EngineParts<C>& engine, Seconds start, Seconds duration) {
-    Decider<C>(engine.core, engine.draft, engine.policies).decide(start + duration, true, pending_);
+    Decider<C>(engine.core, engine.facts, engine.draft, engine.policies).decide(start + duration, true, pending_);
     pending_.ready = start + pending_.planning;
     pending_.planning = Seconds{0};
   }
@@ -182,7 +183,7 @@ class DecidesAsync {
       ++core.step;
       accounts.account(core, running.claims, ends, policies);
       accounts.forget_finished();
-      Decider<C>(core, draft, policies).decide(ends, true, decision);
+      Decider<C>(core, FactsWriter<C>(core), draft, policies).decide(ends, true, decision);
     }
   };
 
@@ -192,7 +193,7 @@ class DecidesAsync {
     engine.backend.join_async();
     planning_ = false;
     Copy& copy = *copy_;
-    Core& core = engine.core;
+    const Core& core = engine.core;
     std::swap(engine.decision, copy.decision);
     std::swap(engine.draft.plan, copy.draft.plan);
     engine.draft.made_ahead = true;

@@ -97,7 +97,7 @@ class BasicEngine : public C {
 
   [[nodiscard]] PolicyCalls calls() { return {policy_table<C>, &policies_}; }
   [[nodiscard]] EngineParts<C> parts() {
-    return {core_, committer_, draft_, policies_, backend_, decision_, accounts_};
+    return {core_, FactsWriter<C>(core_), draft_, policies_, backend_, decision_, accounts_};
   }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
   void learn(const Iteration& iteration, const IterationCost& cost);

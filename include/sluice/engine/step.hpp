@@ -18,8 +18,11 @@ Stepped BasicEngine<C>::step() {
 template <class C>
 Begun BasicEngine<C>::begin() {
   if constexpr (Steady::possible)
-    if (core_.steady && steady_.begin(core_, committer_, decision_, view(), policies_, prepared_))
+    if (core_.steady && Steady::stands(policies_, decision_, view()) &&
+        committer_.grow_steadily(core_, decision_.claims, steady_.opening())) {
+      Steady::prepare(core_, prepared_);
       return Begun::under_way;
+    }
   core_.steady = false;
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
@@ -43,7 +46,8 @@ Begun BasicEngine<C>::begin() {
     core_.stale_prefetches = false;
   }
   gather_work(core_, decision_, committer_.moves(), prepared_);
-  prepare(core_, committer_, calls(), transfer_.background_blocks, now(), prepared_);
+  prepare(core_, committer_.moves(), transfer_.background_blocks, prepared_);
+  if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, committer_, calls(), now(), prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
   prepared_.repeated = repeated;
@@ -81,7 +85,9 @@ void BasicEngine<C>::finish(const Surroundings& around) {
   source_.accounted(parts(), start, cost.duration);
   accounts_.end_finished(core_, committer_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
   if constexpr (Steady::possible)
-    if (!was_steady) steady_.remember(core_, committer_, decision_, draft_, prepared_, transfer_.background_blocks);
+    if (!was_steady)
+      core_.steady =
+          steady_.remember(core_, committer_.moves(), decision_, draft_, prepared_, transfer_.background_blocks);
 }
 
 template <class C>

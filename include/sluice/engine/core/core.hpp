@@ -37,7 +37,8 @@ struct RequestTable {
 /// A value: it can be copied, and a decision made on the copy (engine/decision_source.hpp).
 ///
 /// Two classes write what policies see of it: the `Committer`, and `TokenAccounts`, which counts tokens. (The shell
-/// counts the steps, and marks the steady ones.) They take a `Core&`, all others a `const Core&`.
+/// counts the steps, marks the steady ones, and forgets stale prefetches.) What takes a `Core&` is one of the two, or
+/// hands it to them; all others take a `const Core&`.
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
        LayerBlocks host);

@@ -28,10 +28,12 @@ struct Prepared {
 /// Sums up what the claims compute in this iteration.
 void gather_work(const Core& core, const Decision& decision, const Moves& moves, Prepared& prepared);
 
-/// Finds the room for blocks in flight and what has to leave for it, and makes copies ahead in what time the link has
-/// left. `background_before`: layer blocks whose eviction the last iteration left over.
-void prepare(Core& core, Committer& committer, const PolicyCalls& policies, double background_before, Seconds now,
-             Prepared& prepared);
+/// Finds the room for blocks in flight and what has to leave for it. `background_before`: layer blocks whose eviction
+/// the last iteration left over.
+void prepare(const Core& core, const Moves& moves, double background_before, Prepared& prepared);
+
+/// Has the committer make copies ahead in what time the link has left during the prepared iteration, which moves them.
+void copy_ahead(Core& core, Committer& committer, const PolicyCalls& policies, Seconds now, Prepared& prepared);
 
 } // namespace sluice
 
