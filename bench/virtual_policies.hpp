@@ -309,6 +309,7 @@ struct VirtualBackend {
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;
+  static constexpr bool predicts = false;
   std::shared_ptr<BackendInterface> object;
   [[nodiscard]] Seconds now() const { return object->now(); }
   void idle_until(Seconds when) { object->idle_until(when); }

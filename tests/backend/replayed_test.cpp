@@ -40,6 +40,7 @@ class Noisy {
   static constexpr bool real_time = real;
   static constexpr bool ends_requests = real;
   static constexpr bool plans_async = real;
+  static constexpr bool predicts = false;
   Noisy(SmallCost world, std::uint64_t seed) : all_(std::make_shared<All>(world, seed)) {}
 
   [[nodiscard]] Seconds now() const { return all_->now += Seconds{1.7e-5}; }

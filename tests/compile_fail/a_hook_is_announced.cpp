@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a role's hooks a policy has is never found out by looking: without its word each is a sentence.
-// sentences: 7
+// sentences: 8
 // says: this Retention policy needs .static constexpr bool keeps_hidden = false;. .true if it answers Kept::hidden
 // says: this Retention policy needs .static constexpr bool copies_ahead = false;.
 // says: this Weights policy needs .static constexpr bool promises = false;.
@@ -8,6 +8,7 @@
 // says: this Backend needs .static constexpr bool real_time = false;.
 // says: this Backend needs .static constexpr bool ends_requests = false;.
 // says: this Backend needs .static constexpr bool plans_async = false;.
+// says: this Backend needs .static constexpr bool predicts = false;.
 #include "sluice/backend/backend.hpp"
 #include "sluice/retention/retention.hpp"
 #include "sluice/weights/weights.hpp"
@@ -47,6 +48,7 @@ struct Clock {
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;
+  static constexpr bool predicts = false;
 #endif
   Seconds now() const { return Seconds{0}; }
   void idle_until(Seconds) {}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hook that is there while the policy says that it has none would never be called: a sentence.
-// sentences: 6
+// sentences: 7
 // says: this Retention policy has .hidden_layers., but says keeps_hidden = false
 // says: this Retention policy has .copy_ahead., but says copies_ahead = false
 // says: this Weights policy has .promise., but says promises = false
 // says: this Weights policy has .most_lent., but says lends = false
 // says: this Backend has .outcomes., but says ends_requests = false
 // says: this Backend has .async., but says plans_async = false
+// says: this Backend has .predict., but says predicts = false
 #include "sluice/backend/simulated.hpp"
 #include "sluice/retention/drop.hpp"
 #include "sluice/weights/resident_weights.hpp"
@@ -44,3 +45,10 @@ struct Clock : Simulated {
   void join_async() {}
 };
 static_assert(explain<Clock>());
+
+struct Oracle : Simulated {
+#ifndef GOOD
+  static constexpr bool predicts = false;
+#endif
+};
+static_assert(explain<Oracle>());

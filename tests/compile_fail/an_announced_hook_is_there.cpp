@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hook that a policy says it has, and that is misspelt or not there, is a sentence.
-// sentences: 6
+// sentences: 7
 // says: this Retention policy says keeps_hidden = true and needs .template <class Cost> LayerSet hidden_layers
 // says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead
 // says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
 // says: this Weights policy says lends = true and needs .int most_lent
 // says: this Backend says ends_requests = true and needs .std::span<const RequestOutcome> outcomes\(\) const.
 // says: this Backend says plans_async = true and needs .void async\(void \(\*work\)\(void\*\), void\* what\).
+// says: this Backend says predicts = true and needs .template <class Transfer, class Sink> IterationCost predict
 #include "sluice/backend/simulated.hpp"
 #include "sluice/retention/drop.hpp"
 #include "sluice/weights/resident_weights.hpp"
@@ -52,3 +53,31 @@ struct Clock : Simulated {
   void join_async() {}
 };
 static_assert(explain<Clock>());
+
+struct Oracle {
+  using role = roles::Backend;
+  static constexpr bool real_time = false;
+  static constexpr bool ends_requests = false;
+  static constexpr bool plans_async = false;
+  static constexpr bool predicts = true;
+  Seconds now() const { return Seconds{0}; }
+  void idle_until(Seconds) {}
+  template <class Transfer>
+  void launch(const Iteration&) {}
+  template <class Transfer>
+  IterationCost wait(const Iteration&, typename Transfer::State&) {
+    return {};
+  }
+  template <class Transfer, class Sink>
+  void replay(const Iteration&, typename Transfer::State&, Sink&&) {}
+  template <class Transfer, class Sink>
+#ifdef GOOD
+  IterationCost predict(const Iteration&, typename Transfer::State&, Sink&&){
+#else
+  IterationCost predicted(const Iteration&, typename Transfer::State&, Sink&&) {
+#endif
+      return {};
+}
+}
+;
+static_assert(explain<Oracle>());

@@ -179,11 +179,30 @@ concept NamesThread = requires(P& backend, void (*work)(void*), void* what) {
   backend.async(work, what);
 };
 
+/// `P` says whether it can tell beforehand what an iteration would take.
+template <class P>
+concept StatesPredicts = requires {
+  typename std::bool_constant<P::predicts>;
+};
+template <class P>
+concept Predicts = StatesPredicts<P> && bool(P::predicts);
+
+/// `P` tells it, under a transfer rule, and changes nothing but the state that it is given.
+template <class P>
+concept HasPredict = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
+  requires std::same_as<decltype(backend.template predict<DeadlinePool>(iteration, state, sink)), IterationCost>;
+};
+template <class P>
+concept NamesPredict = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
+  backend.template predict<DeadlinePool>(iteration, state, sink);
+};
+
 /// The hooks of `P` are there exactly where its constants say so.
 template <class P>
 concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
     hook_as_said(EndsRequests<P>, HasOutcomes<P>, NamesOutcomes<P>) && StatesThread<P> &&
-    hook_as_said(PlansAsync<P>, HasThread<P>, NamesThread<P>);
+    hook_as_said(PlansAsync<P>, HasThread<P>, NamesThread<P>) && StatesPredicts<P> &&
+    hook_as_said(Predicts<P>, HasPredict<P>, NamesPredict<P>);
 
 /// What an iteration *does*, and what time it is. Unlike the other roles a backend is an object with a life of its own
 /// (a clock, a device): the engine owns it, and calls its non-const members.
@@ -199,6 +218,8 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which.
 ///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
 ///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).
+///  8. `P::predicts`: whether `predict<Transfer>(iteration, state, sink)` says what `wait` would take, and tells `sink`
+///     the timeline. It changes `state` and nothing else. A Node asks this of its engines' backends.
 ///
 /// Not checked, and owed: time never runs backwards; neither call allocates in the steady state.
 template <class P>
@@ -238,6 +259,16 @@ struct Contract<roles::Backend> {
       static_assert(PlansAsync<P> || !NamesThread<P>,
                     "sluice: this Backend has `async`, but says plans_async = false: nobody would plan on its thread. "
                     "Say true, or leave the hook out");
+    }
+    static_assert(StatesPredicts<P>, "sluice: this Backend needs `static constexpr bool predicts = false;` (true if it "
+                                     "can tell beforehand what an iteration takes, which a Node asks: `predict`)");
+    if constexpr (StatesPredicts<P>) {
+      static_assert(!Predicts<P> || HasPredict<P>,
+                    "sluice: this Backend says predicts = true and needs `template <class Transfer, class Sink> "
+                    "IterationCost predict(const Iteration&, typename Transfer::State&, Sink&&)`");
+      static_assert(Predicts<P> || !NamesPredict<P>,
+                    "sluice: this Backend has `predict`, but says predicts = false: no Node would take its engine. Say "
+                    "true, or leave the hook out");
     }
     return true;
   }

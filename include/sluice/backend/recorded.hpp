@@ -66,6 +66,7 @@ class Recorded {
   static constexpr bool real_time = Base::real_time;
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
+  static constexpr bool predicts = false;
 
   /// `record` is empty, and outlives this.
   Recorded(Base base, ClockRecord& record) : base_(std::move(base)), writer_(record, base_.now()) {}

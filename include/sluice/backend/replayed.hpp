@@ -97,6 +97,7 @@ class Replayed {
   static constexpr bool real_time = Base::real_time;
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
+  static constexpr bool predicts = false;
 
   /// `replay` outlives this. A handle: copies have one clock.
   Replayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)) {}

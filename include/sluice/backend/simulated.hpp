@@ -19,6 +19,7 @@ class BasicSimulated {
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;
+  static constexpr bool predicts = true;
   using world_type = World;
 
   BasicSimulated() requires std::default_initializable<World>
@@ -40,7 +41,7 @@ class BasicSimulated {
     return cost;
   }
 
-  /// What `wait` would take; changes `state` and nothing else. A node whose engines share a bus asks this.
+  /// A node whose engines share a bus asks this.
   template <class Transfer, class Sink>
   IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
     if (iteration.computes_only() && state.background_blocks <= 0)

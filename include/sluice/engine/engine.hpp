@@ -61,7 +61,7 @@ class BasicEngine : public C {
   Begun begin();
   /// What the iteration under way takes from now on in such surroundings; `sink` is told its timeline. Changes nothing.
   template <class Sink>
-  [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink);
+  [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink) requires Predicts<typename C::backend_type>;
   /// Runs the iteration under way and accounts its tokens.
   void finish(const Surroundings& around = {});
   /// Lets time pass until `when` with nothing to run.

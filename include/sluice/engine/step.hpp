@@ -92,7 +92,7 @@ void BasicEngine<C>::finish(const Surroundings& around) {
 
 template <class C>
 template <class Sink>
-Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) {
+Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) requires Predicts<typename C::backend_type> {
   TransferState state = transfer_;
   const View view = core_.view(now());
   return backend_.template predict<transfer_type>(iteration_in(view, around), state, sink).duration;

@@ -34,6 +34,10 @@ class BasicNode {
   static_assert(((!Engines::lookahead_type::ahead || std::is_same_v<CoordinatorP, Uncoordinated>)&&...),
                 "sluice: a coordinator's word holds for the decision that asked for it: engines of its node decide in "
                 "step (`InStep`)");
+  static_assert(
+      (Predicts<typename Engines::backend_type> && ...),
+      "sluice: a node looks ahead in its engines' iterations: the Backend of each engine needs predicts = true "
+      "and `predict`, as BasicSimulated has them");
 
  public:
   static constexpr std::size_t count = sizeof...(Engines);

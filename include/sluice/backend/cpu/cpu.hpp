@@ -67,6 +67,7 @@ class Cpu {
   static constexpr bool real_time = true;
   static constexpr bool ends_requests = true;
   static constexpr bool plans_async = true;
+  static constexpr bool predicts = false;
 
   Cpu() = default;
   explicit Cpu(std::shared_ptr<CpuWorld> world) : world_(std::move(world)) {}
