@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Product: what is enumerated, what is pruned, how it is written; and that what is pruned as a repetition is one.
 #include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/engine/product.hpp"
 #include "sluice/layout/all_layers.hpp"
 #include "sluice/layout/layer_groups.hpp"
+#include "sluice/lookahead/one_step_ahead.hpp"
 #include "sluice/placement/fewest_layers.hpp"
 #include "sluice/placement/fixed_distance.hpp"
 #include "sluice/placement/token_wise.hpp"
@@ -55,6 +57,10 @@ using Layouts = Product<Choices<FewestLayers, OffloadAll, AllResident>, Choices<
 static_assert(Layouts::combinations == 9 && Layouts::count(Combined::conflicts) == 1);
 static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>, Parts<FewestLayers, AllLayers>>);
 static_assert(Layouts::count(Combined::repeats) == 0 && Layouts::count(Combined::engine) == 8);
+// So is what a backend in real time cannot do.
+using Real = Product<Choices<Cpu>, Choices<Drop, KeepUntilOverwritten>, Choices<InStep, OneStepAhead>>;
+static_assert(Real::count(Combined::conflicts) == 2 && Real::fate<1> == Combined::engine &&
+              Real::fate<2> == Combined::conflicts);
 
 // What repeats is left out, the first model of the role standing for it.
 using Rules = Product<Choices<AllResident, FewestLayers>, Choices<NextLayer, FairShare, DeadlinePool>>;

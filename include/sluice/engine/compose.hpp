@@ -2,6 +2,7 @@
 // Compose: from a list of policies, in any order, to one composition; or to the sentences that say why there is none.
 #pragma once
 
+#include "sluice/backend/backend.hpp"
 #include "sluice/core/contract.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
@@ -125,6 +126,18 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
+/// A backend in real time drops released blocks: no policy finds them again.
+template <class C>
+concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
+
+/// Deciding ahead in real time takes a thread.
+template <class C>
+concept DecidesWhereItCan =
+    !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
+
+template <class C>
+concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && DecidesWhereItCan<C>;
+
 template <class List>
 inline constexpr bool all_meet_contract = false;
 template <class... Ps>
@@ -134,7 +147,7 @@ template <class List>
 concept PoliciesStand = all_meet_contract<List> && NoRoleTwice<List>;
 
 template <class List>
-concept WorksTogether = PoliciesStand<List> && LayersFitLayout<typename Compose<List>::type>;
+concept WorksTogether = PoliciesStand<List> && RolesFit<typename Compose<List>::type>;
 
 // The sentences: instantiated only for a composition that was rejected. ---------------------------------------------
 
@@ -164,9 +177,17 @@ template <class List>
 consteval auto explain_pairs() {
   explain_roles<List>(roles::OnePerEngine{});
   if constexpr (PoliciesStand<List>) {
-    static_assert(LayersFitLayout<typename Compose<List>::type>,
+    using C = typename Compose<List>::type;
+    static_assert(LayersFitLayout<C>,
                   "sluice: this Placement holds some layers of a request and not others, but the Layout gives room to "
                   "all layers or none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
+    static_assert(ReleasedBlocksStay<C>,
+                  "sluice: a backend in real time keeps no released blocks, so that this Retention policy "
+                  "(KeepUntilOverwritten) would find KV that is gone; expected another, or a simulated backend");
+    static_assert(
+        DecidesWhereItCan<C>,
+        "sluice: OneStepAhead in real time needs a Backend that says plans_async = true: one with a thread on "
+        "which to plan");
   }
   return true;
 }

@@ -106,10 +106,6 @@ class DecidesAsync {
  public:
   using Backend = typename C::backend_type;
   using Transfer = typename C::transfer_type;
-  static_assert(
-      PlansAsync<Backend>,
-      "sluice: OneStepAhead in real time needs a Backend that says plans_async = true: one with a thread on which "
-      "to plan");
 
   DecidesAsync() = default;
   DecidesAsync(DecidesAsync&& other) noexcept

@@ -91,9 +91,6 @@ class BasicEngine : public C {
   using All = Policies<C>;
   using TransferState = typename transfer_type::State;
   using Steady = SteadySteps<C>;
-  static_assert(!C::retention_type::finds_released || !is_real_time<backend_type>,
-                "sluice: a backend in real time keeps no released blocks, so that this Retention policy "
-                "(KeepUntilOverwritten) would find KV that is gone; expected another, or a simulated backend");
 
   [[nodiscard]] PolicyCalls calls() { return {policy_table<C>, &policies_}; }
   [[nodiscard]] EngineParts<C> parts() {
