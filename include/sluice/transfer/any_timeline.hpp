@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-/// Points to another sink, which must outlive this. A rule tells its timeline to this type and to no other, so that its
-/// loop is compiled twice, once with a timeline and once without, whatever sinks observers bring; and in a library once
-/// for a whole program, for sinks that the library has never seen.
+/// Points to another sink, which must outlive this. A rule tells its timeline to this type and to no other
+/// (`walk_told`), so that its loop is compiled twice, once with a timeline and once without, whatever sinks observers
+/// bring; and in a library once for a whole program, for sinks that the library has never seen.
 class AnyTimeline {
  public:
   static constexpr bool enabled = true;
@@ -46,5 +46,21 @@ class AnyTimeline {
   void (*transfer_)(void*, int, int, double, double);
   void (*link_)(void*, double, double) = nullptr; ///< null: the sink does not watch the link
 };
+
+namespace detail {
+
+/// Calls `walk` with an AnyTimeline of the sink, if it wants a timeline; else with NoTimeline.
+template <class Sink, class Walk>
+StepCost walk_told([[maybe_unused]] Sink& sink, Walk&& walk) {
+  if constexpr (Sink::enabled) {
+    AnyTimeline told{sink};
+    return walk(told);
+  } else {
+    NoTimeline nothing;
+    return walk(nothing);
+  }
+}
+
+} // namespace detail
 
 } // namespace sluice

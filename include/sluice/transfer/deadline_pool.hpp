@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 namespace sluice {
 
@@ -52,13 +51,7 @@ struct DeadlinePool {
   template <class Sink = NoTimeline>
   static StepCost evaluate_loads(const Pipeline& pipeline, std::span<const double> loads, State& state,
                                  Sink&& sink = Sink{}) {
-    if constexpr (std::remove_reference_t<Sink>::enabled) {
-      AnyTimeline told{sink};
-      return walk(pipeline, loads, state, told);
-    } else {
-      NoTimeline nothing;
-      return walk(pipeline, loads, state, nothing);
-    }
+    return detail::walk_told(sink, [&](auto& told) { return walk(pipeline, loads, state, told); });
   }
 
   /// The parts of a cold iteration that do not depend on the plan, for `cold_step_s`. Link latency is zero, and nothing

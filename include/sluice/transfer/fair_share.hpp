@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -65,13 +64,7 @@ struct FairShare {
 
   template <class Sink = NoTimeline>
   static StepCost evaluate(const Pipeline& pipeline, State& state, Sink&& sink = Sink{}) {
-    if constexpr (std::remove_reference_t<Sink>::enabled) {
-      AnyTimeline told{sink};
-      return walk(pipeline, state, told);
-    } else {
-      NoTimeline nothing;
-      return walk(pipeline, state, nothing);
-    }
+    return detail::walk_told(sink, [&](auto& told) { return walk(pipeline, state, told); });
   }
 
  private:
