@@ -60,9 +60,9 @@ struct BasicStreamedShare {
   }
 
  private:
-  /// A cost model with its share of the bus.
+  /// A cost model whose link has an even share of a bus.
   template <class Model>
-  struct Believed {
+  struct BusShare {
     const Model& model;
     int engines;
     [[nodiscard]] StepTime step(const Work& work) const { return model.step(work); }
@@ -82,8 +82,8 @@ struct BasicStreamedShare {
   }
   template <class Cost>
   int largest(const Cost& cost, const Geometry& geometry, const Work& work, StreamedStep& step, Seconds slo) const {
-    return peak ? largest_by(Believed<Peak>{*peak, engines_on_bus}, geometry, work, step, slo)
-                : largest_by(Believed<Cost>{cost, engines_on_bus}, geometry, work, step, slo);
+    return peak ? largest_by(BusShare<Peak>{*peak, engines_on_bus}, geometry, work, step, slo)
+                : largest_by(BusShare<Cost>{cost, engines_on_bus}, geometry, work, step, slo);
   }
   template <class Estimate>
   static int largest_by(const Estimate& estimate, const Geometry& geometry, const Work& work, StreamedStep& step,
