@@ -29,7 +29,12 @@ class ClockWriter {
   }
 
   [[nodiscard]] Seconds now() const { return record_->events.back().now; }
-  void idled(Seconds asked, Seconds end) { write(idle_event(asked), end); }
+  template <class Base>
+  void idle_until(Base& base, Seconds when) {
+    if (when <= now()) return;
+    base.idle_until(when);
+    write(idle_event(when), base.now());
+  }
   /// `event` is the iteration's run_event with its cost.
   IterationCost ran(ClockEvent event, double background_blocks, std::span<const RequestOutcome> outcomes, Seconds end) {
     event.background_blocks = background_blocks;
@@ -40,11 +45,17 @@ class ClockWriter {
     write(std::move(event), end);
     return record_->events.back().cost;
   }
-  bool asked_async(bool done) {
+  template <class Base>
+  bool async_done(Base& base) {
+    const bool done = base.async_done();
     write(plain_event(done ? ClockEvent::Kind::ready : ClockEvent::Kind::late), now());
     return done;
   }
-  void joined(Seconds end) { write(plain_event(ClockEvent::Kind::joined), end); }
+  template <class Base>
+  void join_async(Base& base) {
+    base.join_async();
+    write(plain_event(ClockEvent::Kind::joined), base.now());
+  }
 
  private:
   void write(ClockEvent event, Seconds end) {
@@ -72,11 +83,7 @@ class Recorded {
   Recorded(Base base, ClockRecord& record) : base_(std::move(base)), writer_(record, base_.now()) {}
 
   [[nodiscard]] Seconds now() const { return writer_.now(); }
-  void idle_until(Seconds when) {
-    if (when <= now()) return;
-    base_.idle_until(when);
-    writer_.idled(when, base_.now());
-  }
+  void idle_until(Seconds when) { writer_.idle_until(base_, when); }
 
   template <class Transfer>
   void launch(const Iteration& iteration) {
@@ -101,11 +108,8 @@ class Recorded {
     return base_.outcomes();
   }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
-  [[nodiscard]] bool async_done() requires PlansAsync<Base> { return writer_.asked_async(base_.async_done()); }
-  void join_async() requires PlansAsync<Base> {
-    base_.join_async();
-    writer_.joined(base_.now());
-  }
+  [[nodiscard]] bool async_done() requires PlansAsync<Base> { return writer_.async_done(base_); }
+  void join_async() requires PlansAsync<Base> { writer_.join_async(base_); }
 
   [[nodiscard]] Base& base() { return base_; }
   [[nodiscard]] const Base& base() const { return base_; }

@@ -49,6 +49,27 @@ class Replay {
   void pass(Seconds until) {
     if (until > now_) now_ = until;
   }
+
+  // What a backend asks of it ----------------------------------------------------------------------------------------
+  void idle_until(Seconds when) {
+    if (when > now_ && next(detail::idle_event(when)) == nullptr) pass(when);
+  }
+  /// The recorded iteration, and which requests ended with it beyond what its batch says; null once the engine has
+  /// parted from the record.
+  [[nodiscard]] const ClockEvent* run(const Iteration& iteration, std::vector<RequestOutcome>& outcomes) {
+    outcomes.clear();
+    const ClockEvent* const event = next(detail::run_event(iteration));
+    if (event != nullptr)
+      for (const ClockEvent::Outcome& outcome : event->outcomes)
+        outcomes.push_back({outcome.slot, outcome.failed, outcome.reason});
+    return event;
+  }
+  [[nodiscard]] bool async_done() {
+    const ClockEvent* const event = next(detail::plain_event(ClockEvent::Kind::ready));
+    return event == nullptr || event->kind == ClockEvent::Kind::ready;
+  }
+  void join_async() { (void)next(detail::plain_event(ClockEvent::Kind::joined)); }
+
   /// Ok, or where and how the engine parted from the record.
   [[nodiscard]] const Status& status() const { return status_; }
   /// Every event has been replayed.
@@ -103,16 +124,13 @@ class Replayed {
   Replayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)) {}
 
   [[nodiscard]] Seconds now() const { return replay_->now(); }
-  void idle_until(Seconds when) {
-    if (when > now() && replay_->next(detail::idle_event(when)) == nullptr) replay_->pass(when);
-  }
+  void idle_until(Seconds when) { replay_->idle_until(when); }
 
   template <class Transfer>
   void launch(const Iteration& /*iteration*/) {}
   template <class Transfer>
   IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
-    outcomes_.clear();
-    const ClockEvent* const event = replay_->next(detail::run_event(iteration));
+    const ClockEvent* const event = replay_->run(iteration, outcomes_);
     if (event == nullptr) {
       const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
       replay_->pass(now() + cost.duration);
@@ -123,8 +141,6 @@ class Replayed {
     else
       (void)evaluate<Transfer>(iteration, world_, compute_, state);
     state.background_blocks = event->background_blocks;
-    for (const ClockEvent::Outcome& outcome : event->outcomes)
-      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
     return event->cost;
   }
 
@@ -135,11 +151,8 @@ class Replayed {
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { work(what); }
-  [[nodiscard]] bool async_done() requires PlansAsync<Base> {
-    const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
-    return event == nullptr || event->kind == ClockEvent::Kind::ready;
-  }
-  void join_async() requires PlansAsync<Base> { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+  [[nodiscard]] bool async_done() requires PlansAsync<Base> { return replay_->async_done(); }
+  void join_async() requires PlansAsync<Base> { replay_->join_async(); }
 
  private:
   Replay* replay_;

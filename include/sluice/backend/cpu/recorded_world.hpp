@@ -24,11 +24,7 @@ class RecordedWorld final : public CpuWorld {
       : base_(std::move(base)), writer_(record, base_->now()) {}
 
   [[nodiscard]] Seconds now() const override { return writer_.now(); }
-  void idle_until(Seconds when) override {
-    if (when <= now()) return;
-    base_->idle_until(when);
-    writer_.idled(when, base_->now());
-  }
+  void idle_until(Seconds when) override { writer_.idle_until(*base_, when); }
   void launch(const Iteration& iteration, TransferOrder order) override { base_->launch(iteration, order); }
   IterationCost wait(const Iteration& iteration) override {
     ClockEvent event = detail::run_event(iteration);
@@ -42,11 +38,8 @@ class RecordedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return base_->layer_times(); }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return base_->link_times(); }
   void async(void (*work)(void*), void* what) override { base_->async(work, what); }
-  [[nodiscard]] bool async_done() override { return writer_.asked_async(base_->async_done()); }
-  void join_async() override {
-    base_->join_async();
-    writer_.joined(base_->now());
-  }
+  [[nodiscard]] bool async_done() override { return writer_.async_done(*base_); }
+  void join_async() override { writer_.join_async(*base_); }
 
  private:
   std::shared_ptr<CpuWorld> base_;
@@ -62,13 +55,10 @@ class ReplayedWorld final : public CpuWorld {
   explicit ReplayedWorld(Replay& replay) : replay_(&replay) {}
 
   [[nodiscard]] Seconds now() const override { return replay_->now(); }
-  void idle_until(Seconds when) override {
-    if (when > now() && replay_->next(detail::idle_event(when)) == nullptr) replay_->pass(when);
-  }
+  void idle_until(Seconds when) override { replay_->idle_until(when); }
   void launch(const Iteration& /*iteration*/, TransferOrder /*order*/) override {}
   IterationCost wait(const Iteration& iteration) override {
-    outcomes_.clear();
-    const ClockEvent* const event = replay_->next(detail::run_event(iteration));
+    const ClockEvent* const event = replay_->run(iteration, outcomes_);
     if (event == nullptr) {
       const IterationCost cost{Seconds{1e-3}, Seconds{0}};
       replay_->pass(now() + cost.duration);
@@ -76,8 +66,6 @@ class ReplayedWorld final : public CpuWorld {
       return cost;
     }
     leaving_ = event->background_blocks;
-    for (const ClockEvent::Outcome& outcome : event->outcomes)
-      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
     return event->cost;
   }
   [[nodiscard]] double leaving_blocks() override { return leaving_; }
@@ -85,11 +73,8 @@ class ReplayedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
   void async(void (*work)(void*), void* what) override { work(what); }
-  [[nodiscard]] bool async_done() override {
-    const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));
-    return event == nullptr || event->kind == ClockEvent::Kind::ready;
-  }
-  void join_async() override { (void)replay_->next(detail::plain_event(ClockEvent::Kind::joined)); }
+  [[nodiscard]] bool async_done() override { return replay_->async_done(); }
+  void join_async() override { replay_->join_async(); }
 
  private:
   Replay* replay_;
