@@ -31,6 +31,7 @@ struct Uncached {
   void preempted(State&, const RequestRow&, Kept, Seconds) const {}
   void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State&, const RequestRow&, Seconds) const {}
+  void cancelled(State&, const RequestRow&, Seconds) const {}
   void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
   void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
   template <class Replay>

@@ -29,6 +29,7 @@ struct Audit {
     std::vector<Seconds> exists; ///< from when on each token does
     bool ended = false;
     bool refused = false;
+    bool cancelled = false;
     bool preempted = false;
   };
   struct State {
@@ -79,9 +80,18 @@ struct Audit {
     CHECK_FALSE(life.ended);
     life.ended = true;
   }
+  void cancelled(State& state, const RequestRow& row, Seconds now) const {
+    happened(state, now);
+    REQUIRE_MESSAGE(state.lives.count(row.id) == 1, "who is cancelled was submitted");
+    Life& life = state.lives[row.id];
+    CHECK_FALSE((life.ended || life.refused || life.cancelled));
+    CHECK(row.delivered == life.delivered);
+    CHECK(life.preempted == (row.phase == Phase::preempted));
+    life.cancelled = true;
+  }
   void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
     Life& life = state.lives[row.id];
-    CHECK_FALSE(life.ended);
+    CHECK_FALSE((life.ended || life.cancelled));
     life.delivered += count;
     REQUIRE_MESSAGE(life.delivered.count() <= static_cast<std::int64_t>(life.exists.size()), "no token twice");
     if (count.count() > 0) { // of those that come together the newest exists the shortest
@@ -114,6 +124,7 @@ struct Audit {
     state.reckoning.check(record);
     for (const Claim& claim : record.batch) {
       const RequestRow& row = record.rows[index(claim.slot)];
+      CHECK_MESSAGE(!state.lives[row.id].cancelled, "who is cancelled runs no more");
       if (claim.tokens.count() > 0 && claim.tokens == row.spec.prompt + row.generated - row.computed)
         state.lives[row.id].exists.push_back(state.now);
     }

@@ -55,4 +55,17 @@ TEST_CASE("conservation: CopyingDistances, on a host that holds everybody") {
   sluice::testing::run_trials<CopyingDistances>("CopyingDistances", 40, holds_all);
 }
 
+TEST_CASE("requests are cancelled in every phase, with KV on the host and with copies ahead") {
+  const sluice::testing::Cancelled rotating = sluice::testing::run_cancelled<Copying>("Copying", 30, holds_all);
+  const sluice::testing::Cancelled placed =
+      sluice::testing::run_cancelled<RotatingDistances>("RotatingDistances", 30, holds_all);
+  if (!sluice::testing::all_rounds) return;
+  CHECK(rotating.waiting > 0);
+  CHECK(rotating.in_prefill > 0);
+  CHECK(rotating.in_decode > 0);
+  CHECK(rotating.preempted > 0);
+  CHECK(rotating.copied > 0);
+  CHECK(placed.kept_on_host > placed.preempted); // of running ones too
+}
+
 } // namespace

@@ -155,6 +155,7 @@ struct Diary {
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const { state.line(3, row.id, now.count(), 0); }
   void ended(State& state, const RequestRow& row, Seconds now) const { state.line(4, row.id, now.count(), 0); }
+  void cancelled(State&, const RequestRow&, Seconds) const {}
   void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
     state.line(5, row.id, when.count(), static_cast<double>(count.count()));
   }

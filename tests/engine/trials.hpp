@@ -120,7 +120,47 @@ void check_all_served(const E& engine, std::size_t requests) {
   CHECK(lives.size() == requests);
   for (const auto& one : lives) { // not a structured binding: clang 14 lets no lambda, such as CAPTURE's, refer to it
     CAPTURE(index(one.first));
-    CHECK(one.second.ended != one.second.refused);
+    CHECK(int{one.second.ended} + int{one.second.refused} + int{one.second.cancelled} == 1);
+  }
+}
+
+/// In which phases requests were cancelled.
+struct Cancelled {
+  std::int64_t waiting = 0, in_prefill = 0, in_decode = 0, preempted = 0, kept_on_host = 0, copied = 0;
+};
+
+/// Users leave: between two steps each live request is cancelled with a probability of one in `each`. What it held is
+/// free at once.
+template <class E>
+void cancel_some(E& engine, Random& random, std::uint64_t each, Cancelled& counts) {
+  std::vector<RequestId> leaving;
+  for (const RequestRow& row : engine.view().rows)
+    if (row.phase != Phase::ended && random.below(each) == 0) leaving.push_back(row.id);
+  for (const RequestId id : leaving) {
+    CAPTURE(index(id));
+    const View view = engine.view();
+    const auto row = std::find_if(view.rows.begin(), view.rows.end(),
+                                  [id](const RequestRow& one) { return one.id == id && one.phase != Phase::ended; });
+    REQUIRE(row != view.rows.end());
+    counts.waiting += row->phase == Phase::waiting;
+    counts.in_prefill += row->phase == Phase::running && row->computed.count() > 0 && row->pending().count() > 1;
+    counts.in_decode += row->phase == Phase::running && row->pending().count() == 1;
+    counts.preempted += row->phase == Phase::preempted;
+    counts.kept_on_host += !row->holding.host.empty() && row->blocks.count() > 0;
+    counts.copied += row->holding.copied.count() > 0;
+    const Footprint held = row->phase == Phase::waiting
+                               ? Footprint{}
+                               : footprint<typename E::layout_type>(row->holding, row->blocks, view.limits.block_tokens,
+                                                                    view.geometry.layers, view.geometry.hidden_size());
+    const LayerBlocks device = engine.ledger().device().used(), host = engine.ledger().host().used();
+    const std::int64_t alive = engine.alive();
+    const Status status = engine.cancel(id);
+    CHECK_MESSAGE(status.ok(), status.error().line());
+    CHECK(engine.alive() == alive - 1);
+    CHECK_MESSAGE(engine.ledger().device().used() == device - held.device, "its device blocks are free at once");
+    CHECK_MESSAGE(engine.ledger().host().used() == host - held.host, "and so are those on the host");
+    CHECK_MESSAGE(!engine.cancel(id).ok(), "once");
+    check_ledger(engine);
   }
 }
 
@@ -147,12 +187,13 @@ inline constexpr bool all_rounds = false;
 inline constexpr bool all_rounds = true;
 #endif
 
-/// `least_host`: no host is smaller.
+/// `least_host`: no host is smaller. `cancels`: requests are cancelled at any time, which is counted.
 template <class System>
-void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}) {
+void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}, Cancelled* cancels = nullptr) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit>;
   INFO(std::string{name});
   Random random(7);
+  Random users(11);
   Exercised exercised;
   for (int round = 0; round < (all_rounds ? rounds : rounds * 2 / 5); ++round) {
     CAPTURE(round);
@@ -174,6 +215,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     E& engine = *made;
     std::size_t next = 0;
     std::size_t slots = 0;
+    const std::uint64_t each = 20 + users.below(100);
     std::int64_t most_alive = 0;
     for (int guard = 0; guard < 200000; ++guard) {
       while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
@@ -186,6 +228,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
         engine.idle_until(trial.requests[next].arrival);
       }
       check_ledger(engine);
+      if (cancels != nullptr) cancel_some(engine, users, each, *cancels);
       CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
       slots = engine.view().rows.size();
     }
@@ -197,13 +240,23 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "nobody else has its memory");
     exercised.add(engine);
   }
-  if (!all_rounds) return;
+  if (!all_rounds || cancels != nullptr) return;
   CHECK((exercised.weights_moved > 0) == streams_weights<E>);
   CHECK((exercised.blocks_moved > 0) == moves_kv<E>());
   CHECK(20 * exercised.exactly >= exercised.moving); // or its bounds say little
 }
 
+/// The same, of a system whose requests are cancelled in whatever they do. Returns what they did.
+template <class System>
+Cancelled run_cancelled(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}) {
+  Cancelled counts;
+  run_trials<System>(name, rounds, least_host, &counts);
+  if (all_rounds) CHECK(counts.waiting * counts.in_decode > 0);
+  return counts;
+}
+
 } // namespace sluice::testing
 
 #define SLUICE_CONSERVES(System)                                                                                       \
-  TEST_CASE("conservation: " #System) { sluice::testing::run_trials<System>(#System, 40); }
+  TEST_CASE("conservation: " #System) { sluice::testing::run_trials<System>(#System, 40); }                            \
+  TEST_CASE("conservation with cancellations: " #System) { sluice::testing::run_cancelled<System>(#System, 12); }

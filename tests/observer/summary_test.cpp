@@ -102,6 +102,33 @@ TEST_CASE("docs/metrics.md: a refused request misses one deadline a token") {
   CHECK(m.tbt_attainment == 0);
 }
 
+TEST_CASE("docs/metrics.md: a user who leaves") {
+  // Three of six tokens came, at 1.5, 1.6 and 1.95; the user leaves at 2.0, and the run goes on.
+  Summary::State state;
+  RequestRow row = row_of(0, 1.0, 6, 0.1);
+  row.spec.slo.ttft = Seconds{0.4};
+  Summary{}.submitted(state, row);
+  deliver(state, row, 1.5);
+  deliver(state, row, 1.6);
+  deliver(state, row, 1.95);
+  Summary{}.cancelled(state, row, Seconds{2.0});
+  RequestRow other = row_of(1, 1.0, 6, 0.1); // leaves before its first token
+  other.spec.slo.ttft = Seconds{0.4};
+  Summary{}.submitted(state, other);
+  Summary{}.cancelled(state, other, Seconds{30});
+  const Metrics m = measure(state, Seconds{1000});
+  CHECK(m.cancelled == 2);
+  CHECK(m.served + m.refused + m.unfinished == 0);
+  CHECK(m.tokens_on_time == 1);
+  CHECK(m.tokens_late == 1);
+  CHECK(m.deadlines_missed == 3);
+  CHECK(m.deadlines_missed_undelivered == 0);
+  CHECK(m.tbt_attainment == Approx(0.25));
+  CHECK(m.ttft_attainment == 0); // of the one that began: 0.5 s
+  CHECK(std::isnan(m.tpot_attainment));
+  CHECK(m.longest_gap_s == Approx(0.35));
+}
+
 TEST_CASE("docs/metrics.md: a deposit bridges a pause") {
   // Tokens are made at 0.0, 0.05, 0.10, 0.15, then nothing until 0.42. Released one per 0.1 s: 0.0, 0.1, 0.2, 0.3; the
   // fifth is due at 0.4, does not exist then and goes out at 0.42: one missed deadline.
@@ -272,7 +299,7 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
     CHECK(m.requests == requests);
     CHECK(m.served == served);
     CHECK(m.refused == std::count(refused.begin(), refused.end(), true));
-    CHECK(m.served + m.refused + m.unfinished == m.requests);
+    CHECK(m.served + m.refused + m.cancelled + m.unfinished == m.requests);
     CHECK(m.deadlines_missed == missed);
     if (tpot_owed > 0) {
       CHECK(same(m.tbt_attainment, ratio(on_time_tokens, on_time_tokens + missed)));

@@ -59,6 +59,7 @@ struct Crossings {
   }
   void resumed(State&, const RequestRow&, Seconds) const {}
   void ended(State& state, const RequestRow& row, Seconds) const { state.before.erase(row.id); }
+  void cancelled(State& state, const RequestRow& row, Seconds) const { state.before.erase(row.id); }
   void delivered(State& state, const RequestRow& row, Tokens, Seconds when) const {
     state.tokens[row.id].push_back(when.count());
   }

@@ -24,6 +24,8 @@ struct SilentObserver {
   template <class State>
   void ended(State&, const RequestRow&, Seconds) const {}
   template <class State>
+  void cancelled(State&, const RequestRow&, Seconds) const {}
+  template <class State>
   void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
   template <class State>
   void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}

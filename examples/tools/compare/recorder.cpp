@@ -35,6 +35,9 @@ void Recorder::resumed(State& state, const RequestRow& row, Seconds now) const {
 void Recorder::ended(State& state, const RequestRow& row, Seconds now) const {
   each(state, [&](const auto& observer, auto& of) { observer.ended(of, row, now); });
 }
+void Recorder::cancelled(State& state, const RequestRow& row, Seconds now) const {
+  each(state, [&](const auto& observer, auto& of) { observer.cancelled(of, row, now); });
+}
 void Recorder::delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
   each(state, [&](const auto& observer, auto& of) { observer.delivered(of, row, count, when); });
 }

@@ -22,6 +22,7 @@ void Tally::preempted(State& state, const RequestRow& row, Kept kept, Seconds no
 }
 void Tally::resumed(State& state, const RequestRow& row, Seconds now) const { summary.resumed(state, row, now); }
 void Tally::ended(State& state, const RequestRow& row, Seconds now) const { summary.ended(state, row, now); }
+void Tally::cancelled(State& state, const RequestRow& row, Seconds now) const { summary.cancelled(state, row, now); }
 void Tally::delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
   summary.delivered(state, row, count, when);
 }

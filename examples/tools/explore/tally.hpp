@@ -28,6 +28,7 @@ struct Tally {
   void preempted(State& state, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
   void resumed(State& state, const sluice::RequestRow& row, sluice::Seconds now) const;
   void ended(State& state, const sluice::RequestRow& row, sluice::Seconds now) const;
+  void cancelled(State& state, const sluice::RequestRow& row, sluice::Seconds now) const;
   void delivered(State& state, const sluice::RequestRow& row, sluice::Tokens count, sluice::Seconds when) const;
   void planned(State& state, const sluice::View& view, const sluice::Plan& plan, sluice::Seconds virtual_time,
                sluice::Seconds wall_time) const;

@@ -35,6 +35,10 @@ void Watch::ended(State&, const RequestRow& row, Seconds now) const {
   each(*into, [&](const auto& observer, auto& of) { observer.ended(of, row, now); });
   into->ended(row.id);
 }
+void Watch::cancelled(State&, const RequestRow& row, Seconds now) const {
+  each(*into, [&](const auto& observer, auto& of) { observer.cancelled(of, row, now); });
+  into->cancelled(row.id);
+}
 void Watch::delivered(State&, const RequestRow& row, Tokens count, Seconds when) const {
   each(*into, [&](const auto& observer, auto& of) { observer.delivered(of, row, count, when); });
 }

@@ -19,6 +19,7 @@ struct Recorded {
   sluice::DecisionLog::State decisions;
   bool keeps_timeline = false, keeps_decisions = false;
   std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
+  std::function<void(sluice::RequestId)> cancelled = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, std::string_view reason)> refused = [](sluice::RequestId, std::string_view) {};
   sluice::Seconds end{0};
 };
@@ -37,6 +38,7 @@ struct Watch {
   void preempted(State&, const sluice::RequestRow& row, sluice::Kept kept, sluice::Seconds now) const;
   void resumed(State&, const sluice::RequestRow& row, sluice::Seconds now) const;
   void ended(State&, const sluice::RequestRow& row, sluice::Seconds now) const;
+  void cancelled(State&, const sluice::RequestRow& row, sluice::Seconds now) const;
   void delivered(State&, const sluice::RequestRow& row, sluice::Tokens count, sluice::Seconds when) const;
   void planned(State&, const sluice::View& view, const sluice::Plan& plan, sluice::Seconds virtual_time,
                sluice::Seconds wall_time) const;

@@ -49,7 +49,7 @@ class DecidesInStep {
   void launching(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
   /// The iteration has run and its tokens are counted, but the requests that end with it have not ended yet.
   void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
-  /// A request ends.
+  /// A request ends, or is cancelled.
   void forget(Slot /*slot*/) {}
 };
 
@@ -89,6 +89,7 @@ class DecidesAhead {
     std::erase_if(pending_.claims, [slot](const Claim& claim) { return claim.slot == slot; });
     std::erase(pending_.leaving, slot);
     std::erase(pending_.victims, slot);
+    std::erase(pending_.unplaceable, slot);
   }
 
  private:

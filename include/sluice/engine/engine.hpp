@@ -54,6 +54,10 @@ class BasicEngine : public C {
   /// even alone, or if the weights cannot promise its SLO. `prompt_keys` names the full blocks of its prompt, for
   /// engines that find released blocks; without them the prompt is like no other.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  /// Ends a live request that its user has given up, whatever it does: it waits, runs, or is preempted. Called between
+  /// steps. Its memory is free at once, and no decision made ahead runs it. Error: no live request has this id (it may
+  /// have ended meanwhile).
+  [[gnu::cold]] Status cancel(RequestId id);
   /// Runs one iteration, if any request can run: `begin` and `finish`.
   Stepped step();
   /// Decides and commits: the iteration is then under way, and `finish` has to follow before any other call that

@@ -66,6 +66,7 @@ struct RejectedEngine : detail::RejectedComposition {
 
   static Expected<RejectedEngine> make(Config config);
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  Status cancel(RequestId id);
   Stepped step();
   Begun begin();
   void finish(const detail::Anything& around = {});

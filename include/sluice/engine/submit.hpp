@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// submit: how an engine is made from its configuration, and how a request enters it.
+// submit: how an engine is made from its configuration, how a request enters it, and how its user takes it back.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -51,6 +52,21 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
   policies_.observe([&](const auto& observer, auto& state) { observer.submitted(state, core_.row(slot)); });
   return id;
+}
+
+template <class C>
+Status BasicEngine<C>::cancel(RequestId id) {
+  const RequestRow* const request = core_.find(id);
+  if (request == nullptr) return detail::not_alive(id);
+  const auto slot = static_cast<Slot>(request - core_.requests.rows.data());
+  policies_.observe([&](const auto& observer, auto& state) { observer.cancelled(state, *request, now()); });
+  // What was decided ahead is without this request, and whoever has its row next is in no plan that named it.
+  source_.forget(slot);
+  std::erase_if(draft_.plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
+  accounts_.forget(id);
+  committer_.cancel(core_, slot, calls());
+  if (draft_.fetches) core_.stale_prefetches = true;
+  return {};
 }
 
 } // namespace sluice

@@ -87,6 +87,10 @@ class TokenAccounts {
     finished_.clear();
     if (draft.fetches) core.stale_prefetches = true;
   }
+  /// A request is cancelled.
+  void forget([[maybe_unused]] RequestId id) {
+    if constexpr (EndsRequests<typename C::backend_type>) std::erase(ending_early_, id);
+  }
   /// For a copy that only predicts the iteration: which requests end with it is not known yet.
   void forget_finished() { finished_.clear(); }
 

@@ -146,6 +146,7 @@ struct ChosenIteration {
   void preempted(State& /*state*/, const RequestRow& /*row*/, Kept /*kept*/, Seconds /*now*/) const {}
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void ended(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
+  void cancelled(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
   void planned(State& /*state*/, const View& /*view*/, const Plan& /*plan*/, Seconds /*virtual*/,
                Seconds /*wall*/) const {}

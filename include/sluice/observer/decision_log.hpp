@@ -59,6 +59,12 @@ struct DecisionLog {
   void ended(State& state, const RequestRow& row, Seconds now) const {
     add(state, now, [&] { return "end " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens"; });
   }
+  void cancelled(State& state, const RequestRow& row, Seconds now) const {
+    add(state, now, [&] {
+      return "cancel " + name(row.id) + ": " + std::to_string(row.generated.count()) + " tokens made, " +
+             std::to_string(row.deposit().count()) + " not delivered";
+    });
+  }
   void delivered(State& /*state*/, const RequestRow& /*row*/, Tokens /*count*/, Seconds /*when*/) const {}
   /// A planner's effort in the engine's time, where that time follows from the search. A time that a clock measured
   /// differs in every run, and a log is there to be compared.

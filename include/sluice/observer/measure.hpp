@@ -57,30 +57,35 @@ inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds 
 
 inline void count_request(const RequestRecord& request, Seconds end, Metrics& m, PromiseCounts& counts) {
   ++m.requests;
+  // A user who left is owed nothing after that: what the user got counts, and nothing else.
+  const bool left = request.outcome == Outcome::cancelled;
   const bool whole = request.delivered >= request.output;
   m.served += request.outcome == Outcome::served ? 1 : 0;
   m.refused += request.outcome == Outcome::refused ? 1 : 0;
+  m.cancelled += left ? 1 : 0;
   m.unfinished += request.outcome == Outcome::unfinished ? 1 : 0;
   m.times_preempted += request.times_preempted;
   m.tokens_delivered += request.delivered.count();
 
   // The first token of a request ends no gap: of n tokens, n - 1 are owed in time.
-  const std::int64_t owed = std::max(request.output, request.delivered).count() - 1;
+  const std::int64_t owed =
+      (left ? std::max(request.delivered, Tokens{1}) : std::max(request.output, request.delivered)).count() - 1;
   m.tokens_on_time += request.on_time;
   m.tokens_late += owed - request.on_time;
   m.deadlines_missed += request.missed;
-  if (!whole) {
+  if (!whole && !left) {
     const std::int64_t missed = undelivered_deadlines(request, end);
     m.deadlines_missed += missed;
     m.deadlines_missed_undelivered += missed;
   }
 
-  if (!std::isinf(request.slo_ttft.count())) {
+  if (!std::isinf(request.slo_ttft.count()) && (request.started() || !left)) {
     ++counts.owed_ttft;
     counts.met_ttft += request.started() && on_time(request.ttft(), request.slo_ttft, request.first) ? 1 : 0;
   }
   if (!std::isinf(request.slo_tbt.count())) {
     counts.any_tbt = true;
+    if (left) return;
     ++counts.owed_tpot;
     counts.met_tpot += whole && on_time(request.tpot(), request.slo_tbt, request.last) ? 1 : 0;
   }
@@ -134,7 +139,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
     last_delivery = std::max(last_delivery, request.last.count());
     // A user who was left waiting in the middle has an open gap: it is not among the quantiles, but it counts for the
     // longest gap.
-    const bool open = request.delivered < request.output;
+    const bool open = request.delivered < request.output && request.outcome != Outcome::cancelled;
     if (request.delivered.count() > 1 || open)
       longest = std::max(longest, std::max(request.longest_gap, open ? end - request.last : Seconds{0}).count());
   }

@@ -57,6 +57,7 @@ struct Metrics {
   std::int64_t requests = 0;
   std::int64_t served = 0;
   std::int64_t refused = 0;
+  std::int64_t cancelled = 0; ///< given up by their users
   std::int64_t unfinished = 0;
   std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
@@ -119,6 +120,7 @@ constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
   visit("requests", m.requests);
   visit("served", m.served);
   visit("refused", m.refused);
+  visit("cancelled", m.cancelled);
   visit("unfinished", m.unfinished);
   visit("times_preempted", m.times_preempted);
   visit("tokens_delivered", m.tokens_delivered);

@@ -56,7 +56,7 @@ concept StatesReplay = requires {
   { P::wants_timeline } -> std::convertible_to<bool>;
 };
 
-/// `P` hears of requests: that a request comes, is refused, is preempted, is resumed, ends.
+/// `P` hears of requests: that a request comes, is refused, is preempted, is resumed, ends, is cancelled.
 template <class P>
 concept ObservesRequests = requires(const P& policy, typename P::State& state, const RequestRow& row, Seconds now,
                                     const RequestSpec& spec, RequestId id, std::string_view reason, Kept kept) {
@@ -65,6 +65,7 @@ concept ObservesRequests = requires(const P& policy, typename P::State& state, c
   { policy.preempted(state, row, kept, now) } -> std::same_as<void>;
   { policy.resumed(state, row, now) } -> std::same_as<void>;
   { policy.ended(state, row, now) } -> std::same_as<void>;
+  { policy.cancelled(state, row, now) } -> std::same_as<void>;
 };
 
 /// `P` hears of tokens reaching their user.
@@ -85,7 +86,8 @@ concept ObservesSteps = requires(const P& policy, typename P::State& state, cons
 /// The role that is told what happens. An engine has any number of observers; what an observer collects is its `State`.
 ///
 ///  1. `P::role` is `roles::Observer`; `P::State` is default-constructible.
-///  2. `submitted`, `refused`, `preempted`, `resumed`, `ended`: the life of a request.
+///  2. `submitted`, `refused`, `preempted`, `resumed`, `ended`, `cancelled`: the life of a request. A request that its
+///     user gives up is `cancelled`, with the row as it was until then; tokens that it had not been handed never come.
 ///  3. `delivered(state, row, count, when)`: `count` tokens reached the user at `when`; `row.delivered` counts them
 ///     already. Deliveries of one request come in order of time; those of different requests may not.
 ///  4. `planned(state, view, plan, virtual_time, wall_time)`: a new plan, and what it cost on the engine's clock and on
@@ -108,8 +110,8 @@ struct Contract<roles::Observer> {
                   "sluice: this Observer needs `static constexpr bool wants_timeline = false;` (or true)");
     if constexpr (HasState<P>) {
       static_assert(ObservesRequests<P>,
-                    "sluice: this Observer needs `submitted`, `refused`, `preempted`, `resumed` and "
-                    "`ended` as observer/observer.hpp declares them (empty bodies are fine)");
+                    "sluice: this Observer needs `submitted`, `refused`, `preempted`, `resumed`, `ended` and "
+                    "`cancelled` as observer/observer.hpp declares them (empty bodies are fine)");
       static_assert(ObservesDeliveries<P>, "sluice: this Observer needs `void delivered(State&, const RequestRow&, "
                                            "Tokens count, Seconds when) const`");
       static_assert(ObservesSteps<P>, "sluice: this Observer needs `planned` and `iterated` as observer/observer.hpp "

@@ -20,6 +20,7 @@ enum class Outcome : std::uint8_t {
   unfinished, ///< waiting, running or preempted when the run ended
   served,     ///< its last token was generated
   refused,    ///< could not be placed at all, or was given up
+  cancelled,  ///< its user left before its last token
 };
 
 /// One request as its user saw it. Times are on the run's clock.
@@ -138,6 +139,11 @@ struct Summary {
 
   void ended(State& state, const RequestRow& row, Seconds now) const {
     state.record(row.id, row.spec).outcome = Outcome::served;
+    state.last_event = std::max(state.last_event, now);
+  }
+
+  void cancelled(State& state, const RequestRow& row, Seconds now) const {
+    state.record(row.id, row.spec).outcome = Outcome::cancelled;
     state.last_event = std::max(state.last_event, now);
   }
 

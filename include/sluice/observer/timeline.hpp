@@ -99,6 +99,10 @@ struct Timeline {
     started(state, row);
     if (RequestSlice* open = of(state, row.id)) close(state, *open, now, Phase::ended);
   }
+  void cancelled(State& state, const RequestRow& row, Seconds now) const {
+    if (row.phase != Phase::waiting) started(state, row);
+    if (RequestSlice* open = of(state, row.id)) close(state, *open, now, Phase::ended);
+  }
   void delivered(State& state, const RequestRow& row, Tokens count, Seconds /*when*/) const {
     if (row.delivered == count) started(state, row);
   }

@@ -16,6 +16,9 @@ namespace sluice::detail {
 /// A policy's refusal, with the request that it refuses as the error's `where`.
 [[nodiscard]] Error refusal_of(RequestId id, Error error);
 
+/// What a call is told that names a request which has ended, or never was.
+[[nodiscard]] Error not_alive(RequestId id);
+
 /// Checks that a request has a prompt and an output, and not more tokens than the context.
 [[nodiscard]] Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits);
 

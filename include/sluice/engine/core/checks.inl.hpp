@@ -66,6 +66,10 @@ namespace sluice::detail {
   return error;
 }
 
+[[gnu::cold]] SLUICE_INLINE Error not_alive(RequestId id) {
+  return refusal(ErrorCode::not_found, id, "it is not alive", "a request that waits, runs or is preempted");
+}
+
 SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits) {
   if (spec.prompt.count() < 1 || spec.output.count() < 1)
     return refusal(ErrorCode::bad_input, id, "it has no prompt or no output", "at least one token of each");

@@ -36,6 +36,8 @@ class Committer {
   Slot enter(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys);
   /// Ends a request unserved, and tells the observers `why`.
   [[gnu::cold]] void refuse(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies, Seconds now);
+  /// Ends a request that its user has given up, in whatever phase it is.
+  [[gnu::cold]] void cancel(Core& core, Slot slot, const PolicyCalls& policies);
   /// Ends a running request that has all its tokens.
   void end(Core& core, Slot slot);
   /// Writes down whether Relief lets a preempted request return.
@@ -76,6 +78,7 @@ class Committer {
   void rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held);
   static void grow(Core& core, Slot slot, Tokens tokens);
   static void drop(Core& core, RequestRow& request);
+  static void leave_list(Core& core, Slot slot, const PolicyCalls& policies);
   void release(Core& core, Slot slot);
   void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies, Seconds now);
   void evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden);

@@ -189,15 +189,29 @@ SLUICE_INLINE Slot Committer::enter(Core& core, RequestId id, const RequestSpec&
 
 SLUICE_INLINE void Committer::refuse(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
                                      Seconds now) {
-  RequestRow& request = core.row(slot);
+  const RequestRow& request = core.row(slot);
+  leave_list(core, slot, policies);
+  policies.table.refused(policies.policies, request.id, request.spec, now, why);
+  release(core, slot);
+}
+
+SLUICE_INLINE void Committer::cancel(Core& core, Slot slot, const PolicyCalls& policies) {
+  // Room is free that nothing had before: what a relief keeps aside until a request ends may return.
+  if (core.row(slot).phase != Phase::waiting) core.last_finish_step = core.step;
+  leave_list(core, slot, policies);
+  release(core, slot);
+  core.steady = false;
+}
+
+/// A request that does not end by itself leaves the queue, or the list that it is in.
+SLUICE_INLINE void Committer::leave_list(Core& core, Slot slot, const PolicyCalls& policies) {
+  const RequestRow& request = core.row(slot);
   if (request.phase == Phase::waiting) {
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
   } else {
     std::erase(request.phase == Phase::running ? core.requests.running : core.requests.preempted, slot);
   }
-  policies.table.refused(policies.policies, request.id, request.spec, now, why);
-  release(core, slot);
 }
 
 SLUICE_INLINE void Committer::end(Core& core, Slot slot) {

@@ -45,6 +45,8 @@ struct Core {
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
   RequestRow& row(Slot slot) { return requests.row(slot); }
+  /// The row of a live request; null if no live request has that id. Looks at every row: for what happens rarely.
+  [[nodiscard]] const RequestRow* find(RequestId id) const;
   /// The snapshot that policies decide by, at `now`.
   [[nodiscard]] View view(Seconds now) const;
 

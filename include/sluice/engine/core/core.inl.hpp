@@ -25,6 +25,12 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
 }
 
+SLUICE_INLINE const RequestRow* Core::find(RequestId id) const {
+  for (const RequestRow& request : requests.rows)
+    if (request.id == id && request.phase != Phase::ended) return &request;
+  return nullptr;
+}
+
 SLUICE_INLINE View Core::view(Seconds now) const {
   View view;
   view.now = now;
