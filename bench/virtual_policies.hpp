@@ -306,6 +306,7 @@ struct BackendObject final : BackendInterface {
 };
 struct VirtualBackend {
   using role = roles::Backend;
+  static constexpr bool keeps_requests = false;
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;

@@ -37,6 +37,7 @@ template <bool real>
 class Noisy {
  public:
   using role = roles::Backend;
+  static constexpr bool keeps_requests = false;
   static constexpr bool real_time = real;
   static constexpr bool ends_requests = real;
   static constexpr bool plans_async = real;
@@ -137,9 +138,30 @@ struct Outcome {
   }
 };
 
+/// Who gives requests up: users, at random, or those of a record, in a replay.
+struct Leaving {
+  std::optional<Random> users{};
+  const Replay* replay = nullptr;
+
+  /// The next request to cancel before anything else is done; nothing if there is none.
+  std::optional<RequestId> next(const View& view, std::size_t submitted) {
+    if (replay != nullptr) {
+      const auto recorded = replay->cancellation();
+      if (!recorded || recorded->submitted != static_cast<std::int64_t>(submitted) ||
+          index(recorded->slot) >= view.rows.size())
+        return std::nullopt;
+      return view.row(recorded->slot).id;
+    }
+    if (users)
+      for (const RequestRow& row : view.rows)
+        if (row.phase != Phase::ended && users->below(150) == 0) return row.id;
+    return std::nullopt;
+  }
+};
+
 /// Serves a trial to its end.
 template <class System, class Backend>
-Outcome serve_with(const Trial& trial, Backend backend, Bytes weights) {
+Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Leaving leaving = {}) {
   using E = With<System, SmallCost, Backend, DecisionLog, Tokened>;
   auto made = E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
                        .geometry = {trial.layers, Bytes{4096}, weights, Bytes{3000}},
@@ -151,8 +173,12 @@ Outcome serve_with(const Trial& trial, Backend backend, Bytes weights) {
   E& engine = *made;
   std::size_t next = 0;
   for (int guard = 0; guard < 200'000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
+    if (const std::optional<RequestId> id = leaving.next(engine.view(), next))
+      if (engine.cancel(*id)) continue;
+    if (next < trial.requests.size() && trial.requests[next].arrival <= engine.now()) {
       (void)engine.submit(trial.requests[next++]);
+      continue;
+    }
     const Stepped stepped = engine.step();
     if (stepped == Stepped::failed) FAIL(engine.status().error().line());
     if (stepped == Stepped::idle) {
@@ -175,7 +201,7 @@ void check_replays(int rounds) {
   using Again = Spied<Replayed<World, SmallCost>>;
   Random random{31};
   double left_in_background = 0;
-  std::int64_t late = 0, ready = 0, ended = 0, failed = 0;
+  std::int64_t late = 0, ready = 0, ended = 0, failed = 0, cancelled = 0;
   int decided_otherwise = 0, parted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -194,13 +220,16 @@ void check_replays(int rounds) {
 
     ClockRecord record;
     std::vector<double> background, background_again, unread;
-    const Outcome real = serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights);
+    const std::uint64_t leaves = random();
+    const Outcome real =
+        serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights, {.users = Random{leaves}});
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
 
     Replay replay{*read};
-    const Outcome again = serve_with<System>(trial, Again{{replay, world}, background_again}, weights);
+    const Outcome again =
+        serve_with<System>(trial, Again{{replay, world}, background_again}, weights, {.replay = &replay});
     CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
     CHECK(replay.finished());
     CHECK(again.log == real.log);
@@ -211,6 +240,7 @@ void check_replays(int rounds) {
     for (const ClockEvent& event : read->events) {
       late += event.kind == ClockEvent::Kind::late;
       ready += event.kind == ClockEvent::Kind::ready;
+      cancelled += event.kind == ClockEvent::Kind::cancel;
       for (const ClockEvent::Outcome& outcome : event.outcomes) ++(outcome.failed ? failed : ended);
     }
 
@@ -237,6 +267,7 @@ void check_replays(int rounds) {
   CHECK(parted > rounds / 2);
   if (!real_time) CHECK(left_in_background > 0);
   const bool beside = real_time && System::lookahead_type::ahead;
+  CHECK(cancelled > 0);
   CHECK((late > 0) == beside);
   CHECK((ready > 0) == beside);
   CHECK((ended > 0) == real_time);
@@ -316,6 +347,11 @@ TEST_CASE("any record is read as it was written, to the bit") {
       } else if (random.below(4) == 0) {
         event.kind = ClockEvent::Kind::idle;
         event.asked = Seconds{odd()};
+      } else if (random.below(8) == 0) {
+        const ClockEvent cancel = detail::cancel_event(Slot{static_cast<std::uint32_t>(random())},
+                                                       static_cast<std::int64_t>(random.below(9)));
+        event = cancel;
+        event.now = record.events.back().now;
       } else {
         event.cost = {Seconds{odd()}, Seconds{odd()}};
         event.background_blocks = odd() * 1e6;

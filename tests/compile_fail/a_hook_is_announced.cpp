@@ -44,6 +44,7 @@ static_assert(explain<Stay>());
 
 struct Clock {
   using role = roles::Backend;
+  static constexpr bool keeps_requests = false;
 #ifdef GOOD
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;

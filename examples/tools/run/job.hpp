@@ -34,6 +34,8 @@ class Arrivals {
   [[nodiscard]] virtual sluice::RequestSpec take() = 0;
   /// What the engine said to it. Before the next `take`.
   virtual void submitted(const sluice::Expected<sluice::RequestId>& id) = 0;
+  /// The slot of a request that is to be cancelled before anything else happens: where a record has that next.
+  [[nodiscard]] virtual std::optional<sluice::Slot> cancelled() const { return std::nullopt; }
 };
 
 struct Job {

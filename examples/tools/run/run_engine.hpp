@@ -33,6 +33,8 @@ sluice::Status run_engine(const Job& job) {
   if (!engine) return engine.error();
   Arrivals& arrivals = job.arrivals;
   while (engine->steps() < job.most_steps) {
+    if (const std::optional<Slot> slot = arrivals.cancelled(); slot && index(*slot) < engine->view().rows.size())
+      if (engine->cancel(engine->view().row(*slot).id)) continue; // else the record is of another run, as it will say
     const std::optional<Seconds> next = arrivals.next_arrival();
     if (next && *next <= engine->now()) {
       arrivals.submitted(engine->submit(arrivals.take()));

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -158,6 +159,26 @@ concept NamesOutcomes = requires(P& backend) {
   backend.outcomes();
 };
 
+/// `P` says whether it keeps anything of a request between iterations: bytes, or a record of the run.
+template <class P>
+concept StatesKeeping = requires {
+  typename std::bool_constant<P::keeps_requests>;
+};
+template <class P>
+concept KeepsRequests = StatesKeeping<P> && bool(P::keeps_requests);
+
+/// `P` is told of a request that is cancelled: its slot, and how many requests had been submitted by then.
+template <class P>
+concept HearsCancelled = requires(P& backend, Slot slot, std::int64_t submitted) {
+  requires std::same_as<decltype(backend.cancelled(slot, submitted)), void>;
+};
+template <class P>
+concept NamesCancelled = requires(P& backend, Slot slot, std::int64_t submitted) {
+  backend.cancelled(slot, submitted);
+};
+template <class P>
+concept KeepsAsSaid = StatesKeeping<P> && hook_as_said(KeepsRequests<P>, HearsCancelled<P>, NamesCancelled<P>);
+
 /// `P` says whether it has a second thread, next to the one that runs iterations.
 template <class P>
 concept StatesThread = requires {
@@ -215,7 +236,9 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///     between.
 ///  4. `replay<Transfer>(iteration, state, sink)` explains the iteration that has just run, from the state before it.
 ///  5. `P::real_time`: whether time passes by itself, so that the engine adds no modelled planning time to it.
-///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which.
+///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which. `P::keeps_requests`:
+///     whether it keeps anything of a request between iterations; `cancelled(slot, submitted)` then tells it, between
+///     two of them, of a request that its user has given up. (Of requests that end, the next iteration tells.)
 ///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
 ///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).
 ///  8. `P::predicts`: whether `predict<Transfer>(iteration, state, sink)` says what `wait` would take, and tells `sink`
@@ -223,7 +246,8 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///
 /// Not checked, and owed: time never runs backwards; neither call allocates in the steady state.
 template <class P>
-concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && BackendAsSaid<P>;
+concept Backend =
+    PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && KeepsAsSaid<P> && BackendAsSaid<P>;
 
 template <>
 struct Contract<roles::Backend> {
@@ -239,6 +263,15 @@ struct Contract<roles::Backend> {
                   "`template <class Transfer> IterationCost wait(const Iteration&, typename "
                   "Transfer::State&)` and `template <class Transfer, class Sink> void replay(const "
                   "Iteration&, typename Transfer::State&, Sink&&)`");
+    static_assert(StatesKeeping<P>, "sluice: this Backend needs `static constexpr bool keeps_requests = false;` (true "
+                                    "if it keeps anything of a request between iterations: `cancelled`)");
+    if constexpr (StatesKeeping<P>) {
+      static_assert(!KeepsRequests<P> || HearsCancelled<P>, "sluice: this Backend says keeps_requests = true and needs "
+                                                            "`void cancelled(Slot slot, std::int64_t submitted)`");
+      static_assert(KeepsRequests<P> || !NamesCancelled<P>,
+                    "sluice: this Backend has `cancelled`, but says keeps_requests = false: nobody would call it. Say "
+                    "true, or leave the hook out");
+    }
     static_assert(StatesRealTime<P>, "sluice: this Backend needs `static constexpr bool real_time = false;` (true if "
                                      "time passes by itself)");
     static_assert(StatesOutcomes<P>, "sluice: this Backend needs `static constexpr bool ends_requests = false;` (true "

@@ -21,6 +21,7 @@ struct ClockEvent {
     ready,  ///< a plan made asynchronously was ready when the engine asked
     late,   ///< it was not ready
     joined, ///< the engine waited for it
+    cancel, ///< nothing was asked: a request was cancelled
   };
   /// A RequestOutcome that keeps its reason.
   struct Outcome {
@@ -34,16 +35,17 @@ struct ClockEvent {
   Seconds asked{0};             ///< idle: until when the engine wanted to idle
   IterationCost cost{};         ///< run: as the backend answered
   double background_blocks = 0; ///< run: what is left of a plan's delta (transfer/transfer_scheduler.hpp)
-  std::int64_t requests = 0;    ///< run: in the batch
+  std::int64_t requests = 0;    ///< run: in the batch; cancel: submitted by then
   std::int64_t tokens = 0;      ///< run: computed
   std::uint64_t batch = 0;      ///< run: a hash of the requests in it, with how many tokens each
+  Slot slot{};                  ///< cancel: of the request
   std::vector<Outcome> outcomes{};
 
   /// Whether the engine asked for the same thing; the answers are not compared.
   [[nodiscard]] bool same_question(const ClockEvent& other) const {
     const auto plain = [](Kind one) { return one == Kind::late ? Kind::ready : one; };
     return plain(kind) == plain(other.kind) && asked == other.asked && requests == other.requests &&
-           tokens == other.tokens && batch == other.batch;
+           tokens == other.tokens && batch == other.batch && slot == other.slot;
   }
 };
 
@@ -61,12 +63,14 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
     return "late";
   case ClockEvent::Kind::joined:
     return "joined";
+  case ClockEvent::Kind::cancel:
+    return "cancel";
   }
   return "";
 }
 
 /// A run's times, in order; the first event is the start. An engine is a function of its configuration, the requests
-/// and these times: nothing else of a real run is left to chance.
+/// and these times, those at which users left included: nothing else of a real run is left to chance.
 ///
 /// As text it is CSV, one event a line, in numbers that read back as the same doubles (read_clock_record.hpp); requests
 /// that ended early or failed in an iteration have lines of their own after it:
@@ -76,6 +80,7 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 ///     0,idle,1.5,1.5,0,0,0,0,0,0,0,
 ///     0,run,1.5625,0,0.0625,0.03125,12,3,40,1311768467463790320,0,
 ///     1,failed,0,0,0,0,0,0,0,0,2,a transfer of its KV to the device failed twice
+///     1,cancel,1.5625,0,0,0,0,4,0,0,1,
 ///
 /// `step`: iterations before it. Rejected: a record written by an observer, which is not told of idling, and knows the
 /// end of an iteration only as a sum that rounds.
@@ -90,11 +95,11 @@ struct ClockRecord {
     std::int64_t step = 0;
     for (const ClockEvent& event : events) {
       char line[256];
-      std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,0,\n",
+      std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,%lu,\n",
                     static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
                     event.cost.duration.count(), event.cost.stall.count(), event.background_blocks,
                     static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
-                    static_cast<unsigned long long>(event.batch));
+                    static_cast<unsigned long long>(event.batch), static_cast<unsigned long>(index(event.slot)));
       all += line;
       if (event.kind == ClockEvent::Kind::run) ++step;
       for (const ClockEvent::Outcome& outcome : event.outcomes)
@@ -122,6 +127,13 @@ namespace detail {
 [[nodiscard]] inline ClockEvent plain_event(ClockEvent::Kind kind) {
   ClockEvent event;
   event.kind = kind;
+  return event;
+}
+
+[[nodiscard]] inline ClockEvent cancel_event(Slot slot, std::int64_t submitted) {
+  ClockEvent event = plain_event(ClockEvent::Kind::cancel);
+  event.slot = slot;
+  event.requests = submitted;
   return event;
 }
 

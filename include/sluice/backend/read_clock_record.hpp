@@ -70,7 +70,8 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
   if (!*line || **line != ClockRecord::header)
     return wrong("the header is '" + excerpt(line->value_or("")) + "'", "'" + std::string{ClockRecord::header} + "'");
   constexpr std::array kinds{ClockEvent::Kind::start, ClockEvent::Kind::idle, ClockEvent::Kind::run,
-                             ClockEvent::Kind::ready, ClockEvent::Kind::late, ClockEvent::Kind::joined};
+                             ClockEvent::Kind::ready, ClockEvent::Kind::late, ClockEvent::Kind::joined,
+                             ClockEvent::Kind::cancel};
   ClockRecord record;
   std::int64_t steps = 0;
   for (;;) {
@@ -91,7 +92,7 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
           std::find_if(kinds.begin(), kinds.end(), [kind](ClockEvent::Kind one) { return kind == to_string(one); });
       if (known == kinds.end() || first != (*known == ClockEvent::Kind::start))
         return wrong("the event is '" + excerpt(kind) + "'",
-                     first ? "'start'" : "'run', 'idle', 'ready', 'late', 'joined', 'ended' or 'failed'");
+                     first ? "'start'" : "'run', 'idle', 'ready', 'late', 'joined', 'cancel', 'ended' or 'failed'");
       event.kind = *known;
     }
 
@@ -111,6 +112,7 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
       record.events.back().outcomes.push_back({Slot{slot}, kind == "failed", std::string{split->fields[11]}});
       continue;
     }
+    event.slot = Slot{slot};
     event.now = Seconds{now_s};
     event.asked = Seconds{asked_s};
     event.cost = {Seconds{duration_s}, Seconds{stall_s}};

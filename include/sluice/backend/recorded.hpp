@@ -56,6 +56,7 @@ class ClockWriter {
     base.join_async();
     write(plain_event(ClockEvent::Kind::joined), base.now());
   }
+  void cancelled(Slot slot, std::int64_t submitted) { write(cancel_event(slot, submitted), now()); }
 
  private:
   void write(ClockEvent event, Seconds end) {
@@ -74,6 +75,7 @@ class Recorded {
  public:
   using role = roles::Backend;
   using base_type = Base;
+  static constexpr bool keeps_requests = true;
   static constexpr bool real_time = Base::real_time;
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
@@ -106,6 +108,10 @@ class Recorded {
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> {
     return base_.outcomes();
+  }
+  void cancelled(Slot slot, std::int64_t submitted) {
+    if constexpr (KeepsRequests<Base>) base_.cancelled(slot, submitted);
+    writer_.cancelled(slot, submitted);
   }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> { return writer_.async_done(base_); }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,19 @@ class Replay {
     now_ = event.now;
     if (event.kind == ClockEvent::Kind::run) ++step_;
     return &event;
+  }
+  /// The request in `slot` was cancelled when `submitted` requests had been submitted.
+  struct Cancellation {
+    Slot slot{};
+    std::int64_t submitted = 0;
+  };
+  /// What the record has next, if that is a cancellation. Who replays does the same, before anything else and as soon
+  /// as so many requests have been submitted: `engine.cancel(engine.view().row(slot).id)`.
+  [[nodiscard]] std::optional<Cancellation> cancellation() const {
+    if (!status_.ok() || at_ == record_.events.size()) return std::nullopt;
+    const ClockEvent& event = record_.events[at_];
+    if (event.kind != ClockEvent::Kind::cancel) return std::nullopt;
+    return Cancellation{event.slot, event.requests};
   }
   /// Once the engine has parted from the record, time passes as the caller says.
   void pass(Seconds until) {
@@ -90,6 +104,9 @@ class Replay {
       return "whether a plan is ready";
     case ClockEvent::Kind::joined:
       return "the plan that is being made";
+    case ClockEvent::Kind::cancel:
+      return "the cancellation of slot " + std::to_string(index(event.slot)) + " after " +
+             std::to_string(event.requests) + " requests";
     }
     return "";
   }
@@ -115,6 +132,7 @@ class Replayed {
   using role = roles::Backend;
   using base_type = Base;
   using world_type = World;
+  static constexpr bool keeps_requests = true;
   static constexpr bool real_time = Base::real_time;
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
@@ -150,6 +168,7 @@ class Replayed {
   }
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
+  void cancelled(Slot slot, std::int64_t submitted) { (void)replay_->next(detail::cancel_event(slot, submitted)); }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { work(what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> { return replay_->async_done(); }
   void join_async() requires PlansAsync<Base> { replay_->join_async(); }

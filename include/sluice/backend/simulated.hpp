@@ -16,6 +16,7 @@ template <class World>
 class BasicSimulated {
  public:
   using role = roles::Backend;
+  static constexpr bool keeps_requests = false;
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;

@@ -64,6 +64,7 @@ Status BasicEngine<C>::cancel(RequestId id) {
   source_.forget(slot);
   std::erase_if(draft_.plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
   accounts_.forget(id);
+  if constexpr (KeepsRequests<backend_type>) backend_.cancelled(slot, core_.requests.next_id);
   committer_.cancel(core_, slot, calls());
   if (draft_.fetches) core_.stale_prefetches = true;
   return {};

@@ -20,22 +20,26 @@ std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_to
 namespace {
 
 template <class E>
-void check_chaos(std::uint64_t seed, int rounds, double share) {
+void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0) {
   Random random(seed);
   RealExercise exercise;
+  std::int64_t cancelled = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
-    const RealTrial trial = random_real_trial(random);
+    RealTrial trial = random_real_trial(random);
     const std::vector<RealOutput> expected = alone(trial);
+    trial.leaving = leaving;
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const RealResult result = run_real<E>(trial, kv);
     CHECK_MESSAGE(result.refused == 0, "whoever fits alone is served");
     check_identity(result, expected);
     exercise.add(result);
+    cancelled += result.cancelled;
   }
+  CHECK((cancelled > 0) == (leaving > 0));
   CHECK(exercise.bytes > 0);
-  CHECK(exercise.preempted > 0);
+  if (leaving == 0) CHECK(exercise.preempted > 0); // who leaves makes room for the others
 }
 
 using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
@@ -56,6 +60,14 @@ TEST_CASE("nor does planning beside the iteration") {
 
 TEST_CASE("nor do rotations with copies ahead") {
   check_chaos<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 8, 1.1);
+}
+
+TEST_CASE("nor do users who leave, in whatever their requests do") {
+  check_chaos<Chaos>(11, 8, 0.8, 25);
+  check_chaos<With<Chaos, FairShare>>(12, 8, 1.1, 25);
+  check_chaos<With<Chaos, OneStepAhead>>(13, 8, 0.9, 25);
+  check_chaos<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(14, 8, 1.1, 25);
+  check_chaos<With<Chaos, ChaosWeights>>(15, 8, 1.1, 25);
 }
 
 TEST_CASE("nor do other weights that stream in every step") { check_chaos<With<Chaos, ChaosWeights>>(8, 8, 1.1); }

@@ -37,6 +37,7 @@ struct RealTrial {
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::int64_t> outputs;
   std::vector<double> arrivals;
+  std::uint64_t leaving = 0;   ///< after a step one in so many requests is cancelled; 0: none
   bool rows_to_rebuild = true; ///< the buffers have some for everybody's tokens
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
@@ -106,6 +107,7 @@ struct RealOutput {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint32_t> logits;
   bool refused = false;
+  bool cancelled = false;
 
   friend bool operator==(const RealOutput&, const RealOutput&) = default;
 };
@@ -116,9 +118,17 @@ struct RealResult {
   std::int64_t preempted = 0;
   std::int64_t steps = 0;
   std::int64_t refused = 0;
+  std::int64_t cancelled = 0;
   std::int64_t blocks = 0;      ///< that came in during iterations
   std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
 };
+
+inline std::vector<RequestId> leaving_of(const View& view, Random& users, std::uint64_t each) {
+  std::vector<RequestId> some;
+  for (const RequestRow& row : view.rows)
+    if (row.phase != Phase::ended && users.below(each) == 0) some.push_back(row.id);
+  return some;
+}
 
 /// All of a trial's requests through an engine whose device has `kv_blocks` for KV beside all weights. `change(config)`
 /// sets what the trial leaves open; requests in `only` alone are submitted.
@@ -167,7 +177,16 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return trial.arrivals[a] < trial.arrivals[b]; });
   std::size_t next = 0;
+  Random users(trial.leaving);
   for (;;) {
+    if (trial.leaving > 0)
+      for (std::vector<RequestId> some = leaving_of(engine->view(), users, trial.leaving); const RequestId id : some) {
+        const Status status = engine->cancel(id);
+        CHECK_MESSAGE(status.ok(), status.error().line());
+        (*machine)->forget(id);
+        result.outputs[request_of.at(index(id))].cancelled = true;
+        ++result.cancelled;
+      }
     while (next < order.size() && trial.arrivals[order[next]] <= engine->now().count()) {
       const std::size_t i = order[next++];
       RequestSpec spec;
@@ -250,6 +269,14 @@ inline void check_identity(const RealResult& result, const std::vector<RealOutpu
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
     if (result.outputs[i].refused) continue;
+    if (result.outputs[i].cancelled) { // what came until then
+      const auto begins = [](const auto& part, const auto& whole) {
+        return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
+      };
+      CHECK(begins(result.outputs[i].tokens, expected[i].tokens));
+      CHECK(begins(result.outputs[i].logits, expected[i].logits));
+      continue;
+    }
     CHECK(result.outputs[i].tokens == expected[i].tokens);
     CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
   }

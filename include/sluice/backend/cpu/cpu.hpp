@@ -53,6 +53,8 @@ class CpuWorld {
   [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
   /// Of the last iteration, in order.
   [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
+  /// The request in `slot` is cancelled: its KV is free, at once or when its transfers have ended.
+  virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;
   [[nodiscard]] virtual bool async_done() = 0;
   virtual void join_async() = 0;
@@ -64,6 +66,7 @@ class CpuWorld {
 class Cpu {
  public:
   using role = roles::Backend;
+  static constexpr bool keeps_requests = true;
   static constexpr bool real_time = true;
   static constexpr bool ends_requests = true;
   static constexpr bool plans_async = true;
@@ -107,6 +110,7 @@ class Cpu {
   }
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
+  void cancelled(Slot slot, std::int64_t submitted) { world_->cancelled(slot, submitted); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }
   void join_async() { world_->join_async(); }

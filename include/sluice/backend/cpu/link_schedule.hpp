@@ -174,6 +174,8 @@ class LinkSchedule {
     return missing_[static_cast<std::size_t>(layer)] == 0 && (layer > 0 || first_missing_ == 0) &&
            weights_->ready(layer);
   }
+  /// There is room that was not there before.
+  void freed() { ++version_; }
   /// Forgets what the last iteration needed and no lane has begun.
   void forget_needs() {
     needs_.clear();

@@ -141,6 +141,15 @@ class CpuMachine final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
+  /// Its tokens stay until `forget(id)`: the user may want those that there are.
+  void cancelled(Slot slot, std::int64_t /*submitted*/) override {
+    {
+      const std::lock_guard lock{schedule_.mutex};
+      if (KvSequence* sequence = sequences_.find(slot)) sequences_.leave(*sequence);
+      schedule_.freed();
+    }
+    copies_->wake(); // what waits for room has some
+  }
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
   [[nodiscard]] bool async_done() override { return async_.done(); }
   void join_async() override { async_.join(); }

@@ -37,6 +37,10 @@ class RecordedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return base_->outcomes(); }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return base_->layer_times(); }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return base_->link_times(); }
+  void cancelled(Slot slot, std::int64_t submitted) override {
+    base_->cancelled(slot, submitted);
+    writer_.cancelled(slot, submitted);
+  }
   void async(void (*work)(void*), void* what) override { base_->async(work, what); }
   [[nodiscard]] bool async_done() override { return writer_.async_done(*base_); }
   void join_async() override { writer_.join_async(*base_); }
@@ -72,6 +76,9 @@ class ReplayedWorld final : public CpuWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
+  void cancelled(Slot slot, std::int64_t submitted) override {
+    (void)replay_->next(detail::cancel_event(slot, submitted));
+  }
   void async(void (*work)(void*), void* what) override { work(what); }
   [[nodiscard]] bool async_done() override { return replay_->async_done(); }
   void join_async() override { replay_->join_async(); }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Users who leave a real machine: what their requests held is free again once the transfers under way have ended.
+#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/retention/eager_copy.hpp"
+
+#include "identity/eigen/chaos.hpp"
+#include "identity/eigen/real_run.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace sluice::testing {
+
+namespace {
+
+using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
+
+/// Requests come, run for some steps and are all cancelled, over and over: after that no memory is missing, and none is
+/// given twice. Returns bytes that went to the host.
+template <class E>
+Bytes check_memory_returns(std::uint64_t seed, int rounds) {
+  using Real = With<E, Cpu, SmallCost>;
+  Random random(seed);
+  RealTrial trial = random_real_trial(random);
+  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s =
+      2e6;                                                // slow: copies are under way when users leave
+  for (std::int64_t& output : trial.outputs) output = 20; // nobody ends before the users leave
+  std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
+  const std::int64_t kv = trial.largest() + 2 * trial.layers() + 8;
+  const CpuSetup setup = trial.setup(*decoder, kv);
+  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+  REQUIRE(machine);
+  const ModelShape& shape = trial.weights.config.shape;
+  const Bytes block{kv_block_floats(shape, trial.limits.block_tokens) * 4};
+  SmallCost cost;
+  cost.base = Seconds{1e-3};
+  cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s};
+  Expected<Real> engine = Real::make({.limits = trial.limits,
+                                      .geometry = {shape.layers, block, trial.weights.layout.bytes,
+                                                   shape.layer_hidden_bytes(trial.limits.block_tokens)},
+                                      .device_blocks = LayerBlocks{kv},
+                                      .host_blocks = LayerBlocks{trial.host_blocks},
+                                      .cost = cost,
+                                      .backend = Cpu{*machine}});
+  REQUIRE(engine);
+  Bytes free{0};
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    std::vector<RequestId> live;
+    for (std::size_t i = 0; i < trial.prompts.size(); ++i) {
+      RequestSpec spec;
+      spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
+      spec.output = Tokens{trial.outputs[i]};
+      spec.slo.tbt = trial.slo;
+      const Expected<RequestId> id = engine->submit(spec);
+      REQUIRE(id);
+      live.push_back(*id);
+      CpuRequest request;
+      request.tokens = trial.prompts[i];
+      request.sequence = i;
+      request.ends = false;
+      (*machine)->enter(*id, std::move(request));
+    }
+    for (std::uint64_t steps = random.below(8); steps > 0; --steps)
+      if (engine->step() == Stepped::failed) FAIL(engine->status().error().line());
+    for (const RequestId id : live) {
+      CHECK(engine->cancel(id).ok());
+      (*machine)->forget(id);
+    }
+    CHECK(engine->alive() == 0);
+    CHECK(engine->ledger().device().used().count() == 0);
+    CHECK(engine->ledger().host().used().count() == 0);
+    const auto begun = std::chrono::steady_clock::now();
+    const auto settled = [&] { return (*machine)->device_memory().free() >= block * kv; };
+    if (engine->steps() == 0) continue; // its weights are not there yet
+    while (!settled() && std::chrono::steady_clock::now() - begun < std::chrono::seconds{5})
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    CHECK_MESSAGE(settled(), "all KV memory is free again");
+    if (free.count() > 0) CHECK((*machine)->device_memory().free() == free);
+    free = (*machine)->device_memory().free();
+  }
+  CHECK(free.count() > 0);
+  return (*machine)->moved().to_host.bytes;
+}
+
+} // namespace
+
+TEST_CASE("what cancelled requests held on a real machine is free once their transfers have ended") {
+  Bytes moved = check_memory_returns<Chaos>(1, 40);
+  moved += check_memory_returns<With<Chaos, OneStepAhead>>(2, 40);
+  moved += check_memory_returns<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(3, 40);
+  CHECK(moved.count() > 0);
+}
+
+} // namespace sluice::testing
