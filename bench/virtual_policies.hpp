@@ -278,6 +278,7 @@ struct VirtualDelivery {
   void advance(RequestRow& row, Seconds now, const Sink& sink) const {
     object->advance(row, now, DeliverySinkObject<Sink>(sink));
   }
+  [[nodiscard]] Seconds next_due(const RequestRow&) const { return never_due; } // as `deposits` says
   template <class Sink>
   void finish(RequestRow& row, Seconds now, const Sink& sink) const {
     object->finish(row, now, DeliverySinkObject<Sink>(sink));

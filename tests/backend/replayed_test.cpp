@@ -138,30 +138,29 @@ struct Outcome {
   }
 };
 
-/// Who gives requests up: users, at random, or those of a record, in a replay.
-struct Leaving {
-  std::optional<Random> users{};
+/// What happens to an engine between its steps: users leave and timers ring at random, or as a record has it.
+struct Between {
+  std::optional<Random> random{};
   const Replay* replay = nullptr;
 
-  /// The next request to cancel before anything else is done; nothing if there is none.
-  std::optional<RequestId> next(const View& view, std::size_t submitted) {
-    if (replay != nullptr) {
-      const auto recorded = replay->cancellation();
-      if (!recorded || recorded->submitted != static_cast<std::int64_t>(submitted) ||
-          index(recorded->slot) >= view.rows.size())
-        return std::nullopt;
-      return view.row(recorded->slot).id;
+  /// Does the next such thing, before anything else is done; false if there is none.
+  template <class E>
+  bool happens(E& engine, std::size_t submitted) {
+    if (replay != nullptr) return replay->repeat(engine, static_cast<std::int64_t>(submitted));
+    if (!random) return false;
+    if (random->below(4) == 0) { // a timer that rings a little late
+      engine.release_due(engine.now() + Seconds{1e-3 * random->uniform()});
+      CHECK(engine.next_due() > engine.now());
     }
-    if (users)
-      for (const RequestRow& row : view.rows)
-        if (row.phase != Phase::ended && users->below(150) == 0) return row.id;
-    return std::nullopt;
+    for (const RequestRow& row : engine.view().rows)
+      if (row.phase != Phase::ended && random->below(150) == 0) return engine.cancel(row.id).ok();
+    return false;
   }
 };
 
 /// Serves a trial to its end.
 template <class System, class Backend>
-Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Leaving leaving = {}) {
+Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Between between = {}) {
   using E = With<System, SmallCost, Backend, DecisionLog, Tokened>;
   auto made = E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
                        .geometry = {trial.layers, Bytes{4096}, weights, Bytes{3000}},
@@ -173,8 +172,7 @@ Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Leaving l
   E& engine = *made;
   std::size_t next = 0;
   for (int guard = 0; guard < 200'000; ++guard) {
-    if (const std::optional<RequestId> id = leaving.next(engine.view(), next))
-      if (engine.cancel(*id)) continue;
+    if (between.happens(engine, next)) continue;
     if (next < trial.requests.size() && trial.requests[next].arrival <= engine.now()) {
       (void)engine.submit(trial.requests[next++]);
       continue;
@@ -201,7 +199,7 @@ void check_replays(int rounds) {
   using Again = Spied<Replayed<World, SmallCost>>;
   Random random{31};
   double left_in_background = 0;
-  std::int64_t late = 0, ready = 0, ended = 0, failed = 0, cancelled = 0;
+  std::int64_t late = 0, ready = 0, ended = 0, failed = 0, cancelled = 0, released = 0;
   int decided_otherwise = 0, parted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -222,7 +220,7 @@ void check_replays(int rounds) {
     std::vector<double> background, background_again, unread;
     const std::uint64_t leaves = random();
     const Outcome real =
-        serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights, {.users = Random{leaves}});
+        serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights, {.random = Random{leaves}});
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
@@ -241,6 +239,7 @@ void check_replays(int rounds) {
       late += event.kind == ClockEvent::Kind::late;
       ready += event.kind == ClockEvent::Kind::ready;
       cancelled += event.kind == ClockEvent::Kind::cancel;
+      released += event.kind == ClockEvent::Kind::release;
       for (const ClockEvent::Outcome& outcome : event.outcomes) ++(outcome.failed ? failed : ended);
     }
 
@@ -268,6 +267,7 @@ void check_replays(int rounds) {
   if (!real_time) CHECK(left_in_background > 0);
   const bool beside = real_time && System::lookahead_type::ahead;
   CHECK(cancelled > 0);
+  CHECK((released > 0) == System::delivery_type::deposits);
   CHECK((late > 0) == beside);
   CHECK((ready > 0) == beside);
   CHECK((ended > 0) == real_time);

@@ -33,6 +33,7 @@ struct Keeps : Simulated {
   static constexpr bool keeps_requests = true;
 #ifdef GOOD
   void cancelled(Slot, std::int64_t) {}
+  void released(Seconds) {}
 #else
   void canceled(Slot, std::int64_t) {}
 #endif
@@ -44,5 +45,6 @@ struct Denies : Simulated {
   static constexpr bool keeps_requests = true;
 #endif
   void cancelled(Slot, std::int64_t) {}
+  void released(Seconds) {}
 };
 static_assert(explain<Denies>());

@@ -21,6 +21,7 @@ struct Whole {
   static constexpr bool deposits = true;
   void generated(RequestRow&, Seconds, auto&&) const {}
   void advance(RequestRow&, Seconds, auto&&) const {}
+  Seconds next_due(const RequestRow&) const { return never_due; }
   void finish(RequestRow& row, Seconds now, auto&& sink) const {
     const Tokens rest = row.deposit();
     row.delivered += rest;
@@ -37,8 +38,13 @@ struct CountsGenerated : Whole {
   int generated(RequestRow&, Seconds, auto&&) const { return 1; }
 };
 
+struct WithoutNextDue : Whole {
+  void next_due() const {}
+};
+
 static_assert(Delivery<Whole> && Delivery<Immediate> && Delivery<TokenDeposit>);
-static_assert(!Delivery<WithoutFinish> && !Delivery<WithoutDeposits> && !Delivery<CountsGenerated>);
+static_assert(!Delivery<WithoutFinish> && !Delivery<WithoutDeposits> && !Delivery<CountsGenerated> &&
+              !Delivery<WithoutNextDue>);
 static_assert(TokenDeposit::deposits && !Immediate::deposits);
 
 struct Run {
@@ -127,5 +133,46 @@ TEST_CASE("without a promise, and with Immediate, a token goes out as it comes")
     const Run free = deliver<TokenDeposit>(times, Seconds{std::numeric_limits<double>::infinity()}, random);
     CHECK(promised.released == times);
     CHECK(free.released == times);
+  }
+}
+
+TEST_CASE(
+    "what is next due is what advance would release next, and no token goes out at another time for being asked") {
+  Random random(17);
+  const TokenDeposit policy;
+  for (int round = 0; round < 300; ++round) {
+    const double slo = 0.01 + random.uniform();
+    RequestRow asked, plain;
+    asked.spec.slo.tbt = plain.spec.slo.tbt = Seconds{slo};
+    std::vector<double> with_timer, without;
+    const auto into = [](std::vector<double>& times) {
+      return [&times](const RequestRow&, Tokens count, Seconds when) {
+        for (std::int64_t i = 0; i < count.count(); ++i) times.push_back(when.count());
+      };
+    };
+    CHECK(policy.next_due(asked) == never_due);
+    double now = 0;
+    for (int token = 0; token < 30; ++token) {
+      const double next = now + (random.below(4) == 0 ? 6 : 0.7) * slo * random.uniform();
+      for (;;) { // a timer that rings when it is due
+        const Seconds due = policy.next_due(asked);
+        CHECK((due == never_due) == (asked.deposit().count() == 0));
+        if (due.count() > next) break;
+        const std::size_t before = with_timer.size();
+        policy.advance(asked, due, into(with_timer));
+        CHECK(with_timer.size() == before + 1);
+      }
+      now = next;
+      for (auto* row : {&asked, &plain}) {
+        row->generated += Tokens{1};
+        row->last_token = Seconds{now};
+        policy.generated(*row, Seconds{now}, into(row == &asked ? with_timer : without));
+      }
+      CHECK(policy.next_due(asked) == policy.next_due(plain));
+    }
+    policy.finish(asked, Seconds{now}, into(with_timer));
+    policy.finish(plain, Seconds{now}, into(without));
+    CHECK(with_timer == without);
+    CHECK(Immediate{}.next_due(asked) == never_due);
   }
 }

@@ -21,6 +21,9 @@ struct DeliveryChoice {
   void advance(sluice::RequestRow& row, sluice::Seconds now, auto&& sink) const {
     if (deposit) sluice::TokenDeposit{}.advance(row, now, sink);
   }
+  [[nodiscard]] sluice::Seconds next_due(const sluice::RequestRow& row) const {
+    return deposit ? sluice::TokenDeposit{}.next_due(row) : sluice::never_due;
+  }
   void finish(sluice::RequestRow& row, sluice::Seconds now, auto&& sink) const {
     if (deposit) sluice::TokenDeposit{}.finish(row, now, sink);
   }

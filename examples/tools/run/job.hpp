@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/replayed.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/workload/request.hpp"
 
@@ -34,8 +35,6 @@ class Arrivals {
   [[nodiscard]] virtual sluice::RequestSpec take() = 0;
   /// What the engine said to it. Before the next `take`.
   virtual void submitted(const sluice::Expected<sluice::RequestId>& id) = 0;
-  /// The slot of a request that is to be cancelled before anything else happens: where a record has that next.
-  [[nodiscard]] virtual std::optional<sluice::Slot> cancelled() const { return std::nullopt; }
 };
 
 struct Job {
@@ -44,6 +43,7 @@ struct Job {
   std::shared_ptr<sluice::CpuWorld> world;
   Arrivals& arrivals;
   Recorded& recorded;
+  const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
 };
 

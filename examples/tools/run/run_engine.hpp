@@ -8,6 +8,7 @@
 #include "compare/config_of.hpp"
 #include "run/job.hpp"
 
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -32,12 +33,13 @@ sluice::Status run_engine(const Job& job) {
   Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();
   Arrivals& arrivals = job.arrivals;
+  std::int64_t submitted = 0;
   while (engine->steps() < job.most_steps) {
-    if (const std::optional<Slot> slot = arrivals.cancelled(); slot && index(*slot) < engine->view().rows.size())
-      if (engine->cancel(engine->view().row(*slot).id)) continue; // else the record is of another run, as it will say
+    if (job.replay != nullptr && job.replay->repeat(*engine, submitted)) continue;
     const std::optional<Seconds> next = arrivals.next_arrival();
     if (next && *next <= engine->now()) {
       arrivals.submitted(engine->submit(arrivals.take()));
+      ++submitted;
       continue;
     }
     const Stepped stepped = engine->step();

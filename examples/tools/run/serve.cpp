@@ -81,20 +81,13 @@ struct Files {
 /// The workload, as an engine takes it; each request's tokens go to the machine.
 class Requests final : public Arrivals {
  public:
-  /// `machine`: null where nothing is computed. `replay`: null where no record is replayed.
-  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine* machine,
-           const Replay* replay, ShownText* shown)
-      : options_(options), workload_(workload), results_(results), machine_(machine), replay_(replay), shown_(shown) {}
+  /// `machine`: null where nothing is computed.
+  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine* machine, ShownText* shown)
+      : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
 
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
     if (next_ == workload_.requests.size()) return std::nullopt;
     return workload_.requests[next_].arrival;
-  }
-  [[nodiscard]] std::optional<Slot> cancelled() const override {
-    if (replay_ == nullptr) return std::nullopt;
-    const std::optional<Replay::Cancellation> cancellation = replay_->cancellation();
-    if (!cancellation || cancellation->submitted != static_cast<std::int64_t>(next_)) return std::nullopt;
-    return cancellation->slot;
   }
   [[nodiscard]] RequestSpec take() override { return workload_.requests[next_++]; }
   void submitted(const Expected<RequestId>& id) override {
@@ -120,7 +113,6 @@ class Requests final : public Arrivals {
   const Workload& workload_;
   Results& results_;
   CpuMachine* machine_;
-  const Replay* replay_;
   ShownText* shown_;
   std::size_t next_ = 0;
 };
@@ -258,9 +250,13 @@ Expected<Served> serve(const Options& options) {
       if (shown) shown->ended(index(id));
     };
     recorded.cancelled = [&](RequestId id) { results.requests[index(id)].reason = "its user left"; };
-    Requests requests(options, workload, results, machine.get(), replay ? &*replay : nullptr,
-                      shown ? &*shown : nullptr);
-    ran = (*system)->run({engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, world, requests, recorded});
+    Requests requests(options, workload, results, machine.get(), shown ? &*shown : nullptr);
+    ran = (*system)->run({engine,
+                          {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}},
+                          world,
+                          requests,
+                          recorded,
+                          replay ? &*replay : nullptr});
   }
   if (machine) {
     results.moved = machine->moved();

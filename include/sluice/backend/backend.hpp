@@ -167,17 +167,19 @@ concept StatesKeeping = requires {
 template <class P>
 concept KeepsRequests = StatesKeeping<P> && bool(P::keeps_requests);
 
-/// `P` is told of a request that is cancelled: its slot, and how many requests had been submitted by then.
+/// `P` is told of what changes requests between iterations: that one is cancelled (its slot, and how many requests had
+/// been submitted by then); that tokens which were due by a time were handed out.
 template <class P>
-concept HearsCancelled = requires(P& backend, Slot slot, std::int64_t submitted) {
+concept HearsBetween = requires(P& backend, Slot slot, std::int64_t submitted, Seconds until) {
   requires std::same_as<decltype(backend.cancelled(slot, submitted)), void>;
+  requires std::same_as<decltype(backend.released(until)), void>;
 };
 template <class P>
 concept NamesCancelled = requires(P& backend, Slot slot, std::int64_t submitted) {
   backend.cancelled(slot, submitted);
 };
 template <class P>
-concept KeepsAsSaid = StatesKeeping<P> && hook_as_said(KeepsRequests<P>, HearsCancelled<P>, NamesCancelled<P>);
+concept KeepsAsSaid = StatesKeeping<P> && hook_as_said(KeepsRequests<P>, HearsBetween<P>, NamesCancelled<P>);
 
 /// `P` says whether it has a second thread, next to the one that runs iterations.
 template <class P>
@@ -238,7 +240,8 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///  5. `P::real_time`: whether time passes by itself, so that the engine adds no modelled planning time to it.
 ///  6. `P::ends_requests`: whether requests end early or fail on it; `outcomes()` then says which. `P::keeps_requests`:
 ///     whether it keeps anything of a request between iterations; `cancelled(slot, submitted)` then tells it, between
-///     two of them, of a request that its user has given up. (Of requests that end, the next iteration tells.)
+///     two of them, of a request that its user has given up, and `released(until)` of tokens that a timer has handed
+///     out. (Of requests that end, the next iteration tells.)
 ///  7. `P::plans_async`: whether it has a thread on which to plan: `async(work, what)`, `async_done()`, `join_async()`.
 ///     With `OneStepAhead` a backend in real time must have one, and be copyable (a handle).
 ///  8. `P::predicts`: whether `predict<Transfer>(iteration, state, sink)` says what `wait` would take, and tells `sink`
@@ -266,8 +269,9 @@ struct Contract<roles::Backend> {
     static_assert(StatesKeeping<P>, "sluice: this Backend needs `static constexpr bool keeps_requests = false;` (true "
                                     "if it keeps anything of a request between iterations: `cancelled`)");
     if constexpr (StatesKeeping<P>) {
-      static_assert(!KeepsRequests<P> || HearsCancelled<P>, "sluice: this Backend says keeps_requests = true and needs "
-                                                            "`void cancelled(Slot slot, std::int64_t submitted)`");
+      static_assert(!KeepsRequests<P> || HearsBetween<P>,
+                    "sluice: this Backend says keeps_requests = true and needs `void cancelled(Slot slot, std::int64_t "
+                    "submitted)` and `void released(Seconds until)`");
       static_assert(KeepsRequests<P> || !NamesCancelled<P>,
                     "sluice: this Backend has `cancelled`, but says keeps_requests = false: nobody would call it. Say "
                     "true, or leave the hook out");

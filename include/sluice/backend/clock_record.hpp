@@ -15,13 +15,14 @@ namespace sluice {
 /// One question that an engine asked of its backend, and the answer.
 struct ClockEvent {
   enum class Kind : std::uint8_t {
-    start,  ///< the first
-    idle,   ///< idled
-    run,    ///< ran an iteration
-    ready,  ///< a plan made asynchronously was ready when the engine asked
-    late,   ///< it was not ready
-    joined, ///< the engine waited for it
-    cancel, ///< nothing was asked: a request was cancelled
+    start,   ///< the first
+    idle,    ///< idled
+    run,     ///< ran an iteration
+    ready,   ///< a plan made asynchronously was ready when the engine asked
+    late,    ///< it was not ready
+    joined,  ///< the engine waited for it
+    cancel,  ///< nothing was asked: a request was cancelled
+    release, ///< nor here: tokens were handed out that were due
   };
   /// A RequestOutcome that keeps its reason.
   struct Outcome {
@@ -32,7 +33,7 @@ struct ClockEvent {
 
   Kind kind = Kind::run;
   Seconds now{0};               ///< when the answer was there
-  Seconds asked{0};             ///< idle: until when the engine wanted to idle
+  Seconds asked{0};             ///< idle: until when the engine wanted to idle; release: due by then
   IterationCost cost{};         ///< run: as the backend answered
   double background_blocks = 0; ///< run: what is left of a plan's delta (transfer/transfer_scheduler.hpp)
   std::int64_t requests = 0;    ///< run: in the batch; cancel: submitted by then
@@ -65,6 +66,8 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
     return "joined";
   case ClockEvent::Kind::cancel:
     return "cancel";
+  case ClockEvent::Kind::release:
+    return "release";
   }
   return "";
 }
@@ -134,6 +137,12 @@ namespace detail {
   ClockEvent event = plain_event(ClockEvent::Kind::cancel);
   event.slot = slot;
   event.requests = submitted;
+  return event;
+}
+
+[[nodiscard]] inline ClockEvent release_event(Seconds until) {
+  ClockEvent event = plain_event(ClockEvent::Kind::release);
+  event.asked = until;
   return event;
 }
 

@@ -57,6 +57,7 @@ class ClockWriter {
     write(plain_event(ClockEvent::Kind::joined), base.now());
   }
   void cancelled(Slot slot, std::int64_t submitted) { write(cancel_event(slot, submitted), now()); }
+  void released(Seconds until) { write(release_event(until), now()); }
 
  private:
   void write(ClockEvent event, Seconds end) {
@@ -112,6 +113,10 @@ class Recorded {
   void cancelled(Slot slot, std::int64_t submitted) {
     if constexpr (KeepsRequests<Base>) base_.cancelled(slot, submitted);
     writer_.cancelled(slot, submitted);
+  }
+  void released(Seconds until) {
+    if constexpr (KeepsRequests<Base>) base_.released(until);
+    writer_.released(until);
   }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> { return writer_.async_done(base_); }

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,18 +45,19 @@ class Replay {
     if (event.kind == ClockEvent::Kind::run) ++step_;
     return &event;
   }
-  /// The request in `slot` was cancelled when `submitted` requests had been submitted.
-  struct Cancellation {
-    Slot slot{};
-    std::int64_t submitted = 0;
-  };
-  /// What the record has next, if that is a cancellation. Who replays does the same, before anything else and as soon
-  /// as so many requests have been submitted: `engine.cancel(engine.view().row(slot).id)`.
-  [[nodiscard]] std::optional<Cancellation> cancellation() const {
-    if (!status_.ok() || at_ == record_.events.size()) return std::nullopt;
+  /// Does to the engine what the record has next, if a user or a timer did that and not the engine: cancels a request,
+  /// hands out tokens. Who replays calls this before anything else, with how many requests it has submitted, until the
+  /// answer is false.
+  template <class E>
+  bool repeat(E& engine, std::int64_t submitted) const {
+    const std::size_t before = at_;
+    if (!status_.ok() || at_ == record_.events.size()) return false;
     const ClockEvent& event = record_.events[at_];
-    if (event.kind != ClockEvent::Kind::cancel) return std::nullopt;
-    return Cancellation{event.slot, event.requests};
+    if (event.kind == ClockEvent::Kind::release) engine.release_due(event.asked);
+    if (event.kind == ClockEvent::Kind::cancel && event.requests == submitted &&
+        index(event.slot) < engine.view().rows.size())
+      (void)engine.cancel(engine.view().row(event.slot).id); // if it is not alive, the record is of another run
+    return at_ != before;
   }
   /// Once the engine has parted from the record, time passes as the caller says.
   void pass(Seconds until) {
@@ -107,6 +107,8 @@ class Replay {
     case ClockEvent::Kind::cancel:
       return "the cancellation of slot " + std::to_string(index(event.slot)) + " after " +
              std::to_string(event.requests) + " requests";
+    case ClockEvent::Kind::release:
+      return "the release of tokens that are due by " + std::to_string(event.asked.count()) + " s";
     }
     return "";
   }
@@ -169,6 +171,7 @@ class Replayed {
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
   void cancelled(Slot slot, std::int64_t submitted) { (void)replay_->next(detail::cancel_event(slot, submitted)); }
+  void released(Seconds until) { (void)replay_->next(detail::release_event(until)); }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { work(what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> { return replay_->async_done(); }
   void join_async() requires PlansAsync<Base> { replay_->join_async(); }

@@ -6,8 +6,12 @@
 #include "sluice/view/request_row.hpp"
 
 #include <concepts>
+#include <limits>
 
 namespace sluice {
+
+/// No token is held back.
+inline constexpr Seconds never_due{std::numeric_limits<double>::infinity()};
 
 /// A sink that accepts deliveries: the request, how many tokens, and when.
 struct DeliverySinkArchetype {
@@ -24,6 +28,12 @@ concept DeliversGenerated = requires(const P& policy, RequestRow& row, Seconds n
 template <class P>
 concept DeliversDue = requires(const P& policy, RequestRow& row, Seconds now, DeliverySinkArchetype sink) {
   { policy.advance(row, now, sink) } -> std::same_as<void>;
+};
+
+/// `P` says when it has something to release again.
+template <class P>
+concept SaysNextDue = requires(const P& policy, const RequestRow& row) {
+  { policy.next_due(row) } -> std::same_as<Seconds>;
 };
 
 /// `P` releases what is left when a request ends.
@@ -44,12 +54,13 @@ concept StatesDeposit = requires {
 ///  2. `generated(row, now, sink)`: one more token exists (already counted in `row.generated`).
 ///  3. `advance(row, now, sink)`: releases what became due up to `now`, each at its own time.
 ///  4. `finish(row, now, sink)`: the last token exists; everything left goes out.
-///  5. `P::deposits`: false promises that `advance` and a preempted request's deposit never matter.
+///  5. `next_due(row)`: the earliest time at which `advance` would release a token, `never_due` if none is held back.
+///  6. `P::deposits`: false promises that `advance` and a preempted request's deposit never matter.
 ///
 /// Not checked, and owed: tokens are released in order, none before it exists, all of them by `finish`.
 template <class P>
-concept Delivery =
-    PlaysRole<P, roles::Delivery> && DeliversGenerated<P> && DeliversDue<P> && DeliversRest<P> && StatesDeposit<P>;
+concept Delivery = PlaysRole<P, roles::Delivery> && DeliversGenerated<P> && DeliversDue<P> && SaysNextDue<P> &&
+    DeliversRest<P> && StatesDeposit<P>;
 
 template <>
 struct Contract<roles::Delivery> {
@@ -62,6 +73,8 @@ struct Contract<roles::Delivery> {
                   "sluice: this Delivery policy needs `void generated(RequestRow&, Seconds, auto&& sink) const`");
     static_assert(DeliversDue<P>,
                   "sluice: this Delivery policy needs `void advance(RequestRow&, Seconds, auto&& sink) const`");
+    static_assert(SaysNextDue<P>, "sluice: this Delivery policy needs `Seconds next_due(const RequestRow&) const`, "
+                                  "`never_due` if it holds no token back");
     static_assert(DeliversRest<P>,
                   "sluice: this Delivery policy needs `void finish(RequestRow&, Seconds, auto&& sink) const`");
     static_assert(StatesDeposit<P>,

@@ -15,6 +15,7 @@ struct Immediate {
     sink(row, Tokens{1}, now);
   }
   void advance(RequestRow& /*row*/, Seconds /*now*/, auto&& /*sink*/) const {}
+  [[nodiscard]] Seconds next_due(const RequestRow& /*row*/) const { return never_due; }
   void finish(RequestRow& /*row*/, Seconds /*now*/, auto&& /*sink*/) const {}
 };
 

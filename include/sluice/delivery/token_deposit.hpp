@@ -33,6 +33,10 @@ struct TokenDeposit {
     }
   }
 
+  [[nodiscard]] Seconds next_due(const RequestRow& row) const {
+    return row.deposit().count() > 0 ? row.due : never_due;
+  }
+
   void finish(RequestRow& row, Seconds now, auto&& sink) const {
     advance(row, now, sink);
     const Tokens rest = row.deposit();

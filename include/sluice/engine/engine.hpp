@@ -68,6 +68,12 @@ class BasicEngine : public C {
   [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink) requires Predicts<typename C::backend_type>;
   /// Runs the iteration under way and accounts its tokens.
   void finish(const Surroundings& around = {});
+  /// When the next token that Delivery holds back is due; `never_due` if none is.
+  [[nodiscard]] Seconds next_due() const;
+  /// Hands out the tokens that are due by `until`, each at its own time: a timer's call, between steps. Without it they
+  /// go out no later than with the next decision or iteration that looks, at the same times, and no decision differs
+  /// but for what it knows of deposits.
+  void release_due(Seconds until);
   /// Lets time pass until `when` with nothing to run.
   void idle_until(Seconds when) { backend_.idle_until(when); }
   [[nodiscard]] Seconds now() const { return backend_.now(); }

@@ -73,6 +73,8 @@ struct RejectedEngine : detail::RejectedComposition {
   [[nodiscard]] const Status& status() const;
   [[nodiscard]] detail::Anything port() const;
   [[nodiscard]] detail::Anything backend() const;
+  [[nodiscard]] Seconds next_due() const;
+  void release_due(Seconds until);
   void idle_until(Seconds when);
   [[nodiscard]] Seconds now() const;
   [[nodiscard]] View view() const;

@@ -5,6 +5,8 @@
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/report_iteration.hpp"
 
+#include <algorithm>
+
 namespace sluice {
 
 template <class C>
@@ -96,6 +98,24 @@ Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) require
   TransferState state = transfer_;
   const View view = core_.view(now());
   return backend_.template predict<transfer_type>(iteration_in(view, around), state, sink).duration;
+}
+
+template <class C>
+Seconds BasicEngine<C>::next_due() const {
+  Seconds next = never_due;
+  if constexpr (delivery_type::deposits)
+    for (const auto* list : {&core_.requests.running, &core_.requests.preempted})
+      for (const Slot slot : *list) next = std::min(next, policies_.delivery.next_due(core_.row(slot)));
+  return next;
+}
+
+template <class C>
+void BasicEngine<C>::release_due(Seconds until) {
+  if constexpr (delivery_type::deposits) {
+    if (next_due() > until) return;
+    TokenAccounts<C>::advance(core_, policies_, until);
+    if constexpr (KeepsRequests<backend_type>) backend_.released(until);
+  }
 }
 
 /// The iteration that was prepared, as a backend is told of it. `view`: of its start.

@@ -55,6 +55,8 @@ class CpuWorld {
   [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
   /// The request in `slot` is cancelled: its KV is free, at once or when its transfers have ended.
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
+  /// Tokens that were due by then were handed out.
+  virtual void released(Seconds until) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;
   [[nodiscard]] virtual bool async_done() = 0;
   virtual void join_async() = 0;
@@ -111,6 +113,7 @@ class Cpu {
 
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
   void cancelled(Slot slot, std::int64_t submitted) { world_->cancelled(slot, submitted); }
+  void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }
   void join_async() { world_->join_async(); }

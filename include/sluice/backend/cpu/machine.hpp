@@ -150,6 +150,7 @@ class CpuMachine final : public CpuWorld {
     }
     copies_->wake(); // what waits for room has some
   }
+  void released(Seconds /*until*/) override {}
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
   [[nodiscard]] bool async_done() override { return async_.done(); }
   void join_async() override { async_.join(); }

@@ -41,6 +41,10 @@ class RecordedWorld final : public CpuWorld {
     base_->cancelled(slot, submitted);
     writer_.cancelled(slot, submitted);
   }
+  void released(Seconds until) override {
+    base_->released(until);
+    writer_.released(until);
+  }
   void async(void (*work)(void*), void* what) override { base_->async(work, what); }
   [[nodiscard]] bool async_done() override { return writer_.async_done(*base_); }
   void join_async() override { writer_.join_async(*base_); }
@@ -79,6 +83,7 @@ class ReplayedWorld final : public CpuWorld {
   void cancelled(Slot slot, std::int64_t submitted) override {
     (void)replay_->next(detail::cancel_event(slot, submitted));
   }
+  void released(Seconds until) override { (void)replay_->next(detail::release_event(until)); }
   void async(void (*work)(void*), void* what) override { work(what); }
   [[nodiscard]] bool async_done() override { return replay_->async_done(); }
   void join_async() override { replay_->join_async(); }
