@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded and Replayed: an engine that is told a run's times again decides as that run did, and says when it does not.
 #include "sluice/backend/cpu/async_thread.hpp"
+#include "sluice/backend/doorbell.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
@@ -15,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,6 +48,12 @@ class Noisy {
 
   [[nodiscard]] Seconds now() const { return all_->now += Seconds{1.7e-5}; }
   void idle_until(Seconds when) { all_->now = std::max(all_->now, when) + Seconds{1e-3 * all_->random.uniform()}; }
+  void idle_until(Seconds when, Doorbell& bell) requires real {
+    if (std::isinf(when.count()) || all_->random.below(2) == 0) when = now() + Seconds{0.2 * all_->random.uniform()};
+    (void)bell.hear();
+    idle_until(when);
+  }
+  Status load() requires real { return {}; }
   template <class Transfer>
   void launch(const Iteration& iteration) {
     all_->base.template launch<Transfer>(iteration);
@@ -181,7 +189,12 @@ Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Between b
     if (stepped == Stepped::failed) FAIL(engine.status().error().line());
     if (stepped == Stepped::idle) {
       if (next == trial.requests.size()) break;
-      engine.idle_until(trial.requests[next].arrival);
+      if constexpr (E::backend_type::real_time) {
+        Doorbell bell;
+        engine.idle_until(trial.requests[next].arrival, bell);
+      } else {
+        engine.idle_until(trial.requests[next].arrival);
+      }
     }
   }
   REQUIRE(engine.alive() == 0);

@@ -43,8 +43,8 @@ struct Job {
   std::shared_ptr<sluice::CpuWorld> world;
   Arrivals& arrivals;
   Recorded& recorded;
-  const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
+  const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
 };
 
 /// Runs the job to its end. Errors: no engine of that type can be made with this setup.

@@ -19,6 +19,11 @@ class EmptyWorld final : public CpuWorld {
  public:
   [[nodiscard]] Seconds now() const override { return now_; }
   void idle_until(Seconds when) override { now_ = std::max(now_, when); }
+  void idle_until(Seconds when, Doorbell& /*bell*/) override { idle_until(when); }
+  void cancelled(Slot /*slot*/, std::int64_t /*submitted*/) override {}
+  void released(Seconds /*until*/) override {}
+  [[nodiscard]] Status load() override { return {}; }
+  [[nodiscard]] bool ready() const override { return true; }
   void launch(const Iteration&, TransferOrder) override {}
   IterationCost wait(const Iteration&) override {
     now_ += Seconds{1e-3};

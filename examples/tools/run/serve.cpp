@@ -251,12 +251,9 @@ Expected<Served> serve(const Options& options) {
     };
     recorded.cancelled = [&](RequestId id) { results.requests[index(id)].reason = "its user left"; };
     Requests requests(options, workload, results, machine.get(), shown ? &*shown : nullptr);
-    ran = (*system)->run({engine,
-                          {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}},
-                          world,
-                          requests,
-                          recorded,
-                          replay ? &*replay : nullptr});
+    Job job{engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, world, requests, recorded};
+    if (replay) job.replay = &*replay;
+    ran = (*system)->run(job);
   }
   if (machine) {
     results.moved = machine->moved();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/cost/rebuild.hpp"
 #include "sluice/plan/plan.hpp"
@@ -21,6 +22,8 @@
 #include <type_traits>
 
 namespace sluice {
+
+class Doorbell; // backend/doorbell.hpp
 
 /// What other engines take of an iteration's machine while it runs. By default nothing.
 struct Surroundings {
@@ -116,14 +119,6 @@ concept KeepsClock = requires(P& backend, const P& watched, Seconds when) {
   { backend.idle_until(when) } -> std::same_as<void>;
 };
 
-/// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller goes on.
-template <class P>
-concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
-  { backend.template launch<DeadlinePool>(iteration) } -> std::same_as<void>;
-  { backend.template wait<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
-  { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
-};
-
 /// `P` says whether its clock is the world's: iterations and decisions then take the time that they really take.
 template <class P>
 concept StatesRealTime = requires {
@@ -131,6 +126,24 @@ concept StatesRealTime = requires {
 };
 template <class P>
 inline constexpr bool is_real_time = P::real_time;
+
+/// `P` can be woken while it idles, and do beforehand what its first iteration would wait for; it has to if its clock
+/// is the world's.
+template <class P>
+concept HasLiveHooks = requires(P& backend, Seconds when, Doorbell& bell) {
+  requires std::same_as<decltype(backend.idle_until(when, bell)), void>;
+  requires std::same_as<decltype(backend.load()), Status>;
+};
+template <class P>
+concept CanServe = StatesRealTime<P> &&(!bool(P::real_time) || HasLiveHooks<P>);
+
+/// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller goes on.
+template <class P>
+concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {
+  { backend.template launch<DeadlinePool>(iteration) } -> std::same_as<void>;
+  { backend.template wait<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
+  { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
+};
 
 /// What became of a request in an iteration beyond what its batch says: the request has generated the last token that
 /// it wanted, before its length ran out; or it has failed.
@@ -231,7 +244,9 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 /// (a clock, a device): the engine owns it, and calls its non-const members.
 ///
 ///  1. `P::role` is `roles::Backend`.
-///  2. `now()`; `idle_until(when)` lets time pass with nothing to run.
+///  2. `now()`; `idle_until(when)` lets time pass with nothing to run. In real time `idle_until(when, bell)` too, which
+///     returns when a Doorbell rings (`when` may be infinite), and `load()`: what the first iteration would wait for
+///     (weights) is done then, before a server says that it is ready.
 ///  3. `launch<Transfer>(iteration)` begins one iteration and returns; it changes no state and no clock of its own.
 ///     `wait<Transfer>(iteration, state)` returns when that iteration has run, starting from the `state` that the last
 ///     one left, and sets the clock to its end. The engine calls them in turns, and keeps the iteration alive in
@@ -249,8 +264,8 @@ concept BackendAsSaid = StatesRealTime<P> && StatesOutcomes<P> &&
 ///
 /// Not checked, and owed: time never runs backwards; neither call allocates in the steady state.
 template <class P>
-concept Backend =
-    PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && KeepsAsSaid<P> && BackendAsSaid<P>;
+concept Backend = PlaysRole<P, roles::Backend> && KeepsClock<P> && RunsIteration<P> && CanServe<P> && KeepsAsSaid<P> &&
+    BackendAsSaid<P>;
 
 template <>
 struct Contract<roles::Backend> {
@@ -278,6 +293,10 @@ struct Contract<roles::Backend> {
     }
     static_assert(StatesRealTime<P>, "sluice: this Backend needs `static constexpr bool real_time = false;` (true if "
                                      "time passes by itself)");
+    if constexpr (StatesRealTime<P>)
+      static_assert(CanServe<P>, "sluice: this Backend says real_time = true and needs `void idle_until(Seconds when, "
+                                 "Doorbell& bell)`, which returns when the bell rings, and `Status load()`, which does "
+                                 "what the first iteration would wait for");
     static_assert(StatesOutcomes<P>, "sluice: this Backend needs `static constexpr bool ends_requests = false;` (true "
                                      "if requests end early or fail on it: `outcomes`)");
     if constexpr (StatesOutcomes<P>) {

@@ -17,6 +17,7 @@ struct ClockEvent {
   enum class Kind : std::uint8_t {
     start,   ///< the first
     idle,    ///< idled
+    wait,    ///< idled, until a bell rang or longer: what for is not told
     run,     ///< ran an iteration
     ready,   ///< a plan made asynchronously was ready when the engine asked
     late,    ///< it was not ready
@@ -44,8 +45,9 @@ struct ClockEvent {
 
   /// Whether the engine asked for the same thing; the answers are not compared.
   [[nodiscard]] bool same_question(const ClockEvent& other) const {
-    const auto plain = [](Kind one) { return one == Kind::late ? Kind::ready : one; };
-    return plain(kind) == plain(other.kind) && asked == other.asked && requests == other.requests &&
+    const auto plain = [](Kind one) { return one == Kind::late ? Kind::ready : one == Kind::wait ? Kind::idle : one; };
+    const bool waits = kind == Kind::wait || other.kind == Kind::wait;
+    return plain(kind) == plain(other.kind) && (waits || asked == other.asked) && requests == other.requests &&
            tokens == other.tokens && batch == other.batch && slot == other.slot;
   }
 };
@@ -56,6 +58,8 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
     return "start";
   case ClockEvent::Kind::idle:
     return "idle";
+  case ClockEvent::Kind::wait:
+    return "wait";
   case ClockEvent::Kind::run:
     return "run";
   case ClockEvent::Kind::ready:

@@ -69,9 +69,9 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
   if (!line) return line.error();
   if (!*line || **line != ClockRecord::header)
     return wrong("the header is '" + excerpt(line->value_or("")) + "'", "'" + std::string{ClockRecord::header} + "'");
-  constexpr std::array kinds{ClockEvent::Kind::start,  ClockEvent::Kind::idle,   ClockEvent::Kind::run,
-                             ClockEvent::Kind::ready,  ClockEvent::Kind::late,   ClockEvent::Kind::joined,
-                             ClockEvent::Kind::cancel, ClockEvent::Kind::release};
+  constexpr std::array kinds{ClockEvent::Kind::start,  ClockEvent::Kind::idle,    ClockEvent::Kind::run,
+                             ClockEvent::Kind::ready,  ClockEvent::Kind::late,    ClockEvent::Kind::joined,
+                             ClockEvent::Kind::cancel, ClockEvent::Kind::release, ClockEvent::Kind::wait};
   ClockRecord record;
   std::int64_t steps = 0;
   for (;;) {
@@ -91,9 +91,10 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
       const auto* const known =
           std::find_if(kinds.begin(), kinds.end(), [kind](ClockEvent::Kind one) { return kind == to_string(one); });
       if (known == kinds.end() || first != (*known == ClockEvent::Kind::start))
-        return wrong("the event is '" + excerpt(kind) + "'",
-                     first ? "'start'"
-                           : "'run', 'idle', 'ready', 'late', 'joined', 'cancel', 'release', 'ended' or 'failed'");
+        return wrong(
+            "the event is '" + excerpt(kind) + "'",
+            first ? "'start'"
+                  : "'run', 'idle', 'wait', 'ready', 'late', 'joined', 'cancel', 'release', 'ended' or 'failed'");
       event.kind = *known;
     }
 

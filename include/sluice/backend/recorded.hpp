@@ -35,6 +35,12 @@ class ClockWriter {
     base.idle_until(when);
     write(idle_event(when), base.now());
   }
+  template <class Base, class Bell>
+  void idle_until(Base& base, Seconds when, Bell& bell) {
+    if (when <= now()) return;
+    base.idle_until(when, bell);
+    write(plain_event(ClockEvent::Kind::wait), base.now());
+  }
   /// `event` is the iteration's run_event with its cost.
   IterationCost ran(ClockEvent event, double background_blocks, std::span<const RequestOutcome> outcomes, Seconds end) {
     event.background_blocks = background_blocks;
@@ -87,6 +93,10 @@ class Recorded {
 
   [[nodiscard]] Seconds now() const { return writer_.now(); }
   void idle_until(Seconds when) { writer_.idle_until(base_, when); }
+  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<Base> {
+    writer_.idle_until(base_, when, bell);
+  }
+  [[nodiscard]] Status load() requires is_real_time<Base> { return base_.load(); }
 
   template <class Transfer>
   void launch(const Iteration& iteration) {

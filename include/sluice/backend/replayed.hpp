@@ -96,6 +96,8 @@ class Replay {
       return "a start";
     case ClockEvent::Kind::idle:
       return "idling until " + std::to_string(event.asked.count()) + " s";
+    case ClockEvent::Kind::wait:
+      return "idling until something arrives";
     case ClockEvent::Kind::run:
       return "an iteration of " + std::to_string(event.requests) + " requests and " + std::to_string(event.tokens) +
              " tokens (batch " + std::to_string(event.batch) + ")";
@@ -145,6 +147,9 @@ class Replayed {
 
   [[nodiscard]] Seconds now() const { return replay_->now(); }
   void idle_until(Seconds when) { replay_->idle_until(when); }
+  /// The bell has rung when it rang there.
+  void idle_until(Seconds when, Doorbell& /*bell*/) requires is_real_time<Base> { idle_until(when); }
+  [[nodiscard]] Status load() requires is_real_time<Base> { return {}; }
 
   template <class Transfer>
   void launch(const Iteration& /*iteration*/) {}

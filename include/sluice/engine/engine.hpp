@@ -50,6 +50,14 @@ class BasicEngine : public C {
   /// Makes an engine, or says what is wrong with its configuration.
   [[gnu::cold]] static Expected<BasicEngine> make(Config config);
 
+  /// Does beforehand what the first iteration would wait for: weights are on the device when this returns. A server
+  /// calls it before it says that it is ready. In simulation there is nothing to load.
+  [[nodiscard]] Status load() {
+    if constexpr (is_real_time<backend_type>)
+      return backend_.load();
+    else
+      return {};
+  }
   /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could never be placed
   /// even alone, or if the weights cannot promise its SLO. `prompt_keys` names the full blocks of its prompt, for
   /// engines that find released blocks; without them the prompt is like no other.
@@ -76,6 +84,9 @@ class BasicEngine : public C {
   void release_due(Seconds until);
   /// Lets time pass until `when` with nothing to run.
   void idle_until(Seconds when) { backend_.idle_until(when); }
+  /// The same, but not longer than until the bell rings: a request has arrived on another thread. `when` may be
+  /// infinite. For backends in real time.
+  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<backend_type> { backend_.idle_until(when, bell); }
   [[nodiscard]] Seconds now() const { return backend_.now(); }
   /// Ok, or the policy's mistake that ended the run: `step` has answered `failed`.
   [[nodiscard]] const Status& status() const { return status_; }

@@ -65,6 +65,7 @@ struct RejectedEngine : detail::RejectedComposition {
   using Config = EngineConfig<composition>;
 
   static Expected<RejectedEngine> make(Config config);
+  Status load();
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
   Status cancel(RequestId id);
   Stepped step();
@@ -76,6 +77,7 @@ struct RejectedEngine : detail::RejectedComposition {
   [[nodiscard]] Seconds next_due() const;
   void release_due(Seconds until);
   void idle_until(Seconds when);
+  void idle_until(Seconds when, const detail::Anything& bell);
   [[nodiscard]] Seconds now() const;
   [[nodiscard]] View view() const;
   [[nodiscard]] const Plan& plan() const;

@@ -8,6 +8,7 @@
 #include "identity/eigen/real_run.hpp"
 
 #include <chrono>
+#include <limits>
 #include <thread>
 
 namespace sluice::testing {
@@ -91,6 +92,70 @@ TEST_CASE("what cancelled requests held on a real machine is free once their tra
   moved += check_memory_returns<With<Chaos, OneStepAhead>>(2, 40);
   moved += check_memory_returns<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(3, 40);
   CHECK(moved.count() > 0);
+}
+
+TEST_CASE("weights that are loaded beforehand are not waited for, whether all of them fit or not") {
+  Random random(29);
+  for (int round = 0; round < 6; ++round) {
+    CAPTURE(round);
+    const RealTrial trial = random_real_trial(random);
+    std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
+    const std::int64_t kv = trial.all();
+    CpuSetup setup = trial.setup(*decoder, kv);
+    const Bytes all = trial.weights.outer_bytes() + trial.weights.layout.bytes * trial.layers();
+    if (round % 2 == 1)
+      setup.device_memory -= trial.weights.layout.bytes * 2 +
+                             Bytes{kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4} * kv;
+    Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+    REQUIRE(machine);
+    const Bytes before = (*machine)->device_memory().used();
+    CHECK_FALSE((*machine)->ready());
+    const Seconds begun = (*machine)->now();
+    const Status loaded = (*machine)->load();
+    REQUIRE_MESSAGE(loaded.ok(), loaded.error().line());
+    CHECK((*machine)->ready());
+    CHECK((*machine)->load().ok());
+    CHECK_MESSAGE((*machine)->now() - begun < Seconds{0.5}, "the clock stands still meanwhile");
+    const Bytes taken = (*machine)->device_memory().used() - before;
+    if (round % 2 == 0)
+      CHECK(taken == all);
+    else
+      CHECK((taken < all && taken >= trial.weights.outer_bytes()));
+  }
+  // The same tokens, with KV in the memory that the loaded weights have to give up again.
+  for (int round = 0; round < 4; ++round) {
+    RealTrial trial = random_real_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.loads = true;
+    check_identity(run_real<With<Chaos, ChaosWeights>>(trial, trial.largest() + 2 * trial.layers() + 8), expected);
+  }
+}
+
+TEST_CASE("a bell wakes an idle machine at once, whatever it waits for") {
+  Random random(5);
+  const RealTrial trial = random_real_trial(random);
+  std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
+  CpuSetup setup = trial.setup(*decoder, trial.all());
+  setup.skips_idle = false;
+  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+  REQUIRE(machine);
+  for (const double seconds : {3600.0, std::numeric_limits<double>::infinity()}) {
+    Doorbell bell;
+    const Seconds begun = (*machine)->now();
+    std::thread arrival{[&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      bell.ring();
+    }};
+    Cpu{*machine}.idle_until(begun + Seconds{seconds}, bell);
+    arrival.join();
+    const Seconds slept = (*machine)->now() - begun;
+    CHECK(slept >= Seconds{0.005});
+    CHECK(slept < Seconds{5}); // on a busy machine
+  }
+  Doorbell silent;
+  const Seconds begun = (*machine)->now();
+  Cpu{*machine}.idle_until(begun + Seconds{0.01}, silent);
+  CHECK((*machine)->now() >= begun + Seconds{0.01});
 }
 
 } // namespace sluice::testing

@@ -37,6 +37,7 @@ struct RealTrial {
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::int64_t> outputs;
   std::vector<double> arrivals;
+  bool loads = false;          ///< weights are loaded before the first request
   std::uint64_t leaving = 0;   ///< after a step one in so many requests is cancelled; 0: none
   bool rows_to_rebuild = true; ///< the buffers have some for everybody's tokens
 
@@ -170,6 +171,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   change(config);
   Expected<Observed> engine = Observed::make(std::move(config));
   REQUIRE(engine);
+  if (trial.loads) REQUIRE(engine->load().ok());
 
   std::vector<std::size_t> order = only;
   if (order.empty())

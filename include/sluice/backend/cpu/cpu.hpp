@@ -44,6 +44,12 @@ class CpuWorld {
 
   [[nodiscard]] virtual Seconds now() const = 0;
   virtual void idle_until(Seconds when) = 0;
+  virtual void idle_until(Seconds when, Doorbell& bell) = 0;
+  /// Puts weights on the device, once; the first iteration does it where this was not called. The clock stands still.
+  /// Error: the weights that always stay there do not fit.
+  virtual Status load() = 0;
+  /// They are there: the first iteration does not wait for them.
+  [[nodiscard]] virtual bool ready() const = 0;
   virtual void launch(const Iteration& iteration, TransferOrder order) = 0;
   virtual IterationCost wait(const Iteration& iteration) = 0;
   /// Layer blocks that are to leave the device and have not left yet.
@@ -79,6 +85,10 @@ class Cpu {
 
   [[nodiscard]] Seconds now() const { return world_->now(); }
   void idle_until(Seconds when) { world_->idle_until(when); }
+  void idle_until(Seconds when, Doorbell& bell) { world_->idle_until(when, bell); }
+
+  [[nodiscard]] Status load() { return world_->load(); }
+  [[nodiscard]] bool ready() const { return world_->ready(); }
 
   /// Sends everything on its way to its place; `wait` computes the layers, on its caller's thread.
   template <class Transfer>

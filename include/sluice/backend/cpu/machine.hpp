@@ -10,12 +10,14 @@
 #include "sluice/backend/cpu/kv_store.hpp"
 #include "sluice/backend/cpu/link_schedule.hpp"
 #include "sluice/backend/cpu/weight_store.hpp"
+#include "sluice/backend/doorbell.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/sampler.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -131,6 +133,24 @@ class CpuMachine final : public CpuWorld {
       std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
   }
 
+  void idle_until(Seconds when, Doorbell& bell) override {
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (!setup_.skips_idle || std::isinf(left.count()))
+      bell.wait_for(std::chrono::duration<double>(left.count()));
+    else if (!bell.hear())
+      skipped_ += left;
+  }
+
+  /// By a plan under which all weights are resident, or as many layers as fit: the first iteration's plan may be
+  /// another, and then moves what differs.
+  [[nodiscard]] Status load() override {
+    if (loaded_) return {};
+    const Expected<WeightsPlan> plan = weights_.fitting();
+    return plan ? load_by(*plan) : Status{plan.error()};
+  }
+  [[nodiscard]] bool ready() const override { return loaded_; }
+
   void launch(const Iteration& iteration, TransferOrder order) override;
   IterationCost wait(const Iteration& iteration) override;
 
@@ -195,6 +215,15 @@ class CpuMachine final : public CpuWorld {
         began_(std::chrono::steady_clock::now()) {
     // By the engine's address: lanes still run while `copies_` is being reset.
     schedule_.wake_inward = [engine = copies_.get()] { engine->wake(Way::to_device); };
+  }
+
+  /// The clock stands still meanwhile: a server loads before it serves.
+  [[nodiscard]] Status load_by(const WeightsPlan& plan) {
+    const Seconds before = now();
+    Status status = weights_.load(plan);
+    loaded_ = status.ok();
+    skipped_ -= now() - before;
+    return status;
   }
 
   // Before an iteration (cpu/machine_settle.hpp): everything to its place, or on its way -----------------------------
@@ -287,12 +316,9 @@ class CpuMachine final : public CpuWorld {
 };
 
 inline void CpuMachine::launch(const Iteration& iteration, TransferOrder order) {
-  if (!loaded_) { // before the clock starts: a server loads before it serves
-    loaded_ = true;
-    const Seconds before = now();
-    [[maybe_unused]] const Status status = weights_.load(iteration.view.plan->weights);
+  if (!loaded_) {
+    [[maybe_unused]] const Status status = load_by(iteration.view.plan->weights);
     SLUICE_ASSERT(status, "who made the engine counted the memory of weights that do not stream");
-    skipped_ -= now() - before;
   }
   start_ = now();
   stall_s_ = 0;

@@ -25,6 +25,9 @@ class RecordedWorld final : public CpuWorld {
 
   [[nodiscard]] Seconds now() const override { return writer_.now(); }
   void idle_until(Seconds when) override { writer_.idle_until(*base_, when); }
+  void idle_until(Seconds when, Doorbell& bell) override { writer_.idle_until(*base_, when, bell); }
+  [[nodiscard]] Status load() override { return base_->load(); }
+  [[nodiscard]] bool ready() const override { return base_->ready(); }
   void launch(const Iteration& iteration, TransferOrder order) override { base_->launch(iteration, order); }
   IterationCost wait(const Iteration& iteration) override {
     ClockEvent event = detail::run_event(iteration);
@@ -64,6 +67,9 @@ class ReplayedWorld final : public CpuWorld {
 
   [[nodiscard]] Seconds now() const override { return replay_->now(); }
   void idle_until(Seconds when) override { replay_->idle_until(when); }
+  void idle_until(Seconds when, Doorbell& /*bell*/) override { idle_until(when); }
+  [[nodiscard]] Status load() override { return {}; }
+  [[nodiscard]] bool ready() const override { return true; }
   void launch(const Iteration& /*iteration*/, TransferOrder /*order*/) override {}
   IterationCost wait(const Iteration& iteration) override {
     const ClockEvent* const event = replay_->run(iteration, outcomes_);

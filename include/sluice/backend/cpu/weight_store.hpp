@@ -44,6 +44,20 @@ class WeightStore {
   [[nodiscard]] const WeightsPlan& plan() const { return plan_; }
   [[nodiscard]] bool streams(int layer) const { return plan_.streamed.contains(layer); }
 
+  /// A plan to load by before there is any: all layers stay, or the first ones, as many as fit beside a slot through
+  /// which the others pass. Error: what never streams does not fit, or there is no room for a slot.
+  [[nodiscard]] Expected<WeightsPlan> fitting() const {
+    const std::int64_t left = (device_->free() - host_.outer_bytes()).count();
+    const int layers = host_.config.shape.layers;
+    const std::int64_t layer = layer_bytes().count();
+    WeightsPlan plan;
+    if (left >= layer * layers) return plan;
+    const std::int64_t stay = left / layer - 1; // beside one slot
+    if (left < 0 || stay < 0) return no_room();
+    plan.streamed = LayerSet::all(layers) - LayerSet::all(static_cast<int>(stay));
+    plan.slots = 1;
+    return plan;
+  }
   /// Puts the weights where the first plan wants them, at the machine's speed: a server loads before it serves.
   [[nodiscard]] Status load(const WeightsPlan& plan) {
     const auto layers = static_cast<std::size_t>(host_.config.shape.layers);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Doorbell: what wakes the thread of an idle engine: requests arrive on other threads.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace sluice {
+
+/// Any thread rings; one thread waits. A ring that nobody waits for is kept for the next wait, so that a request which
+/// arrives between a look into the inbox and the wait is not slept over; rings that are not heard count once.
+class Doorbell {
+ public:
+  void ring() {
+    {
+      const std::lock_guard lock{mutex_};
+      rung_ = true;
+    }
+    heard_.notify_one();
+  }
+  /// Whether the bell has rung since it was last heard. Hears it.
+  [[nodiscard]] bool hear() {
+    const std::lock_guard lock{mutex_};
+    return take();
+  }
+  /// Waits until the bell rings, or for so long; may be infinite. Returns whether it rang, and hears it.
+  bool wait_for(std::chrono::duration<double> time) {
+    constexpr std::chrono::duration<double> long_enough{1e6}; // clocks count nanoseconds in 64 bits
+    std::unique_lock lock{mutex_};
+    while (time > long_enough && !rung_) {
+      heard_.wait_for(lock, long_enough, [this] { return rung_; });
+      time -= long_enough;
+    }
+    heard_.wait_for(lock, std::min(time, long_enough), [this] { return rung_; });
+    return take();
+  }
+
+ private:
+  bool take() {
+    const bool rang = rung_;
+    rung_ = false;
+    return rang;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  bool rung_ = false;
+};
+
+} // namespace sluice
