@@ -27,6 +27,7 @@
 #include "sluice/observer/metrics.hpp"
 #include "sluice/observer/observer.hpp"
 #include "sluice/observer/quantile.hpp"
+#include "sluice/observer/releases.hpp"
 #include "sluice/observer/series.hpp"
 #include "sluice/observer/summary.hpp"
 #include "sluice/observer/timeline.hpp"

@@ -3,6 +3,7 @@
 #include "sluice/backend/simulated.hpp"
 #include "sluice/observer/decision_log.hpp"
 #include "sluice/observer/measure.hpp"
+#include "sluice/observer/releases.hpp"
 #include "sluice/observer/series.hpp"
 #include "sluice/observer/trace_json.hpp"
 #include "sluice/systems/orbitflow.hpp"
@@ -13,7 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -134,5 +138,41 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
   if constexpr (std::is_same_v<System, OrbitFlow>) {
     CHECK(stalled > 0);
     CHECK(owned > 0);
+  }
+}
+
+namespace {
+
+/// Counts what each request's user has been sent.
+struct Counted {
+  std::map<RequestId, Tokens> sent;
+  void released(RequestId id, Tokens first, Tokens count, Seconds) {
+    CHECK(first == sent[id]);
+    CHECK(count > Tokens{0});
+    sent[id] += count;
+  }
+};
+
+} // namespace
+
+TEST_CASE_TEMPLATE("a listener is told of every released token once, in order", System, OrbitFlow, VllmSwap) {
+  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Releases<Counted>>;
+  Random random(22);
+  for (int round = 0; round < 5; ++round) {
+    const Trial trial = random_trial(random);
+    Counted counted;
+    auto config = trial_config<E>(trial, SmallCost{});
+    config.observers = std::tuple{Releases<Counted>{&counted}};
+    auto engine = E::make(std::move(config));
+    REQUIRE(engine.has_value());
+    std::map<RequestId, Tokens> expected;
+    for (const RequestSpec& spec : trial.requests)
+      if (const Expected<RequestId> id = engine->submit(spec)) expected[*id] = spec.output;
+    while (engine->step() == Stepped::ran)
+      for (const Slot slot : engine->view().running) {
+        const RequestRow& row = engine->view().row(slot);
+        CHECK(counted.sent[row.id] == row.delivered);
+      }
+    for (const auto& one : counted.sent) CHECK(one.second == expected[one.first]);
   }
 }

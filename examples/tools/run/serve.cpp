@@ -211,11 +211,6 @@ Expected<Served> serve(const Options& options) {
   std::int64_t generated = 0;
 
   CpuListener listener;
-  listener.token = [&](RequestId id, std::int32_t token) {
-    results.requests[index(id)].tokens.push_back(token);
-    if (shown) shown->token(index(id), token);
-    progress.update(static_cast<double>(++generated), options.system);
-  };
   if (files->logits)
     listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
       files->logits->add(index(id), row);
@@ -244,6 +239,14 @@ Expected<Served> serve(const Options& options) {
     ran = made.error();
   }
   if (world) {
+    recorded.released = [&](RequestId id, Tokens first, Tokens count) {
+      if (!machine) return; // nothing is computed
+      for (const std::int32_t token : machine->generated(id, first, count)) {
+        results.requests[index(id)].tokens.push_back(token);
+        if (shown) shown->token(index(id), token);
+        progress.update(static_cast<double>(++generated), options.system);
+      }
+    };
     recorded.ended = [&](RequestId id) {
       results.requests[index(id)].done = true;
       if (machine) machine->forget(id);

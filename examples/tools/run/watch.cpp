@@ -41,6 +41,7 @@ void Watch::cancelled(State&, const RequestRow& row, Seconds now) const {
 }
 void Watch::delivered(State&, const RequestRow& row, Tokens count, Seconds when) const {
   each(*into, [&](const auto& observer, auto& of) { observer.delivered(of, row, count, when); });
+  into->released(row.id, row.delivered - count, count);
 }
 void Watch::planned(State&, const View& view, const Plan& plan, Seconds virtual_time, Seconds wall_time) const {
   each(*into, [&](const auto& observer, auto& of) { observer.planned(of, view, plan, virtual_time, wall_time); });

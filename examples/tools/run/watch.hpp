@@ -19,6 +19,8 @@ struct Recorded {
   sluice::DecisionLog::State decisions;
   bool keeps_timeline = false, keeps_decisions = false;
   std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
+  std::function<void(sluice::RequestId, sluice::Tokens first, sluice::Tokens count)> released =
+      [](sluice::RequestId, sluice::Tokens, sluice::Tokens) {};
   std::function<void(sluice::RequestId)> cancelled = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, std::string_view reason)> refused = [](sluice::RequestId, std::string_view) {};
   sluice::Seconds end{0};

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Users who leave a real machine: what their requests held is free again once the transfers under way have ended.
 #include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/delivery/token_deposit.hpp"
 #include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/observer/releases.hpp"
 #include "sluice/retention/eager_copy.hpp"
 
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 namespace sluice::testing {
 
@@ -129,6 +135,79 @@ TEST_CASE("weights that are loaded beforehand are not waited for, whether all of
     trial.loads = true;
     check_identity(run_real<With<Chaos, ChaosWeights>>(trial, trial.largest() + 2 * trial.layers() + 8), expected);
   }
+}
+
+namespace {
+
+/// What a server would send: tokens as Delivery releases them.
+struct Sent {
+  const CpuMachine* machine = nullptr;
+  std::map<std::uint32_t, std::vector<std::int32_t>> tokens;
+  std::int64_t bursts = 0;
+
+  void released(RequestId id, Tokens first, Tokens count, Seconds) {
+    auto& sent = tokens[index(id)];
+    CHECK_MESSAGE(first.count() == static_cast<std::int64_t>(sent.size()), "in order, each once");
+    for (const std::int32_t token : machine->generated(id, first, count)) sent.push_back(token);
+    bursts += count.count() > 1;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a deposit holds real tokens: what is released is what was sampled, in order, and never ahead of its time") {
+  using E = With<Engine<>, TokenDeposit, Cpu, SmallCost, Releases<Sent>>;
+  Random random(41);
+  std::int64_t held = 0, bursts = 0;
+  for (int round = 0; round < 6; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_real_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
+    CpuSetup setup = trial.setup(*decoder, trial.all());
+    const ModelShape& shape = trial.weights.config.shape;
+    const Bytes block{kv_block_floats(shape, trial.limits.block_tokens) * 4};
+    Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+    REQUIRE(machine);
+    Sent sent;
+    sent.machine = machine->get();
+    Expected<E> engine = E::make({.limits = trial.limits,
+                                  .geometry = {shape.layers, block, trial.weights.layout.bytes,
+                                               shape.layer_hidden_bytes(trial.limits.block_tokens)},
+                                  .device_blocks = LayerBlocks{trial.all()},
+                                  .host_blocks = LayerBlocks{trial.host_blocks},
+                                  .cost = SmallCost{},
+                                  .backend = Cpu{*machine},
+                                  .observers = std::tuple{Releases<Sent>{&sent}}});
+    REQUIRE(engine);
+    REQUIRE(engine->load().ok());
+    for (std::size_t i = 0; i < trial.prompts.size(); ++i) {
+      RequestSpec spec;
+      spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
+      spec.output = Tokens{trial.outputs[i]};
+      spec.slo.tbt = Seconds{round % 2 == 0 ? 0.002 : 1000};
+      const Expected<RequestId> id = engine->submit(spec);
+      REQUIRE(id);
+      CpuRequest request;
+      request.tokens = trial.prompts[i];
+      request.sequence = i;
+      request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
+      (*machine)->enter(*id, std::move(request));
+    }
+    while (engine->step() == Stepped::ran) {
+      engine->release_due(engine->now());
+      for (const Slot slot : engine->view().running) {
+        const RequestRow& row = engine->view().row(slot);
+        CHECK(row.delivered.count() == static_cast<std::int64_t>(sent.tokens[index(row.id)].size()));
+        held += row.deposit().count();
+      }
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(sent.tokens[static_cast<std::uint32_t>(i)] == expected[i].tokens);
+    bursts += sent.bursts;
+  }
+  CHECK(held > 0);
+  CHECK(bursts > 0);
 }
 
 TEST_CASE("a bell wakes an idle machine at once, whatever it waits for") {

@@ -54,9 +54,11 @@ struct CpuRequest {
   Sampling sampling{};
   std::uint64_t sequence = 0; ///< names the random numbers that its samples are drawn by
   bool ends = true;           ///< at any of the decoder's end tokens, before its length runs out
+  std::size_t prompt = 0;     ///< how many of `tokens`: `CpuMachine::enter` sets it
 };
 
-/// Callbacks for tokens. The thread that steps the engine calls them, between iterations.
+/// Callbacks for tokens as they are sampled, before Delivery has seen them: for what looks into the decoder. Users get
+/// theirs when Delivery releases them (observer/releases.hpp). The thread that steps the engine calls these.
 struct CpuListener {
   std::function<void(RequestId, std::int32_t token)> token;
   /// The logits that a token was chosen from, and its position in the sequence.
@@ -111,9 +113,19 @@ class CpuMachine final : public CpuWorld {
   }
 
   /// Tells the machine a request's tokens: before the first iteration in which the engine may run it.
-  void enter(RequestId id, CpuRequest request) { requests_[index(id)] = std::move(request); }
+  void enter(RequestId id, CpuRequest request) {
+    request.prompt = request.tokens.size();
+    requests_[index(id)] = std::move(request);
+  }
   /// The prompt, and the tokens generated so far.
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.at(index(id)).tokens; }
+  /// Of the tokens that a request has generated, `count` from `first` on: those that Delivery has released, say. They
+  /// stay at least until the next iteration.
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const {
+    const CpuRequest& request = requests_.at(index(id));
+    return std::span{request.tokens}.subspan(request.prompt + static_cast<std::size_t>(first.count()),
+                                             static_cast<std::size_t>(count.count()));
+  }
   void forget(RequestId id) { requests_.erase(index(id)); }
 
   [[nodiscard]] const ModelWeights& weights() const { return weights_.host(); }
