@@ -69,6 +69,7 @@ struct AdmissionObject final : AdmissionInterface {
 template <class P>
 struct VirtualAdmission {
   using role = roles::Admission;
+  static constexpr bool knows_lengths = P::knows_lengths;
   static constexpr bool steady = P::steady; // a fact about the engine's code, not about one call
   struct State {};
   std::shared_ptr<AdmissionInterface> object = make_object<AdmissionInterface, AdmissionObject<P>>();

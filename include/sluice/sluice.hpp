@@ -140,6 +140,7 @@
 #include "sluice/lookahead/one_step_ahead.hpp"
 #include "sluice/backend/backend.hpp"
 #include "sluice/backend/simulated.hpp"
+#include "sluice/engine/bounds.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/core/candidate_key.hpp"

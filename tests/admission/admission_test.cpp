@@ -20,6 +20,7 @@ namespace {
 struct Closed {
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr bool knows_lengths = false;
   struct State {};
   void enter(State&, Slot, const RequestRow&) const {}
   void leave(State&, Slot, const RequestRow&) const {}

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request that its backend ends early gets the token of that iteration, and nobody else is ended by it.
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/admission/future_memory.hpp"
+#include "sluice/admission/narrowed.hpp"
+#include "sluice/admission/shortest_first.hpp"
+#include "sluice/admission/shortest_remaining_first.hpp"
+#include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/observer/measure.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <deque>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -55,7 +65,72 @@ std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::i
   return steps;
 }
 
+/// The same with requests of which nobody knows the length: `wanted` are bounds.
+template <class Admit>
+auto bounded(std::int64_t ends_after, std::vector<std::int64_t> bounds) {
+  using E = Engine<Admit, SmallCost, EndsAfter, Summary>;
+  auto engine = E::make({.limits = {.batch = 4},
+                         .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{1000},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = SmallCost{},
+                         .backend = EndsAfter{SmallCost{}, ends_after}});
+  REQUIRE(engine.has_value());
+  for (const std::int64_t bound : bounds) {
+    RequestSpec spec{.prompt = Tokens{8}, .output = Tokens{bound}, .slo = {.tbt = Seconds{1}}};
+    spec.output_is_bound = true;
+    const auto id = engine->submit(spec);
+    if (!id) CHECK(id.error().line().find("its output is a bound") != std::string::npos);
+    while (engine->step() == Stepped::ran) {
+    }
+  }
+  return std::pair{measure(engine->template observed<Summary>(), engine->now() + Seconds{100}), engine->steps()};
+}
+
+static_assert(ServesBounds<Engine<>> && ServesBounds<Engine<FitsFutureMemory>>);
+static_assert(!ServesBounds<Engine<ShortestKnownFirst>> && !ServesBounds<Engine<ShortestRankedFirst>>);
+static_assert(!ServesBounds<Engine<ShortestRemainingFirst>> && !ServesBounds<Engine<Narrowed<ShortestKnownFirst, 1>>>);
+
 } // namespace
+
+TEST_CASE("where the output is a bound, a request that ends earlier is served, and owed nothing more") {
+  const auto [metrics, steps] = bounded<Fcfs>(3, {10, 2, 100});
+  CHECK(steps == 3 + 2 + 3);
+  CHECK(metrics.served == 3);
+  CHECK(metrics.tokens_delivered == 8);
+  CHECK(metrics.tokens_late == 0);
+  CHECK(metrics.deadlines_missed == 0);
+  CHECK(metrics.tpot_attainment == 1);
+}
+
+TEST_CASE("an engine that goes by lengths refuses a request without one") {
+  const auto [metrics, steps] = bounded<ShortestKnownFirst>(3, {10, 2});
+  CHECK(steps == 0);
+  CHECK(metrics.refused == 2);
+}
+
+TEST_CASE("what FutureMemory learns of requests whose output is a bound is what they generated") {
+  FitsFutureMemory policy;
+  FitsFutureMemory::State state;
+  std::vector<RequestRow> rows(1);
+  rows[0].phase = Phase::running;
+  rows[0].spec.output = Tokens{500};
+  rows[0].spec.output_is_bound = true;
+  rows[0].computed = rows[0].generated = Tokens{11};
+  const Slot running[] = {Slot{0}};
+  View view;
+  view.rows = rows;
+  view.running = running;
+  Ledger ledger{LayerBlocks{1000}, LayerBlocks{0}};
+  view.ledger = &ledger;
+  view.geometry.layers = 2;
+  Proposal proposal;
+  policy.propose(view, state, proposal);
+  view.running = {};
+  proposal.clear();
+  policy.propose(view, state, proposal);
+  CHECK(state.past == std::deque<std::int64_t>{12});
+}
 
 TEST_CASE("a request ends where its backend says, before its length") {
   CHECK(iterations(3, {10, 10}) == std::vector<std::int64_t>{3, 3});

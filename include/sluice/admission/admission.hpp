@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <span>
+#include <type_traits>
 
 namespace sluice {
 
@@ -36,6 +37,12 @@ concept StatesSteady = requires {
   { P::steady } -> std::convertible_to<bool>;
 };
 
+/// `P` says whether it looks at how long a request will be, which a server cannot tell.
+template <class P>
+concept StatesLengths = requires {
+  typename std::bool_constant<P::knows_lengths>;
+};
+
 /// Which requests are proposed for the next iteration, in which order, with how many tokens, as *required* or
 /// *optional* claims; and which running requests leave.
 ///
@@ -46,12 +53,14 @@ concept StatesSteady = requires {
 ///  4. `settle(view, accepted)` may lower tokens, to 0 even, and never raises them.
 ///  5. `P::steady`: true promises that while no request arrives, ends, is preempted or may return, a batch of decodes
 ///     is claimed again as it was; false if the order moves with time (rotation): the engine then asks in every step.
+///  6. `P::knows_lengths`: whether it looks at `spec.output` or `remaining()` to rank or to reserve: an oracle. It gets
+///     no request whose output is a bound, and no server takes it (engine/bounds.hpp).
 ///
 /// Not checked, and owed: every running request is claimed or leaves (a running request that is neither keeps its
 /// memory without being counted); the cost of a step does not grow with the number of waiting requests.
 template <class P>
 concept Admission = PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> &&
-    SettlesClaims<P> && StatesSteady<P>;
+    SettlesClaims<P> && StatesSteady<P> && StatesLengths<P>;
 
 template <>
 struct Contract<roles::Admission> {
@@ -74,6 +83,10 @@ struct Contract<roles::Admission> {
     static_assert(StatesSteady<P>,
                   "sluice: this Admission policy needs `static constexpr bool steady = true;` (false if "
                   "its order moves with time)");
+    static_assert(
+        StatesLengths<P>,
+        "sluice: this Admission policy needs `static constexpr bool knows_lengths = false;` (true if it looks "
+        "at how many tokens a request will generate)");
     return true;
   }
 

@@ -17,6 +17,7 @@ template <Batching B = Batching::chunked, Newcomers N = Newcomers::optional>
 struct BasicFcfs {
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
 
   struct State {

@@ -49,6 +49,7 @@ template <Batching B = Batching::chunked>
 struct BasicFitsFutureMemory {
   using role = roles::Admission;
   static constexpr bool steady = false; // what fits changes with every token
+  static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
 
   std::size_t window = 1000;
@@ -137,7 +138,12 @@ struct BasicFitsFutureMemory {
       if (!std::binary_search(state.present.begin(), state.present.end(), one.id)) remember(state, one.output.count());
     state.active.clear();
     for (const std::span<const Slot> list : {view.running, view.preempted})
-      for (const Slot slot : list) state.active.push_back({view.row(slot).id, view.row(slot).spec.output});
+      for (const Slot slot : list) {
+        const RequestRow& row = view.row(slot);
+        // Where the output is a bound, what was generated is what there is to learn: if the next token is not the
+        // last, the next proposal says so.
+        state.active.push_back({row.id, row.spec.output_is_bound ? row.generated + Tokens{1} : row.spec.output});
+      }
   }
 
   void remember(State& state, std::int64_t output) const {

@@ -34,6 +34,7 @@ template <Batching B = Batching::chunked>
 struct BasicLargestVirtualLagFirst {
   using role = roles::Admission;
   static constexpr bool steady = false;
+  static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
 
   double alpha = 3;

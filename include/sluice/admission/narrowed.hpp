@@ -16,6 +16,7 @@ struct Narrowed {
   using role = roles::Admission;
   using State = typename Base::State;
   static constexpr bool steady = Base::steady;
+  static constexpr bool knows_lengths = Base::knows_lengths;
 
   Base base{};
 

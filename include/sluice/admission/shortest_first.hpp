@@ -68,6 +68,7 @@ template <class Length = KnownLength, Batching B = Batching::chunked>
 struct BasicShortestFirst {
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr bool knows_lengths = true;
   static constexpr Batching batching = B;
 
   Length length{};

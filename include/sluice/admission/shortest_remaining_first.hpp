@@ -27,6 +27,7 @@ struct BasicShortestRemainingFirst {
                 "sluice: preempted requests and newcomers compete by length here: may, or must");
   using role = roles::Admission;
   static constexpr bool steady = true;
+  static constexpr bool knows_lengths = true;
   static constexpr Batching batching = B;
 
   /// By tokens to generate, then by arrival. Slots are reused and say nothing of arrival.

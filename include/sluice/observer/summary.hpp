@@ -137,8 +137,11 @@ struct Summary {
   }
   void resumed(State& /*state*/, const RequestRow& /*row*/, Seconds /*now*/) const {}
 
+  /// A request that ended before its length ran out is owed no more than it has generated.
   void ended(State& state, const RequestRow& row, Seconds now) const {
-    state.record(row.id, row.spec).outcome = Outcome::served;
+    RequestRecord& record = state.record(row.id, row.spec);
+    record.outcome = Outcome::served;
+    if (row.generated.count() > 0) record.output = row.generated;
     state.last_event = std::max(state.last_event, now);
   }
 

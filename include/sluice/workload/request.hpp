@@ -19,12 +19,15 @@ struct Slo {
 /// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system.
 ///
 /// Both lengths are at least 1. The output length is what the request *will* generate: the engine ends the request
-/// there, and only policies that say so (oracles such as ShortestRemainingFirst) may look at it beforehand.
+/// there, and only policies that say so (oracles such as ShortestRemainingFirst) may look at it beforehand. With
+/// `output_is_bound` (a server's `max_tokens`) the request ends there at the latest, and its backend says when it does
+/// (`EndsRequests`): policies may reserve for the bound, and none knows the length.
 struct RequestSpec {
   Seconds arrival{0};
   Tokens prompt{1};
   Tokens output{1};
   Slo slo;
+  bool output_is_bound = false;
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };

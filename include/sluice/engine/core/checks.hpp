@@ -22,6 +22,9 @@ namespace sluice::detail {
 /// Checks that a request has a prompt and an output, and not more tokens than the context.
 [[nodiscard]] Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits);
 
+/// What is said of a request whose length its engine would have to know.
+[[nodiscard]] Status unknown_length(RequestId id);
+
 /// The memory that a request takes at its longest when held as `least` says, blocks in flight included.
 [[nodiscard]] Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec);
 

@@ -80,6 +80,11 @@ SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const L
   return {};
 }
 
+[[gnu::cold]] SLUICE_INLINE Status unknown_length(RequestId id) {
+  return refusal(ErrorCode::unsupported, id, "its output is a bound, and this engine's Admission goes by lengths",
+                 "an Admission with knows_lengths = false");
+}
+
 SLUICE_INLINE Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec) {
   const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, core.limits.block_tokens);
   const auto away = static_cast<double>(blocks.count());

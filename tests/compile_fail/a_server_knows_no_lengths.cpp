@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server's max_tokens is a bound: an engine that ranks requests by their lengths cannot serve there.
+// sentences: 1
+// says: this engine's Admission looks at how long each request will be
+#include "sluice/engine/bounds.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/systems/by_length.hpp"
+#include "sluice/systems/vllm.hpp"
+
+using namespace sluice;
+
+#ifdef GOOD
+static_assert(explain_bounds<VllmRecompute>());
+#else
+static_assert(explain_bounds<SjfOracle>());
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an Admission is an oracle is never guessed: without its word it is a sentence.
+// sentences: 1
+// says: this Admission policy needs .static constexpr bool knows_lengths = false;.
+#include "sluice/admission/admission.hpp"
+
+using namespace sluice;
+
+struct Closed {
+  using role = roles::Admission;
+  static constexpr bool steady = true;
+#ifdef GOOD
+  static constexpr bool knows_lengths = false;
+#endif
+  struct State {};
+  void enter(State&, Slot, const RequestRow&) const {}
+  void leave(State&, Slot, const RequestRow&) const {}
+  void propose(const View&, State&, Proposal&) const {}
+  void settle(const View&, std::span<Claim>) const {}
+};
+static_assert(explain<Closed>());
