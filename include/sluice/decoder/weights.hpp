@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/config.hpp"
+#include "sluice/decoder/element_type.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,11 +17,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// How a number is stored. All arithmetic is in f32.
-enum class ElementType : std::uint8_t { f32, f16, bf16 };
-
-[[nodiscard]] constexpr int bytes_of(ElementType type) { return type == ElementType::f32 ? 4 : 2; }
 
 /// A row-major matrix of `rows` x `columns`, as projections are stored: y = W x has one output per row. A vector is one
 /// row. The rows from `split` on lie at `tail`: where a share of a layer streams, the other rows stay where they are.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What device code is written with: functions that nvcc compiles for a GPU and any C++20 compiler for the emulator.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define SLUICE_DEVICE __device__ __forceinline__
+#define SLUICE_HOST_DEVICE __host__ __device__ __forceinline__
+#define SLUICE_UNROLL _Pragma("unroll")
+#else
+#define SLUICE_DEVICE inline
+#define SLUICE_HOST_DEVICE inline
+#define SLUICE_UNROLL
+#endif
+
+namespace sluice::kernels {
+
+inline constexpr int warp_lanes = 32;
+inline constexpr std::uint32_t full_warp = 0xffffffffU;
+
+/// A score that no token has. Finite, so that no difference of two is a NaN.
+inline constexpr float lowest_score = -3.0e38F;
+
+/// a * b + c, rounded once. Kernels are compiled without contraction (`-fmad=false`, `-ffp-contract=off`): where a
+/// product and a sum are one operation is said by this call, so that two kernels which share a formula share its bits.
+SLUICE_DEVICE float fused(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return std::fma(a, b, c);
+#endif
+}
+
+/// 2^x. On a GPU `ex2.approx.ftz`: at most 2 ulp off over the whole range (PTX ISA 9.0, 9.7.3.21).
+SLUICE_DEVICE float exp2_fast(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return std::exp2(x);
+#endif
+}
+
+SLUICE_DEVICE float larger(float a, float b) { return a > b ? a : b; }
+
+/// Rounds up to a whole number of pieces.
+[[nodiscard]] SLUICE_HOST_DEVICE constexpr int pieces(int all, int piece) { return (all + piece - 1) / piece; }
+
+} // namespace sluice::kernels

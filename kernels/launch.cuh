@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launcher: a kernel on a GPU's stream, with the limits of the launch checked and the driver's error as this project's.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/type_name.hpp"
+
+#include "kernels/cuda_cta.cuh"
+#include <cuda_runtime.h>
+
+#include <string>
+
+namespace sluice::kernels {
+
+/// What the driver said, or nothing. `where`: what was asked of it.
+[[nodiscard]] inline Status status_of(cudaError_t error, std::string where) {
+  if (error == cudaSuccess) return {};
+  return Error{ErrorCode::unsupported, std::move(where),
+               std::string{cudaGetErrorName(error)} + ", " + cudaGetErrorString(error),
+               "a driver and a device that can run it"};
+}
+
+/// Launches one kernel. Made once per device: a shared memory of more than 48 KiB has to be allowed first.
+template <Kernel K>
+class Launcher {
+ public:
+  static constexpr std::size_t shared_bytes = sizeof(typename K::Shared);
+
+  [[nodiscard]] static Expected<Launcher> make() {
+    if (const Status allowed =
+            status_of(cudaFuncSetAttribute(run_kernel<K>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(shared_bytes)),
+                      std::to_string(shared_bytes) + " bytes of shared memory for " + std::string{type_name<K>()});
+        !allowed.ok())
+      return allowed.error();
+    return Launcher{};
+  }
+
+  /// Enqueues the kernel. A grid without a block is nothing to do; one beyond CUDA's limits is an error.
+  [[nodiscard]] Status operator()(Grid grid, const typename K::Params& params, cudaStream_t stream) const {
+    if (grid.x == 0 || grid.y == 0) return {};
+    if (grid.x < 0 || grid.y < 0 || grid.y > 65535) {
+      return Error{ErrorCode::bad_input, std::string{type_name<K>()},
+                   "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " blocks",
+                   "at most 2147483647 x 65535"};
+    }
+    const dim3 blocks{static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)};
+    run_kernel<K><<<blocks, K::threads, shared_bytes, stream>>>(params);
+    return status_of(cudaGetLastError(), std::string{type_name<K>()});
+  }
+
+ private:
+  Launcher() = default;
+};
+
+} // namespace sluice::kernels
