@@ -1,300 +1,361 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: every thread of a block is a fiber, whoever may run next is drawn, and what a GPU does not promise is not
+// Block: a thread block, every CUDA thread a fiber. Who may run next is drawn, and what a GPU does not promise is not
 // kept. Under ThreadSanitizer each thread is a thread of its own, ordered by barriers alone.
 #pragma once
+
+#include "emulate/bulk.hpp"
+#include "emulate/copies.hpp"
+#include "emulate/fences.hpp"
 #include "emulate/fiber.hpp"
+#include "emulate/report.hpp"
+#include "emulate/schedule.hpp"
+#include "emulate/shared_memory.hpp"
+#include "emulate/warp.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <deque>
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <new>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace sluice::emulate {
 
-struct Where { // (clang 14 has no std::source_location)
-  unsigned at = 0;
-  static constexpr Where current(unsigned line = __builtin_LINE()) { return {line}; }
-  constexpr unsigned line() const { return at; }
-};
-struct Report {
-  std::vector<std::string> errors;
-  std::uint64_t switches = 0;
-  bool ok() const { return errors.empty(); }
-};
-
+/// The blocks of a launch, one after the other in the same object.
 class Block {
  public:
-  Block(int threads, std::uint64_t seed)
-      : threads_(static_cast<std::size_t>(threads)), random_(static_cast<std::uint32_t>(seed)) {
-    for (int i = 0; i < threads; ++i) threads_[static_cast<std::size_t>(i)] = std::make_unique<Thread>();
-    main_.adopt();
+  Block(int threads, std::uint64_t seed, Report& report) : threads_(threads), random_(seed), report_(report) {
+    for (int i = 0; i < threads; ++i) all_.push_back(std::make_unique<Thread>());
+    warps_.resize(static_cast<std::size_t>(threads) / 32);
   }
-  /// Runs `body(thread)` for each thread of a block; false where they came to no end.
+
+  /// Runs `body()` once in each thread of block (x, y), with the shared memory `shared`. False where it has an error:
+  /// then all threads were left where they were, their frames unwound.
   template <class Body>
-  bool run(Body& body, Report& report) {
+  bool run(int x, int y, const SharedMemory& shared, Body& body) {
     const Quiet quiet;
-    report_ = &report;
-    body_ = [](void* what, int thread) { (*static_cast<Body*>(what))(thread); };
+    x_ = x, y_ = y;
+    shared_ = &shared;
+    body_ = [](void* what) { (*static_cast<Body*>(what))(); };
     what_ = &body;
-    failed_ = false;
-    ready_.clear();
-    finished_ = 0;
-    barrier_arrived_ = 0;
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      threads_[i]->state = State::ready;
-      threads_[i]->groups.clear();
-      threads_[i]->fiber.start(&Block::entry);
-      ready_.push_back(static_cast<int>(i));
-    }
-    warps_.assign((threads_.size() + 31) / 32, {});
+    start();
     active_ = this;
-    go(main_, -1);
-    active_ = nullptr;
-    report.switches += switches_;
-    switches_ = 0;
+    if (const int first = draw(); first >= 0) switch_to(first);
+    for (int i = 0; i < threads_ && failed_; ++i)
+      if (thread(i).state != State::ended) switch_to(i); // it throws, and ends
+    if (!failed_) check_end();
+    if (!failed_) bulk_.drain(*this, &ended_);
+    bulk_.restart();
     return !failed_;
   }
-  static Block& active() { return *active_; }
-  int thread() const {
-    const Quiet quiet;
-    return running_;
-  }
+  /// The one whose thread asks.
+  EMULATE_UNSEEN static Block& active() { return *active_; }
+  EMULATE_UNSEEN int thread() const { return running_; }
+  Random& random() { return random_; }
+  Report& report() { return report_; }
   /// What all blocks so far have written is there for the caller.
   void finish() { acquire(&ended_); }
 
   void sync(Where where) {
     const Quiet quiet;
-    Thread& me = self();
-    me.where = where;
-    me.state = State::barrier;
-    char* const order = &barrier_order_[barrier_phase_ & 1];
-    release(order);
-    if (++barrier_arrived_ == threads_.size()) {
-      barrier_arrived_ = 0;
-      ++barrier_phase_;
-      for (std::size_t i = 0; i < threads_.size(); ++i) {
-        Thread& one = *threads_[i];
-        if (one.where.line() != where.line())
-          fail("threads " + std::to_string(i) + " and " + std::to_string(running_) +
-               " wait at different barriers: lines " + std::to_string(one.where.line()) + " and " +
-               std::to_string(where.line()));
-        one.state = State::ready;
-        if (static_cast<int>(i) != running_) ready_.push_back(static_cast<int>(i));
-      }
-      ready_.push_back(running_);
+    Order& order = barrier_order_[barriers_ & 1U]; // two: who is at the next barrier gives before all have left this
+    give(order);
+    Thread& me = wait_at(State::barrier, where);
+    if (++at_barrier_ == threads_) {
+      at_barrier_ = 0;
+      ++barriers_;
+      for (int i = 0; i < threads_; ++i)
+        if (!(thread(i).where == me.where))
+          fail(where, "waits at another barrier than thread " + std::to_string(i) + ", at " + thread(i).where.text());
+      for (int warp = 0; warp * 32 < threads_; ++warp) schedule_.add(warp, ~0U);
     }
-    yield();
-    acquire(order);
+    pause();
+    take(order);
   }
-  /// All `lanes` of the warp come here with `bytes` of theirs; afterwards `slots` has everybody's. `orders`: as
-  /// __syncwarp does, and shuffles do not.
-  using Slots = const char (*)[16];
-  Slots meet(std::uint32_t lanes, int kind, const void* mine, std::size_t bytes, bool orders, Where where) {
+  /// A barrier inside a call that uses `room`, which has to be left alone from then on until the block's next one.
+  void sync_in(const void* room, Where where) {
+    const Quiet quiet;
+    const auto same = [room](const Room& one) { return one.at == room; };
+    const auto before = std::find_if(rooms_.begin(), rooms_.end(), same);
+    if (before != rooms_.end() && before->barriers == barriers_)
+      fail(where, "uses the room of " + before->where.text() + " again without a sync() since");
+    sync(where);
+    if (const auto now = std::find_if(rooms_.begin(), rooms_.end(), same); now != rooms_.end())
+      *now = {room, barriers_, where};
+    else
+      rooms_.push_back({room, barriers_, where});
+  }
+
+  void sync_warp(std::uint32_t lanes, Where where) {
+    if (!watched_for_races) return (void)meet(lanes, Exchange::sync_warp, '\0', where, [](char*) {});
+    const Quiet quiet;
+    Warp& warp = warps_[static_cast<std::size_t>(running_ / 32)];
+    WarpBarrier& barrier = warp.barrier(lanes);
+    Order& order = barrier.order[barrier.passed & 1U];
+    give(order);
+    meet(lanes, Exchange::sync_warp, '\0', where, [&barrier](char*) { ++barrier.passed; });
+    take(order);
+  }
+
+  /// All `lanes` of the warp come here, each with `mine`; the last of them does `combine(all)`, lane after lane in one
+  /// array, and each has what is then in its place. Orders no memory.
+  template <class T, class Combine>
+  T meet(std::uint32_t lanes, Exchange kind, const T& mine, Where where, Combine&& combine) {
     const Quiet quiet;
     const int lane = running_ % 32;
     Warp& warp = warps_[static_cast<std::size_t>(running_ / 32)];
-    if (!(lanes >> lane & 1))
-      return fail("lane " + std::to_string(lane) + " calls for lanes " + hex(lanes) + ", of which it is none (line " +
-                  std::to_string(where.line()) + ")"),
-             nullptr;
-    Meeting& meeting = warp.find({lanes, kind, where.line()});
-    char(&slots)[32][16] =
-        meeting.slot[meeting.phase & 1]; // two: nobody begins the next but one before all have left this
-    std::memcpy(slots[lane], mine, bytes);
-    meeting.come |= 1u << lane;
-    Thread& me = self();
-    me.where = where;
-    me.lanes = lanes;
-    me.state = State::meeting;
-    char* const order = &meeting.order[meeting.phase & 1];
-    if (orders) release(order);
+    if ((lanes >> lane & 1U) == 0) fail(where, "calls for lanes " + hex(lanes) + ", and is none of them");
+    Meeting& meeting = warp.join(lanes, kind, where);
+    T* const all = meeting.slots<T>();
+    ::new (&all[lane]) T(mine);
+    meeting.come |= 1U << lane;
+    wait_at(State::meeting, where).meeting = &meeting;
     if (meeting.come == lanes) {
-      meeting.come = 0;
-      ++meeting.phase;
-      for (int l = 0; l < 32; ++l)
-        if (lanes >> l & 1) {
-          const int thread = running_ / 32 * 32 + l;
-          threads_[static_cast<std::size_t>(thread)]->state = State::ready;
-          ready_.push_back(thread);
-        }
+      warp.close(meeting);
+      combine(all);
+      schedule_.add(running_ / 32, lanes);
     }
-    yield();
-    if (orders) acquire(order);
-    return slots;
+    pause();
+    const T result = all[lane];
+    if ((meeting.come &= ~(1U << lane)) == 0) warp.reuse(meeting);
+    return result;
   }
-  [[gnu::noinline]] void fail(const std::string& why) {
-    report_->errors.push_back(why);
+
+  /// This thread waits until `barrier` has completed phase `parity`.
+  void wait_barrier(kernels::Mbarrier& barrier, int parity, Where where) {
+    const Quiet quiet;
+    Order* order = nullptr;
+    while ((order = bulk_.passed(*this, barrier, parity, where)) == nullptr) {
+      wait_at(State::mbarrier, where).barrier = &barrier;
+      pause();
+    }
+    take(*order);
+  }
+  /// Those that wait for a phase look again.
+  void wake() {
+    for (int i = 0; i < threads_; ++i)
+      if (thread(i).state == State::mbarrier) schedule_.add(i / 32, 1U << (i % 32));
+  }
+
+  /// A moment at which others may run.
+  void give_way() {
+    const Quiet quiet;
+    if (!random_.one_in(4)) return;
+    schedule_.add(running_ / 32, 1U << (running_ % 32));
+    pause();
+  }
+
+  /// Ends the launch: the thread that calls has done what no GPU lets pass.
+  [[noreturn, gnu::noinline]] void fail(Where where, const std::string& why) {
+    report_.errors.push_back(where.text() + ": " + place() + ", thread " + std::to_string(running_) + ": " + why);
     failed_ = true;
-    Thread& me = self();
-    me.state = State::done;
-    go(me.fiber, -2); // never comes back
+    throw Abandoned{};
   }
-  // Copies behind a thread's back: they happen when they are waited for, not before.
-  struct Pending {
-    void* to;
-    const void* from;
-    bool wanted;
-  };
-  void copy_async(void* to, const void* from, bool wanted) {
-    std::memset(to, 0xff, 16); // whoever reads it early reads no number
-    const Quiet quiet;
-    self().open.push_back({to, from, wanted});
+  void require_shared(const void* at, std::size_t bytes, const char* what, Where where) {
+    if (in_shared(at, bytes)) return;
+    fail(where, std::string{what} + " is not in the block's shared memory");
   }
-  static void move(const Pending& one) {
-    one.wanted ? (void)std::memcpy(one.to, one.from, 16) : (void)std::memset(one.to, 0, 16);
+  void require_aligned(const void* at, std::size_t to, const char* what, Where where) {
+    if (reinterpret_cast<std::uintptr_t>(at) % to == 0) return;
+    fail(where, std::string{what} + " is not aligned to " + std::to_string(to) + " bytes");
   }
-  void commit() {
-    const Quiet quiet;
-    self().groups.push_back(std::move(self().open));
-    self().open.clear();
+  [[nodiscard]] bool in_shared(const void* at, std::size_t bytes) const {
+    const auto* const first = static_cast<const char*>(at);
+    return first >= shared() && first + bytes <= shared() + shared_bytes();
   }
-  void wait(std::size_t left) {
-    for (;;) {
-      std::vector<Pending> group;
-      {
-        const Quiet quiet;
-        auto& groups = self().groups;
-        if (groups.size() <= left) return;
-        group = std::move(groups.front());
-        groups.pop_front();
-      }
-      for (std::size_t i = 0; i < group.size(); ++i) move(group[i]);
-    }
+  [[nodiscard]] const char* shared() const { return static_cast<const char*>(shared_->at()); }
+  [[nodiscard]] std::size_t shared_bytes() const { return shared_->bytes(); }
+  [[nodiscard]] unsigned char poison() const { return shared_->poison(); }
+
+  EMULATE_UNSEEN Copies& copies() { return self().copies; }
+  EMULATE_UNSEEN Fences& fences() { return self().fences; }
+  EMULATE_UNSEEN Bulk& bulk() { return bulk_; }
+
+  /// What this thread knows, and what of it the async proxy may see, is handed over at `order`, and taken there.
+  void give(Order& order) {
+    release(&order.known);
+    if (bulk_.fenced()) self().proxy.as([&order] { release(&order.fenced); });
   }
+  void take(Order& order) {
+    acquire(&order.known);
+    if (bulk_.fenced()) self().proxy.as([&order] { acquire(&order.fenced); });
+  }
+  /// Of each thread, what the async proxy may see of it: nothing since the block began.
+  void start_proxies() {
+#if EMULATE_TSAN
+    ShadowThread::as_thread(home_->tsan(), [this] {
+      for (auto& one : all_) one->proxy.start();
+    });
+#endif
+  }
+  ShadowThread& proxy() { return self().proxy; }
 
  private:
-  enum class State { ready, barrier, meeting, done };
+  enum class State : std::uint8_t { running, barrier, meeting, mbarrier, ended };
+  struct Room {
+    const void* at;
+    unsigned barriers; // of the block, that were behind when its own was
+    Where where;
+  };
+  struct Abandoned {}; // unwinds the frames of a thread whose block has an error
   struct Thread {
     Fiber fiber;
-    State state = State::ready;
+    State state = State::running;
     Where where;
-    std::uint32_t lanes = 0;
-    std::vector<Pending> open;
-    std::deque<std::vector<Pending>> groups;
-  };
-  struct Meeting {
-    alignas(16) char slot[2][32][16] = {};
-    std::uint32_t come = 0;
-    unsigned phase = 0;
-    char order[2] = {};
-  };
-  struct Key {
-    std::uint32_t lanes;
-    int kind;
-    unsigned line;
-    auto operator<=>(const Key&) const = default;
-  };
-  struct Warp {
-    std::map<Key, Meeting> meetings;
-    Key last{};
-    Meeting* found = nullptr;
-    Meeting& find(const Key& key) {
-      if (found == nullptr || key != last) last = key, found = &meetings[key];
-      return *found;
-    }
+    Meeting* meeting = nullptr;
+    const kernels::Mbarrier* barrier = nullptr;
+    Copies copies;
+    Fences fences;
+    ShadowThread proxy;
   };
 
-  static std::string hex(std::uint32_t x) {
-    char s[16];
-    std::snprintf(s, sizeof s, "0x%08x", x);
-    return s;
+  EMULATE_UNSEEN Thread& thread(int i) { return *all_[static_cast<std::size_t>(i)]; }
+  EMULATE_UNSEEN Thread& self() { return thread(running_); }
+  [[nodiscard]] std::string place() const { return "block (" + std::to_string(x_) + ", " + std::to_string(y_) + ")"; }
+  [[nodiscard]] std::string waiting(int i) {
+    static constexpr const char* at[] = {"runs", "in sync", "in a call of its warp", "at an mbarrier", "has ended"};
+    const State state = thread(i).state;
+    const bool waits = state != State::running && state != State::ended;
+    return (waits ? "waits " : "") + std::string{at[static_cast<int>(state)]} +
+           (waits ? " at " + thread(i).where.text() : "");
   }
-  static void release([[maybe_unused]] void* at) {
-#if EMULATE_TSAN
-    __tsan_release(at);
-#endif
-  }
-  static void acquire([[maybe_unused]] void* at) {
-#if EMULATE_TSAN
-    __tsan_acquire(at);
-#endif
-  }
-  Thread& self() { return *threads_[static_cast<std::size_t>(running_)]; }
-  static void entry() {
-    Block& block = begun();
-    block.body_(block.what_, block.thread());
-    const Quiet quiet;
-    release(&block.ended_);
-    block.self().state = State::done;
-    ++block.finished_;
-    block.go(block.self().fiber, -1, true);
-    __builtin_trap();
-  }
-  static Block& begun() {
-    const Quiet quiet;
-    active_->self().fiber.landed();
-    return *active_;
-  }
-  void yield() { go(self().fiber, -1); }
-  /// Whoever is drawn runs; nobody: back to the caller of `run`.
-  void go(Fiber& from, int to, bool ends = false) {
-    ++switches_;
-    if (to == -2 || failed_) {
-      leave(from, ends);
-      return;
+
+  void start() {
+    failed_ = false;
+    at_barrier_ = 0;
+    running_ = -1;
+    ended_threads_ = 0;
+    home_ = &Fiber::current();
+    barrier_order_ = std::make_unique<Order[]>(2); // afresh: blocks have not met
+    rooms_.clear();
+    for (Warp& warp : warps_) warp.restart();
+    schedule_.start(threads_, random_);
+    for (auto& one : all_) {
+      one->state = State::running;
+      one->copies.restart();
+      one->fences.restart();
+      one->proxy.stop();
+      one->fiber.start(&Block::live, this);
     }
-    if (ready_.empty()) {
-      if (finished_ != threads_.size()) explain();
-      leave(from, ends);
-      return;
+  }
+  static Fiber& live(void* block) { return static_cast<Block*>(block)->live(); }
+  /// The life of a thread, and who goes on after it.
+  Fiber& live() {
+    const int me = thread();
+    try {
+      if (!failed()) {
+        body_(what_);
+        const Quiet quiet;
+        const Where* unwaited = self().copies.unwaited();
+        if (unwaited != nullptr) fail(*unwaited, "ends before it has waited for the copy that it asked for here");
+        bulk_.check_thread(*this, me);
+      }
+    } catch (const Abandoned&) {
+    } catch (...) {
+      const Quiet quiet;
+      report_.errors.push_back(place() + ", thread " + std::to_string(me) + ": the kernel threw an exception");
+      failed_ = true;
     }
-    const auto drawn = static_cast<std::size_t>((static_cast<std::uint64_t>(random_()) * ready_.size()) >> 31);
-    const int next = ready_[drawn];
-    ready_[drawn] = ready_.back();
-    ready_.pop_back();
-    const int before = running_;
-    if (next == before && &from != &main_) return;
+    const Quiet quiet;
+    release(&ended_);
+    thread(me).state = State::ended;
+    ++ended_threads_;
+    const int next = failed_ ? -1 : draw();
+    if (next < 0) return *home_;
     running_ = next;
-    from.switch_to(threads_[static_cast<std::size_t>(next)]->fiber, ends);
+    ++report_.switches;
+    return thread(next).fiber;
   }
-  void leave(Fiber& from, bool ends) {
-    if (&from != &main_) from.switch_to(main_, ends);
+  EMULATE_UNSEEN bool failed() const { return failed_; }
+
+  EMULATE_UNSEEN Thread& wait_at(State state, Where where) {
+    Thread& me = self();
+    me.state = state;
+    me.where = where;
+    return me;
   }
+  /// Until this thread is ready and drawn.
+  void pause() {
+    if (self().copies.under_way() && random_.one_in(8)) self().copies.land_one();
+    const int me = running_;
+    const int next = draw();
+    if (next >= 0 && next != me) switch_to(next);
+    if (failed_) throw Abandoned{};
+    self().state = State::running;
+  }
+  EMULATE_UNSEEN void switch_to(int next) {
+    const int me = running_;
+    running_ = next;
+    ++report_.switches;
+    thread(next).fiber.resume();
+    running_ = me;
+  }
+  /// Who runs next, or -1 where nobody ever will.
+  int draw() {
+    if (bulk_.under_way() && random_.one_in(8)) bulk_.land_one(*this);
+    while (schedule_.empty()) {
+      if (bulk_.under_way()) {
+        bulk_.land_one(*this);
+      } else {
+        if (ended_threads_ != threads_) explain();
+        return -1;
+      }
+    }
+    return schedule_.draw(random_);
+  }
+
+  /// Names who waits where, and one that does not come: a sentence for each place.
   void explain() {
     failed_ = true;
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      const Thread& one = *threads_[i];
-      if (one.state != State::barrier && one.state != State::meeting) continue;
-      std::string text = "thread " + std::to_string(i) + " waits for ever at line " + std::to_string(one.where.line());
-      if (one.state == State::meeting) {
-        text += " for lanes " + hex(one.lanes) + ":";
-        int told = 0;
-        for (int l = 0; l < 32 && told < 1; ++l) {
-          const Thread& other = *threads_[i / 32 * 32 + static_cast<std::size_t>(l)];
-          if (!(one.lanes >> l & 1)) continue;
-          if (other.state == State::meeting && other.lanes == one.lanes && other.where.line() == one.where.line())
-            continue;
-          text += " lane " + std::to_string(l) +
-                  (other.state == State::done ? " has ended" : " waits at line " + std::to_string(other.where.line()));
-          ++told;
-        }
-      }
-      report_->errors.push_back(text);
-      if (report_->errors.size() >= 3) break;
+    std::vector<Where> told;
+    for (int i = 0; i < threads_ && told.size() < 3; ++i) {
+      const Thread& one = thread(i);
+      if (one.state == State::ended || std::find(told.begin(), told.end(), one.where) != told.end()) continue;
+      told.push_back(one.where);
+      std::string text =
+          one.where.text() + ": " + place() + ", thread " + std::to_string(i) + ": waits for ever " + missing(i);
+      report_.errors.push_back(text);
+    }
+  }
+  std::string missing(int i) {
+    const Thread& one = thread(i);
+    if (one.state == State::mbarrier) return bulk_.missing(*one.barrier);
+    const bool warp = one.state == State::meeting;
+    const std::string what = warp ? "for lanes " + hex(one.meeting->lanes) + " of its warp" : "in sync";
+    const int first = warp ? i / 32 * 32 : 0, end = warp ? first + 32 : threads_;
+    for (int other = first; other < end; ++other) {
+      if (warp && (one.meeting->lanes >> (other % 32) & 1U) == 0) continue;
+      const Thread& its = thread(other);
+      if (its.state == one.state && (warp ? its.meeting == one.meeting : true)) continue;
+      return what + ": thread " + std::to_string(other) + " " + waiting(other);
+    }
+    return what;
+  }
+  void check_end() {
+    if (const std::string text = bulk_.left_over(); !text.empty()) {
+      report_.errors.push_back(place() + ": " + text);
+      failed_ = true;
     }
   }
 
-  std::vector<std::unique_ptr<Thread>> threads_;
+  int threads_;
+  std::vector<std::unique_ptr<Thread>> all_;
   std::vector<Warp> warps_;
-  std::vector<int> ready_;
-  std::minstd_rand random_;
-  Fiber main_;
-  int running_ = -1;
-  std::size_t finished_ = 0, barrier_arrived_ = 0;
-  unsigned barrier_phase_ = 0;
-  char barrier_order_[2] = {};
+  Schedule schedule_;
+  Random random_;
+  Report& report_;
+  Bulk bulk_;
+  Fiber* home_ = nullptr; // who asked for the block
+  void (*body_)(void*) = nullptr;
+  void* what_ = nullptr;
+  const SharedMemory* shared_ = nullptr;
+  int x_ = 0, y_ = 0;
+  int running_ = -1, ended_threads_ = 0, at_barrier_ = 0;
+  unsigned barriers_ = 0;
+  std::unique_ptr<Order[]> barrier_order_;
+  std::vector<Room> rooms_;
   char ended_ = 0;
   bool failed_ = false;
-  Report* report_ = nullptr;
-  void (*body_)(void*, int) = nullptr;
-  void* what_ = nullptr;
-  std::uint64_t switches_ = 0;
   inline static Block* active_ = nullptr;
 };
 

@@ -1,71 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fiber: a stack to switch to. x86-64 by hand (six registers), others by ucontext; the sanitizers are told.
 #pragma once
+
+#include "emulate/sanitizers.hpp"
 #include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#if defined(FIBER_UCONTEXT) || !defined(__x86_64__)
+#include <vector>
+
+#if defined(EMULATE_UCONTEXT) || !defined(__x86_64__)
+#define EMULATE_BY_UCONTEXT 1
 #include <ucontext.h>
-#define FIBER_BY_UCONTEXT 1
 #else
-#define FIBER_BY_UCONTEXT 0
-#endif
-#if !defined(__has_feature)
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define EMULATE_TSAN 1
-#include <sanitizer/tsan_interface.h>
-#else
-#define EMULATE_TSAN 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define EMULATE_ASAN 1
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#else
-#define EMULATE_ASAN 0
-#endif
-
-#if EMULATE_TSAN
-extern "C" {
-void AnnotateIgnoreReadsBegin(const char*, int);
-void AnnotateIgnoreReadsEnd(const char*, int);
-void AnnotateIgnoreWritesBegin(const char*, int);
-void AnnotateIgnoreWritesEnd(const char*, int);
-}
-#endif
-
-namespace sluice::emulate {
-
-/// The emulator's own reads and writes are none of the kernel's.
-struct Quiet {
-  Quiet() {
-#if EMULATE_TSAN
-    AnnotateIgnoreReadsBegin("", 0);
-    AnnotateIgnoreWritesBegin("", 0);
-#endif
-  }
-  ~Quiet() {
-#if EMULATE_TSAN
-    AnnotateIgnoreWritesEnd("", 0);
-    AnnotateIgnoreReadsEnd("", 0);
-#endif
-  }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-};
-
-#if !FIBER_BY_UCONTEXT
-extern "C" void sluice_switch_stack(void** save, void* to);
+#define EMULATE_BY_UCONTEXT 0
+extern "C" void sluice_emulate_switch(void** save, void* to);
+// Weak, for every translation unit has it. What the callee of a C function must keep is all there is to save.
 asm(R"(
 .text
-.globl sluice_switch_stack
-.weak sluice_switch_stack
-.type sluice_switch_stack,@function
-sluice_switch_stack:
+.weak sluice_emulate_switch
+.type sluice_emulate_switch,@function
+sluice_emulate_switch:
   pushq %rbp
   pushq %rbx
   pushq %r12
@@ -81,111 +37,189 @@ sluice_switch_stack:
   popq %rbx
   popq %rbp
   ret
-.size sluice_switch_stack,.-sluice_switch_stack
+.size sluice_emulate_switch,.-sluice_emulate_switch
 )");
 #endif
 
+namespace sluice::emulate {
+
+/// Where a fiber's frames lie. Stacks are kept for the next fiber, except under ThreadSanitizer, which would take the
+/// frames of two fibers that had one stack after the other for a race: there each is mapped afresh.
+class Stack {
+ public:
+  static constexpr std::size_t bytes = std::size_t{watched_for_races ? 128 : 384} << 10;
+  static constexpr std::size_t guard = 4096; ///< at its end, where an overflow is a fault and not another fiber's frame
+
+  Stack() = default;
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  ~Stack() { give_back(); }
+
+  void take() {
+    if (watched_for_races) give_back();
+    if (base_ == nullptr && !kept().empty()) {
+      base_ = kept().back();
+      kept().pop_back();
+    }
+    if (base_ == nullptr) base_ = map();
+#if EMULATE_ASAN
+    __asan_unpoison_memory_region(bottom(), size()); // frames that were never returned from
+#endif
+  }
+  [[nodiscard]] std::byte* bottom() const { return base_ + guard; }
+  [[nodiscard]] static std::size_t size() { return bytes - guard; }
+  [[nodiscard]] bool taken() const { return base_ != nullptr; }
+
+  /// Where the first frame begins. Not at the same place of each stack: stacks lie a power of two apart, and their tops
+  /// would share the same few lines of the cache.
+  [[nodiscard]] std::byte* top() const {
+    constexpr std::size_t line = 64;
+    const std::size_t place = watched_for_races ? 0 : reinterpret_cast<std::uintptr_t>(base_) / bytes % 128;
+    return base_ + bytes - place * (17 * line);
+  }
+
+ private:
+  static std::vector<std::byte*>& kept() {
+    static std::vector<std::byte*> stacks;
+    return stacks;
+  }
+  static std::byte* map() {
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) std::abort();
+    mprotect(at, guard, PROT_NONE);
+    return static_cast<std::byte*>(at);
+  }
+  void give_back() {
+    if (base_ == nullptr) return;
+    if (watched_for_races)
+      munmap(base_, bytes);
+    else
+      kept().push_back(base_);
+    base_ = nullptr;
+  }
+
+  std::byte* base_ = nullptr;
+};
+
+/// One of several courses of control in one thread. It runs until it resumes another.
 class Fiber {
  public:
-  static constexpr std::size_t stack_bytes = 128 << 10;
+  /// Runs on the fiber's own stack, and says who goes on when it is over.
+  using Body = Fiber& (*)(void* argument);
+
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  ~Fiber() {
+  ~Fiber() { forget(); }
+
+  /// Who runs now. The stack that the host's thread came with is a fiber as well.
+  EMULATE_UNSEEN static Fiber& current() {
+    if (current_ == nullptr) {
+      static Fiber host;
 #if EMULATE_TSAN
-    if (tsan_ != nullptr && owns_ && ended_) __tsan_destroy_fiber(tsan_);
+      host.tsan_ = __tsan_get_current_fiber();
 #endif
-    if (stack_ != nullptr) munmap(stack_, stack_bytes);
+      current_ = &host;
+    }
+    return *current_;
   }
-  /// The one that runs now: where others switch back to.
-  void adopt() {
+
+  /// Makes it ready to run `body(argument)`, as a thread that knows what the caller knows and nothing of earlier runs.
+  void start(Body body, void* argument) {
+    forget();
+    stack_.take();
 #if EMULATE_TSAN
-    tsan_ = __tsan_get_current_fiber();
-#endif
-  }
-  void start(void (*body)()) {
-#if EMULATE_TSAN
-    if (stack_ != nullptr) munmap(stack_, stack_bytes); // nobody has written there
-    stack_ = nullptr;
-#endif
-    if (stack_ == nullptr)
-      stack_ = static_cast<std::byte*>(
-          mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-#if EMULATE_ASAN
-    __asan_unpoison_memory_region(stack_, stack_bytes); // frames of a run that never returned
-#endif
-#if EMULATE_TSAN
-    if (tsan_ != nullptr && ended_)
-      __tsan_destroy_fiber(tsan_); // each run is another thread: nothing is remembered of the last
     tsan_ = __tsan_create_fiber(0);
-    owns_ = true;
 #endif
-#if FIBER_BY_UCONTEXT
+    body_ = body;
+    argument_ = argument;
+#if EMULATE_BY_UCONTEXT
     getcontext(&context_);
-    context_.uc_stack.ss_sp = stack_;
-    context_.uc_stack.ss_size = stack_bytes;
+    context_.uc_stack.ss_sp = stack_.bottom();
+    context_.uc_stack.ss_size = stack_.size();
     context_.uc_link = nullptr;
-    makecontext(&context_, body, 0);
+    makecontext(&context_, &Fiber::enter, 0);
 #else
-    auto* top = reinterpret_cast<std::uint64_t*>(stack_ + stack_bytes) - 3; // a call's alignment
-    *top = 0;
-    *--top = reinterpret_cast<std::uint64_t>(body);
-    for (int i = 0; i < 6; ++i) *--top = 0;
+    auto* top = reinterpret_cast<std::uint64_t*>(stack_.top()) - 3; // so that `enter` finds a call's alignment
+    *top = 0;                                                       // and no caller
+    *--top = reinterpret_cast<std::uint64_t>(&Fiber::enter);
+    for (int saved = 0; saved < 6; ++saved) *--top = 0;
     at_ = top;
 #endif
   }
-  void switch_to(Fiber& to, bool ends = false) {
+
+  /// Lets it run; returns when somebody resumes the caller.
+  void resume() { go(*this, false); }
+
+  /// In ThreadSanitizer's eyes; null elsewhere.
+  [[nodiscard]] void* tsan() const { return tsan_; }
+
+ private:
+  EMULATE_UNSEEN static void go(Fiber& to, bool ends) {
+    Fiber& from = current();
+    current_ = &to;
+    left_ = &from;
 #if EMULATE_ASAN
-    const bool own = to.stack_ != nullptr;
-    __sanitizer_start_switch_fiber(ends ? nullptr : &fake_, own ? static_cast<const void*>(to.stack_) : main_bottom_,
-                                   own ? stack_bytes : main_size_);
-#endif
-#if !FIBER_BY_UCONTEXT
-    void* const there = to.at_;
+    __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake_, to.stack_.taken() ? to.stack_.bottom() : to.bottom_,
+                                   to.stack_.taken() ? to.stack_.size() : to.size_);
 #endif
 #if EMULATE_TSAN
-    ended_ = ends;
-    void* const whom = to.tsan_;
-    if (ends) { // of what it did quietly this is the last
-      AnnotateIgnoreWritesEnd("", 0);
-      AnnotateIgnoreReadsEnd("", 0);
-    }
-    __tsan_switch_to_fiber(whom, __tsan_switch_to_fiber_no_sync);
+    from.ended_ = ends;
+    __tsan_switch_to_fiber(to.tsan_, __tsan_switch_to_fiber_no_sync);
 #endif
     (void)ends;
-#if FIBER_BY_UCONTEXT
-    swapcontext(&context_, &to.context_);
+#if EMULATE_BY_UCONTEXT
+    swapcontext(&from.context_, &to.context_);
 #else
-    sluice_switch_stack(&at_, there);
+    sluice_emulate_switch(&from.at_, to.at_);
 #endif
-    landed();
+    from.landed();
   }
-  /// The first thing that a body calls, and what follows every switch.
-  void landed() {
+  EMULATE_UNSEEN static void enter() {
+    Fiber& me = *current_;
+    me.landed();
+    go(me.body_(me.argument_), true);
+    std::abort(); // nobody resumes who has ended
+  }
+  EMULATE_UNSEEN void landed() {
 #if EMULATE_ASAN
     const void* bottom = nullptr;
     std::size_t size = 0;
     __sanitizer_finish_switch_fiber(fake_, &bottom, &size);
-    if (main_bottom_ == nullptr) {
-      main_bottom_ = bottom;
-      main_size_ = size;
-    } // the first to leave is the main stack
+    if (!left_->stack_.taken()) { // the host's stack: nobody else knows its bounds
+      left_->bottom_ = bottom;
+      left_->size_ = size;
+    }
+#endif
+  }
+  /// ThreadSanitizer forgets the thread that this fiber was, if that came to its end.
+  void forget() {
+#if EMULATE_TSAN
+    if (tsan_ != nullptr && stack_.taken() && ended_) __tsan_destroy_fiber(tsan_);
+    tsan_ = nullptr;
+    ended_ = false;
 #endif
   }
 
- private:
-  std::byte* stack_ = nullptr;
-#if FIBER_BY_UCONTEXT
+  Stack stack_;
+  Body body_ = nullptr;
+  void* argument_ = nullptr;
+#if EMULATE_BY_UCONTEXT
   ucontext_t context_;
 #else
   void* at_ = nullptr;
 #endif
   void* tsan_ = nullptr;
-  bool owns_ = false, ended_ = false;
+#if EMULATE_TSAN
+  bool ended_ = false;
+#endif
 #if EMULATE_ASAN
   void* fake_ = nullptr;
-  inline static const void* main_bottom_ = nullptr;
-  inline static std::size_t main_size_ = 0;
+  const void* bottom_ = nullptr;
+  std::size_t size_ = 0;
 #endif
+  inline static Fiber* current_ = nullptr;
+  inline static Fiber* left_ = nullptr;
 };
+
 } // namespace sluice::emulate

@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // launch: a kernel over a grid, on the emulator.
 #pragma once
+
 #include "emulate/host_cta.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice::emulate {
 
-inline void* make_room(std::size_t bytes) {
-  const Quiet quiet;
-  void* const room = std::aligned_alloc(128, bytes + 127 & ~std::size_t{127});
-  std::memset(room, 0xff, bytes); // no number
-  return room;
-}
-/// A launch: blocks one after the other, in an order that is drawn.
-template <class Kernel>
-Report launch(kernels::Grid grid, const typename Kernel::Params& params, std::uint64_t seed) {
-  const int grid_x = grid.x, grid_y = grid.y;
-  using Shared = typename Kernel::Shared;
+/// What to do between two blocks of any launch: a device with streams lets another of them run (streams.hpp).
+inline void (*between_blocks)() = nullptr;
+
+/// Runs the kernel's blocks one after the other, in an order drawn from `seed`, as is all else that a GPU leaves open:
+/// the same seed, the same run. Stops at the first block with an error. Blocks are not ordered for that: under
+/// ThreadSanitizer two of them that touch one word race, as they would on a GPU.
+template <kernels::Kernel K>
+Report launch(kernels::Grid grid, const typename K::Params& params, std::uint64_t seed, const Limits& limits = {}) {
   Report report;
-  std::mt19937_64 random(seed);
-  std::vector<int> order(static_cast<std::size_t>(grid_x) * static_cast<std::size_t>(grid_y));
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::shuffle(order.begin(), order.end(), random);
-  Block block(Kernel::threads, seed);
+  Random random(seed);
+  std::vector<int> order(static_cast<std::size_t>(grid.x) * static_cast<std::size_t>(grid.y));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<int>(i);
+    std::swap(order[i], order[random.below(i + 1)]);
+  }
+  Block block(K::threads, seed, report);
   for (const int at : order) {
-    void* const room = make_room(sizeof(Shared)); // exactly so large
-    Shared& shared = *static_cast<Shared*>(room);
-    HostCta<Kernel::threads> cta;
-    cta.x = at % grid_x;
-    cta.y = at / grid_x;
-    cta.nx = grid_x;
-    cta.ny = grid_y;
-    auto body = [&](int) { Kernel::run(cta, shared, params); };
-    const bool ended = block.run(body, report);
-    {
-      const Quiet quiet;
-      std::free(room);
-    }
-    if (!ended) break;
+    const SharedMemory memory(sizeof(typename K::Shared), random.one_in(2) ? 0xff : 0x7b);
+    auto& shared = *static_cast<typename K::Shared*>(memory.at());
+    const HostCta<K::threads> cta{at % grid.x, at / grid.x, grid.x, grid.y};
+    auto body = [&] { K::run(cta, shared, params); };
+    if (!block.run(cta.x, cta.y, memory, body)) break;
+    if (between_blocks != nullptr) between_blocks();
   }
   block.finish();
+  if (report.conflicts > limits.conflicts) {
+    report.errors.push_back(report.most_conflicts_at.text() + ": " + std::to_string(report.conflicts) +
+                            " bank conflicts in " + std::to_string(report.matrices) + " matrices, " +
+                            std::to_string(limits.conflicts) + " stated");
+  }
   return report;
 }
+
 } // namespace sluice::emulate
