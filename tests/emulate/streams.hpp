@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events of a device that runs whatever it may, in an order that is drawn. Under ThreadSanitizer each
-// stream is a thread, ordered by events alone.
+// Device: streams and events of a GPU that runs whatever it may, in an order that is drawn.
 #pragma once
-#include "emulate/fiber.hpp"
 
+#include "emulate/launch.hpp"
+
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <random>
+#include <utility>
 #include <vector>
+
 namespace sluice::emulate {
+
+/// Each stream is a fiber that does its operations one after the other; which stream goes on is drawn from the seed,
+/// and nothing runs but while the host waits. Under ThreadSanitizer each stream is a thread: an operation knows what
+/// the host knew when it was enqueued, what came before it in its stream, and what events that it waited for know; the
+/// host knows what it has waited for. So a copy of the host's memory that the host touches before it has waited is a
+/// race.
 class Device {
  public:
   struct Event {
@@ -18,43 +27,90 @@ class Device {
     char order = 0;
   };
   using Ticket = std::shared_ptr<Event>;
-  explicit Device(int streams, std::uint64_t seed)
-      : streams_(static_cast<std::size_t>(streams)), random_(static_cast<std::uint32_t>(seed)) {
-    main_.adopt();
-    for (auto& s : streams_) s = std::make_unique<Stream>();
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      running_ = i;
-      active_ = this;
-      streams_[i]->fiber.start(&Device::serve);
+
+  Device(int streams, std::uint64_t seed) : random_(seed) {
+    const Quiet quiet;
+    for (int i = 0; i < streams; ++i) {
+      streams_.push_back(std::make_unique<Stream>());
+      streams_.back()->device = this;
+      streams_.back()->fiber.start(&Device::serve, streams_.back().get());
     }
   }
-  void launch(int stream, std::function<void()> work) { enqueue(stream, {std::move(work), nullptr, nullptr}); }
-  void copy(int stream, void* to, const void* from, std::size_t bytes) {
-    launch(stream, [=] { std::memcpy(to, from, bytes); });
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  /// What is left undone is not done.
+  ~Device() {
+    const Quiet quiet;
+    closing_ = true;
+    for (auto& stream : streams_) resume(*stream);
   }
+
+  /// A host function in the stream (cudaLaunchHostFunc), or anything else.
+  void launch(int stream, std::function<void()> work) { enqueue(stream, {std::move(work), nullptr, nullptr}); }
+  /// A kernel, emulated: others run between its blocks. What is wrong with it is in `report()`.
+  template <kernels::Kernel K>
+  void launch(int stream, kernels::Grid grid, const typename K::Params& params) {
+    const Quiet quiet;
+    const std::uint64_t seed = random_();
+    launch(stream, [this, grid, params, seed] {
+      const Report one = emulate::launch<K>(grid, params, seed);
+      const Quiet inner;
+      report_.errors.insert(report_.errors.end(), one.errors.begin(), one.errors.end());
+      report_.switches += one.switches;
+      report_.matrices += one.matrices;
+      report_.conflicts += one.conflicts;
+    });
+  }
+  /// In pieces, between which others run.
+  void copy(int stream, void* to, const void* from, std::size_t bytes) {
+    launch(stream, [this, to, from, bytes] {
+      constexpr std::size_t pieces = 4;
+      const std::size_t piece = (bytes + pieces - 1) / pieces;
+      for (std::size_t at = 0; at < bytes; at += piece) {
+        if (at != 0) give_way();
+        std::memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, std::min(piece, bytes - at));
+      }
+    });
+  }
+  /// Done when all is that the stream was given before.
   Ticket record(int stream) {
     const Quiet quiet;
     auto event = std::make_shared<Event>();
     enqueue(stream, {nullptr, event, nullptr});
     return event;
   }
+  /// What the stream is given after waits for the event.
   void wait(int stream, Ticket event) {
     const Quiet quiet;
     enqueue(stream, {nullptr, nullptr, std::move(event)});
   }
-  /// The host waits. Meanwhile anything may run, or nothing.
+
+  /// The host asks (cudaEventQuery), and something may run.
+  bool query(const Ticket& event) {
+    {
+      const Quiet quiet;
+      step();
+      if (!event->done) return false;
+    }
+    acquire(&event->order);
+    return true;
+  }
+  /// The host waits. Meanwhile anything may run.
   void synchronize(const Ticket& event) {
     {
       const Quiet quiet;
-      while (!event->done) step();
+      while (!event->done && step()) {
+      }
     }
     acquire(&event->order);
   }
+  /// The host does something else for so many steps.
   void run_some(int steps) {
     const Quiet quiet;
-    for (int i = 0; i < steps && step(); ++i) {
+    while (steps-- > 0 && step()) {
     }
   }
+  /// The host waits for all that there is.
   void finish() {
     {
       const Quiet quiet;
@@ -63,77 +119,96 @@ class Device {
     }
     acquire(&all_);
   }
+  /// Of the kernels that have run.
+  [[nodiscard]] const Report& report() const { return report_; }
 
  private:
-  struct Op {
+  struct Operation {
     std::function<void()> work;
     Ticket records, waits;
   };
   struct Stream {
+    Device* device = nullptr;
     Fiber fiber;
-    std::deque<Op> ops;
-    char host = 0;
+    std::deque<std::pair<Operation, std::unique_ptr<char>>> operations; // each with what the host knew
+    bool busy = false;                                                  // in the middle of one
   };
-  static void release([[maybe_unused]] void* at) {
-#if EMULATE_TSAN
-    __tsan_release(at);
-#endif
-  }
-  static void acquire([[maybe_unused]] void* at) {
-#if EMULATE_TSAN
-    __tsan_acquire(at);
-#endif
-  }
-  void enqueue(int stream, Op op) {
+
+  void enqueue(int stream, Operation operation) {
     const Quiet quiet;
-    Stream& s = *streams_[static_cast<std::size_t>(stream)];
-    s.ops.push_back(std::move(op));
-    release(&s.host); // what the host wrote before is there for the operation
+    auto known = std::make_unique<char>();
+    release(known.get());
+    streams_[static_cast<std::size_t>(stream)]->operations.emplace_back(std::move(operation), std::move(known));
   }
+  /// A stream goes on, if one can.
   bool step() {
-    std::vector<std::size_t> may;
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      auto& ops = streams_[i]->ops;
-      if (!ops.empty() && (ops.front().waits == nullptr || ops.front().waits->done)) may.push_back(i);
+    std::vector<Stream*> may;
+    for (auto& stream : streams_) {
+      if (stream->busy) {
+        may.push_back(stream.get());
+      } else if (!stream->operations.empty()) {
+        const Operation& next = stream->operations.front().first;
+        if (next.waits == nullptr || next.waits->done) may.push_back(stream.get());
+      }
     }
     if (may.empty()) return false;
-    running_ = may[random_() % may.size()];
-    active_ = this;
-    main_.switch_to(streams_[running_]->fiber);
+    resume(*may[random_.below(may.size())]);
     return true;
   }
-  static void serve() {
+  void resume(Stream& stream) {
+    host_ = &Fiber::current();
+    Stream* const before = running_;
+    running_ = &stream;
+    void (*const hook)() = std::exchange(between_blocks, &Device::pause_running);
+    stream.fiber.resume();
+    between_blocks = hook;
+    running_ = before;
+  }
+  /// Back to the host, which may resume another stream.
+  EMULATE_UNSEEN void give_way() {
+    const Quiet quiet;
+    running_->busy = true;
+    if (!closing_) host_->resume();
+    running_->busy = false;
+  }
+  static void pause_running() { running_->device->give_way(); }
+
+  static Fiber& serve(void* stream) {
+    Stream& mine = *static_cast<Stream*>(stream);
+    return mine.device->serve(mine);
+  }
+  Fiber& serve(Stream& stream) {
     for (;;) {
-      Op op;
-      Stream* s;
-      Device* d;
+      Operation operation;
       {
         const Quiet quiet;
-        d = active_;
-        s = d->streams_[d->running_].get();
-        op = std::move(s->ops.front());
-        s->ops.pop_front();
+        while (!closing_ && stream.operations.empty()) host_->resume();
+        if (closing_) return *host_;
+        auto [next, known] = std::move(stream.operations.front());
+        stream.operations.pop_front();
+        operation = std::move(next);
+        acquire(known.get());
+        if (operation.waits) acquire(&operation.waits->order);
       }
-      acquire(&s->host);
-      if (op.waits) acquire(&op.waits->order);
-      if (op.work) op.work();
-      {
-        const Quiet quiet;
-        if (op.records) {
-          release(&op.records->order);
-          op.records->done = true;
-        }
-        op = {};
-        release(&d->all_);
-        s->fiber.switch_to(d->main_);
+      if (operation.work) operation.work();
+      const Quiet quiet;
+      if (operation.records) {
+        release(&operation.records->order);
+        operation.records->done = true;
       }
+      operation = {};
+      release(&all_);
+      if (!closing_) host_->resume();
     }
   }
+
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::minstd_rand random_;
-  Fiber main_;
-  std::size_t running_ = 0;
+  Random random_;
+  Report report_;
+  Fiber* host_ = nullptr;
+  bool closing_ = false;
   char all_ = 0;
-  inline static Device* active_ = nullptr;
+  inline static Stream* running_ = nullptr;
 };
+
 } // namespace sluice::emulate
