@@ -12,7 +12,7 @@ namespace sluice::kernels {
 template <class T>
 struct alignas(16) Packet {
   static constexpr int size = static_cast<int>(16 / sizeof(T));
-  T of[size];
+  T of[static_cast<std::size_t>(size)];
 };
 
 /// One load of 16 bytes from global memory that nobody writes while the kernel runs (`ld.global.nc`).
@@ -35,7 +35,7 @@ SLUICE_DEVICE void store_packet(T* to, const Packet<T>& packet) {
 template <class T, int n>
 struct SharedArray {
   static constexpr int size = n;
-  T of[n];
+  T of[static_cast<std::size_t>(n)];
 
   SLUICE_DEVICE T& operator[](int i) {
 #if !defined(__CUDA_ARCH__)

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bug: what is wrong with a planted kernel.
+#pragma once
+
+#include <cstdint>
+
+namespace planted {
+
+/// Each is a template parameter of one of this folder's kernels, right with `none`. The line that is wrong, or the one
+/// that suffers, is marked by a comment with the bug's name: the test expects a report of that line.
+enum class Bug : std::uint8_t {
+  none,
+  missing_barrier_before_reuse,
+  missing_barrier_after_arrival,
+  missing_wait,
+  wrong_mask,
+  tail_off_by_one,
+  wrong_page_order,
+  uninitialised_shared_memory,
+  out_of_bounds,
+  shuffle_as_barrier,
+  two_blocks_one_word,
+  missing_fence_of_counter,
+  missing_fence_of_proxy,
+  bank_conflicts,
+};
+
+} // namespace planted

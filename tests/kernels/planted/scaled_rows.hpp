@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// ScaledRows: rows brought by bulk copies two ahead, scaled in shared memory, and sent back by bulk copies.
+#pragma once
+
+#include "kernels/cta.hpp"
+#include "kernels/device.hpp"
+#include "kernels/planted/bug.hpp"
+
+namespace planted {
+
+using namespace sluice::kernels;
+
+struct ScaledRowsParams {
+  const float* in; // [row][64]
+  float* out;
+  int rows;
+  float scale;
+};
+
+template <Bug bug>
+struct ScaledRows {
+  static constexpr int dim = 64, stages = 2, threads = dim, ctas_per_sm = 1;
+  static constexpr int bytes = dim * static_cast<int>(sizeof(float));
+  using Params = ScaledRowsParams;
+  struct Shared {
+    alignas(128) SharedArray<float, dim> in[stages], out[stages];
+    Mbarrier arrived[stages];
+  };
+
+  template <HopperCta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
+    const bool first = cta.thread() == 0;
+    const auto fetch = [&](int step) {
+      const int row = cta.block_x() + step * cta.blocks_x();
+      if (!first || row >= params.rows) return;
+      Mbarrier& barrier = shared.arrived[step % stages];
+      cta.barrier_expect(barrier, bytes);
+      cta.bulk_load(&shared.in[step % stages], params.in + row * dim, bytes, barrier);
+    };
+    if (first) {
+      for (Mbarrier& barrier : shared.arrived) cta.barrier_init(barrier, 1);
+      cta.fence_barrier_init();
+    }
+    cta.sync();
+    for (int step = 0; step < stages - 1; ++step) fetch(step);
+    for (int step = 0; cta.block_x() + step * cta.blocks_x() < params.rows; ++step) {
+      const int row = cta.block_x() + step * cta.blocks_x(), stage = step % stages;
+      fetch(step + stages - 1);
+      cta.barrier_wait(shared.arrived[stage], step / stages % 2);
+      shared.out[stage][cta.thread()] = shared.in[stage][cta.thread()] * params.scale;
+      if constexpr (bug != Bug::missing_fence_of_proxy) cta.fence_async();
+      if (first) cta.template bulk_wait_read<stages - 2>(); // after the sync all may write the next stage's `out`
+      cta.sync();
+      if (first) {
+        cta.bulk_store(params.out + row * dim, &shared.out[stage], bytes); // missing_fence_of_proxy
+        cta.bulk_commit();
+      }
+    }
+    if (first) cta.template bulk_wait<0>();
+  }
+};
+
+} // namespace planted
