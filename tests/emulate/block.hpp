@@ -174,19 +174,15 @@ class Block {
   /// What this thread knows, and what of it the async proxy may see, is handed over at `order`, and taken there.
   void give(Order& order) {
     release(&order.known);
-    if (bulk_.fenced()) self().proxy.as([&order] { release(&order.fenced); });
+    if (bulk_.fenced()) self().proxy.give(&order.fenced);
   }
   void take(Order& order) {
     acquire(&order.known);
-    if (bulk_.fenced()) self().proxy.as([&order] { acquire(&order.fenced); });
+    if (bulk_.fenced()) self().proxy.take(&order.fenced);
   }
   /// Of each thread, what the async proxy may see of it: nothing since the block began.
   void start_proxies() {
-#if EMULATE_TSAN
-    ShadowThread::as_thread(home_->tsan(), [this] {
-      for (auto& one : all_) one->proxy.start();
-    });
-#endif
+    for (auto& one : all_) one->proxy.start_from(home_->tsan());
   }
   ShadowThread& proxy() { return self().proxy; }
 

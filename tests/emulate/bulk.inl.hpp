@@ -74,7 +74,7 @@ inline void Bulk::load(Block& block, void* to, const void* from, int bytes, kern
   copy->barrier = &barrier;
   copy->where = where;
   copy->engine.start();
-  copy->engine.as([&] { std::memset(to, 0xff, size); });
+  copy->engine.fill(to, 0xff, size);
   copies_.push_back(std::move(copy));
   ++under_way_;
 }
@@ -104,7 +104,7 @@ inline void Bulk::store(Block& block, void* to, const void* from, int bytes, Whe
     fenced_ = true;
     block.start_proxies();
   }
-  block.proxy().as([&copy] { copy->engine.start(); });
+  copy->engine.start_from(block.proxy().tsan());
   copies_.push_back(std::move(copy));
 }
 
@@ -150,7 +150,7 @@ inline void Bulk::fence(Block& block) {
   if (!watched_for_races) return;
   const auto order = std::make_unique<Order>();
   release(&order->known);
-  block.proxy().as([&order] { acquire(&order->known); });
+  block.proxy().take(&order->known);
 }
 
 /// A store's next step, or a load's only one.
@@ -158,23 +158,19 @@ inline void Bulk::advance(Block& block, Copy& copy) {
   if (copy.load) return land(block, copy);
   if (copy.step == Step::committed) {
     copy.between.resize(copy.bytes);
-    copy.engine.as([&copy] {
-      std::memcpy(copy.between.data(), copy.from, copy.bytes);
-      release(&copy.read.known);
-    });
+    copy.engine.copy(copy.between.data(), copy.from, copy.bytes);
+    copy.engine.give(&copy.read.known);
     copy.step = Step::read;
     return;
   }
-  copy.engine.as([&copy] {
-    std::memcpy(copy.to, copy.between.data(), copy.bytes);
-    release(&copy.written.known);
-  });
+  copy.engine.copy(copy.to, copy.between.data(), copy.bytes);
+  copy.engine.give(&copy.written.known);
   copy.step = Step::done;
   --under_way_;
 }
 
 inline void Bulk::land(Block& block, Copy& copy) {
-  copy.engine.as([&copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
+  copy.engine.copy(copy.to, copy.from, copy.bytes);
   if (!seen_.empty())
     std::memcpy(seen_.data() + (static_cast<const char*>(copy.to) - block.shared()), copy.to, copy.bytes);
   copy.step = Step::done;
@@ -183,7 +179,7 @@ inline void Bulk::land(Block& block, Copy& copy) {
   if (found == barriers_.end()) return;
   Barrier& barrier = found->second;
   Order& order = barrier.completed[barrier.phase & 1U];
-  copy.engine.as([&order] { release(&order.known); });
+  copy.engine.give(&order.known);
   barrier.bytes -= static_cast<std::int64_t>(copy.bytes);
   complete(block, barrier);
 }
@@ -203,7 +199,7 @@ inline void Bulk::drain(Block& block, void* ended) {
   for (auto& copy : copies_)
     while (copy->step == Step::committed || copy->step == Step::read) {
       advance(block, *copy);
-      copy->engine.as([ended] { release(ended); });
+      copy->engine.give(ended);
     }
 }
 

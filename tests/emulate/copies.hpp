@@ -38,7 +38,7 @@ class Copies {
       order_ = std::make_unique<Order>();
     }
     release(&order_->issued);
-    engine_.as([this] { acquire(&order_->issued); });
+    engine_.take(&order_->issued);
   }
   void wait(std::size_t left) {
     const Quiet quiet;
@@ -55,15 +55,13 @@ class Copies {
   void land_one() {
     if (landed_ >= ends_.back()) return;
     const Copy one = copies_[landed_];
-    engine_.as([&one] {
-      if (one.wanted)
-        std::memcpy(one.to, one.from, 16);
-      else
-        std::memset(one.to, 0, 16);
-    });
+    if (one.wanted)
+      engine_.copy(one.to, one.from, 16);
+    else
+      engine_.fill(one.to, 0, 16);
     ++landed_;
     const bool last = landed_ == copies_.size() || copies_[landed_].group != one.group;
-    if (watched_for_races && last) engine_.as([this, &one] { release(&order_->arrived[one.group % groups_known]); });
+    if (watched_for_races && last) engine_.give(&order_->arrived[one.group % groups_known]);
   }
   /// The line that asked for a copy which nobody waited for, or null.
   [[nodiscard]] const Where* unwaited() const {

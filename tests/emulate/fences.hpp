@@ -24,7 +24,7 @@ class Fences {
   void before_atomic(void* word) {
     if (!watched_for_races) return;
     const Quiet quiet;
-    if (known_.started()) known_.as([word] { release(word); });
+    if (known_.started()) known_.give(word);
     if (seen_.empty() || seen_.back() != word) seen_.push_back(word);
   }
   /// For another block's thread.

@@ -2,6 +2,9 @@
 // What the emulator tells ThreadSanitizer and AddressSanitizer, and nothing where neither watches.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+
 #if !defined(__has_feature)
 #define __has_feature(x) 0
 #endif
@@ -99,32 +102,55 @@ class ShadowThread {
     tsan_ = __tsan_create_fiber(0);
 #endif
   }
+  /// The same, with what another knows (Fiber::tsan, or a shadow's).
+  EMULATE_UNSEEN void start_from([[maybe_unused]] void* other) {
+#if EMULATE_TSAN
+    void* const mine = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(other, __tsan_switch_to_fiber_no_sync);
+    start();
+    __tsan_switch_to_fiber(mine, __tsan_switch_to_fiber_no_sync);
+#endif
+  }
   void stop() {
 #if EMULATE_TSAN
     if (tsan_ != nullptr) __tsan_destroy_fiber(tsan_);
     tsan_ = nullptr;
 #endif
   }
-  /// Does `work` in its name, if it was started.
-  template <class Work>
-  void as(Work&& work) {
-#if EMULATE_TSAN
-    if (tsan_ != nullptr) return as_thread(tsan_, work);
-#endif
-    work();
-  }
+  [[nodiscard]] void* tsan() const { return tsan_; }
 
-#if EMULATE_TSAN
-  template <class Work>
-  EMULATE_UNSEEN static void as_thread(void* thread, Work&& work) {
-    void* const mine = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync);
-    work();
-    __tsan_switch_to_fiber(mine, __tsan_switch_to_fiber_no_sync);
+  /// Done in its name if it was started, else in the caller's. Functions of their own, for what they read besides would
+  /// be read in its name as well.
+  [[gnu::noinline]] EMULATE_UNSEEN void copy(void* to, const void* from, std::size_t bytes) {
+    const As as(*this);
+    std::memcpy(to, from, bytes);
   }
-#endif
+  [[gnu::noinline]] EMULATE_UNSEEN void fill(void* to, int with, std::size_t bytes) {
+    const As as(*this);
+    std::memset(to, with, bytes);
+  }
+  [[gnu::noinline]] EMULATE_UNSEEN void give(void* at) {
+    const As as(*this);
+    release(at);
+  }
+  [[gnu::noinline]] EMULATE_UNSEEN void take(void* at) {
+    const As as(*this);
+    acquire(at);
+  }
 
  private:
+  struct As { // always inlined, for ThreadSanitizer counts the functions that a thread is in
+#if EMULATE_TSAN
+    [[gnu::always_inline]] EMULATE_UNSEEN explicit As(const ShadowThread& shadow) : mine(__tsan_get_current_fiber()) {
+      if (shadow.tsan_ != nullptr) __tsan_switch_to_fiber(shadow.tsan_, __tsan_switch_to_fiber_no_sync);
+    }
+    [[gnu::always_inline]] EMULATE_UNSEEN ~As() { __tsan_switch_to_fiber(mine, __tsan_switch_to_fiber_no_sync); }
+    void* mine;
+#else
+    explicit As(const ShadowThread& shadow) { (void)shadow; }
+#endif
+  };
+
   void* tsan_ = nullptr;
 };
 
