@@ -86,14 +86,7 @@ inline void Bulk::store(Block& block, void* to, const void* from, int bytes, Whe
   block.require_aligned(to, 16, "the target of a bulk store", where);
   const Quiet quiet;
   if (bytes % 16 != 0) block.fail(where, "bulk stores " + std::to_string(bytes) + " bytes, not a multiple of 16");
-  see(block);
-  const auto* const source = static_cast<const char*>(from);
-  const char* const proxy = seen_.data() + (source - block.shared());
-  std::size_t at = 0;
-  while (at < size && source[at] == proxy[at]) ++at;
-  if (at < size)
-    block.fail(where, "bulk stores byte " + std::to_string(at) + " of " + std::to_string(bytes) +
-                          ", which was written after the last fence_async(): the async proxy does not see it");
+  if (!watched_for_races) check_seen(block, static_cast<const char*>(from), size, where);
   auto copy = std::make_unique<Copy>();
   copy->thread = block.thread();
   groups_.resize(1024);
@@ -133,6 +126,16 @@ inline void Bulk::wait(Block& block, int thread, int left, bool whole) {
       return copy->thread == thread && copy->step == Step::done &&
              copy->group + static_cast<unsigned>(left) < committed;
     });
+}
+
+inline void Bulk::check_seen(Block& block, const char* from, std::size_t bytes, Where where) {
+  see(block);
+  const char* const proxy = seen_.data() + (from - block.shared());
+  std::size_t at = 0;
+  while (at < bytes && from[at] == proxy[at]) ++at;
+  if (at == bytes) return;
+  block.fail(where, "bulk stores byte " + std::to_string(at) + " of " + std::to_string(bytes) +
+                        ", which was written after the last fence_async(): the async proxy does not see it");
 }
 
 inline void Bulk::see(Block& block) {

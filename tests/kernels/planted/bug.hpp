@@ -22,6 +22,7 @@ enum class Bug : std::uint8_t {
   two_blocks_one_word,
   missing_fence_of_counter,
   missing_fence_of_proxy,
+  fence_of_one_writer,
   bank_conflicts,
 };
 

@@ -181,6 +181,7 @@ const Case cases[] = {
     {"two_blocks_one_word", counted_sum<Bug::none>, counted_sum<Bug::two_blocks_one_word>},
     {"missing_fence_of_counter", counted_sum<Bug::none>, counted_sum<Bug::missing_fence_of_counter>},
     {"missing_fence_of_proxy", scaled_rows<Bug::none>, scaled_rows<Bug::missing_fence_of_proxy>},
+    {"fence_of_one_writer", scaled_rows<Bug::none>, scaled_rows<Bug::fence_of_one_writer>},
     {"bank_conflicts", tile_product<Bug::none>, tile_product<Bug::bank_conflicts>},
 };
 

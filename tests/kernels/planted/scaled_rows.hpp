@@ -48,11 +48,12 @@ struct ScaledRows {
       fetch(step + stages - 1);
       cta.barrier_wait(shared.arrived[stage], step / stages % 2);
       shared.out[stage][cta.thread()] = shared.in[stage][cta.thread()] * params.scale;
-      if constexpr (bug != Bug::missing_fence_of_proxy) cta.fence_async();
+      const bool fences = bug == Bug::fence_of_one_writer ? first : bug != Bug::missing_fence_of_proxy;
+      if (fences) cta.fence_async();
       if (first) cta.template bulk_wait_read<stages - 2>(); // after the sync all may write the next stage's `out`
       cta.sync();
       if (first) {
-        cta.bulk_store(params.out + row * dim, &shared.out[stage], bytes); // missing_fence_of_proxy
+        cta.bulk_store(params.out + row * dim, &shared.out[stage], bytes); // missing_fence_of_proxy, fence_of_one_writer
         cta.bulk_commit();
       }
     }

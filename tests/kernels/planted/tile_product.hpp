@@ -42,7 +42,7 @@ struct TileProduct {
     float c[4] = {};
     for (int k = 0; k < packets; k += 4) {
       std::uint32_t b[4];
-      cta.load_matrices(b, &shared.b[place(lane % 8, k + lane / 8)]); // the columns of k .. k + 3
+      cta.load_matrices(b, &shared.b[place(lane % 8, k + lane / 8)]); // bank_conflicts
       for (int half = 0; half < 2; ++half) {
         std::uint32_t a[4];
         cta.load_matrices(a, &shared.a[place(lane % 16, k + half * 2 + lane / 16)]); // bank_conflicts
