@@ -44,13 +44,14 @@ class Block {
     for (int i = 0; i < threads_ && failed_; ++i)
       if (thread(i).state != State::ended) switch_to(i); // it throws, and ends
     if (!failed_) check_end();
-    if (!failed_) bulk_.drain(*this, &ended_);
+    bulk_.drain(*this, &ended_);
     bulk_.restart();
     return !failed_;
   }
   /// The one whose thread asks.
   EMULATE_UNSEEN static Block& active() { return *active_; }
   EMULATE_UNSEEN int thread() const { return running_; }
+  EMULATE_UNSEEN bool failed() const { return failed_; }
   Random& random() { return random_; }
   Report& report() { return report_; }
   /// What all blocks so far have written is there for the caller.
@@ -72,18 +73,19 @@ class Block {
     pause();
     take(order);
   }
-  /// A barrier inside a call that uses `room`, which has to be left alone from then on until the block's next one.
+  /// Before a call uses `room`: a barrier has to lie between that and the room's last `sync_in`.
+  void enter(const void* room, Where where) {
+    const Quiet quiet;
+    for (const Room& one : rooms_)
+      if (one.at == room && one.barriers == barriers_)
+        fail(where, "uses the room of " + one.where.text() + " again without a sync() since");
+  }
+  /// A barrier inside a call that uses `room`.
   void sync_in(const void* room, Where where) {
     const Quiet quiet;
-    const auto same = [room](const Room& one) { return one.at == room; };
-    const auto before = std::find_if(rooms_.begin(), rooms_.end(), same);
-    if (before != rooms_.end() && before->barriers == barriers_)
-      fail(where, "uses the room of " + before->where.text() + " again without a sync() since");
     sync(where);
-    if (const auto now = std::find_if(rooms_.begin(), rooms_.end(), same); now != rooms_.end())
-      *now = {room, barriers_, where};
-    else
-      rooms_.push_back({room, barriers_, where});
+    std::erase_if(rooms_, [room](const Room& one) { return one.at == room; });
+    rooms_.push_back({room, barriers_, where});
   }
 
   void sync_warp(std::uint32_t lanes, Where where) {
@@ -262,8 +264,6 @@ class Block {
     ++report_.switches;
     return thread(next).fiber;
   }
-  EMULATE_UNSEEN bool failed() const { return failed_; }
-
   EMULATE_UNSEEN Thread& wait_at(State state, Where where) {
     Thread& me = self();
     me.state = state;
@@ -290,12 +290,9 @@ class Block {
   int draw() {
     if (bulk_.under_way() && random_.one_in(8)) bulk_.land_one(*this);
     while (schedule_.empty()) {
-      if (bulk_.under_way()) {
-        bulk_.land_one(*this);
-      } else {
-        if (ended_threads_ != threads_) explain();
-        return -1;
-      }
+      if (ended_threads_ == threads_) return -1;
+      if (!bulk_.under_way()) return explain(), -1;
+      bulk_.land_one(*this);
     }
     return schedule_.draw(random_);
   }

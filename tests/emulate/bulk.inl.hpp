@@ -199,11 +199,10 @@ inline void Bulk::land_one(Block& block) {
 }
 
 inline void Bulk::drain(Block& block, void* ended) {
-  for (auto& copy : copies_)
-    while (copy->step == Step::committed || copy->step == Step::read) {
-      advance(block, *copy);
-      copy->engine.give(ended);
-    }
+  for (auto& copy : copies_) {
+    while (!block.failed() && (copy->step == Step::committed || copy->step == Step::read)) advance(block, *copy);
+    if (copy->engine.started()) copy->engine.give(ended);
+  }
 }
 
 inline std::string Bulk::missing(const kernels::Mbarrier& barrier) const {

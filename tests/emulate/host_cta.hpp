@@ -78,6 +78,7 @@ struct HostCta {
   template <class T>
   T inclusive_scan(T value, kernels::ScanRoom<T, threads>& room, Where where = Where::current()) const {
     T* const all = reinterpret_cast<T*>(&room);
+    block().enter(&room, where);
     all[thread()] = value;
     block().sync_in(&room, where);
     T sum = 0;

@@ -47,13 +47,15 @@ struct ScaledRows {
       const int row = cta.block_x() + step * cta.blocks_x(), stage = step % stages;
       fetch(step + stages - 1);
       cta.barrier_wait(shared.arrived[stage], step / stages % 2);
-      shared.out[stage][cta.thread()] = shared.in[stage][cta.thread()] * params.scale;
+      const float scaled = shared.in[stage][cta.thread()] * params.scale;
+      shared.out[stage][cta.thread()] = scaled; // missing_fence_of_proxy, fence_of_one_writer
       const bool fences = bug == Bug::fence_of_one_writer ? first : bug != Bug::missing_fence_of_proxy;
       if (fences) cta.fence_async();
       if (first) cta.template bulk_wait_read<stages - 2>(); // after the sync all may write the next stage's `out`
       cta.sync();
       if (first) {
-        cta.bulk_store(params.out + row * dim, &shared.out[stage], bytes); // missing_fence_of_proxy, fence_of_one_writer
+        float* const to = params.out + row * dim;
+        cta.bulk_store(to, &shared.out[stage], bytes); // missing_fence_of_proxy, fence_of_one_writer
         cta.bulk_commit();
       }
     }
