@@ -98,7 +98,6 @@ TEST_CASE("bulk copies and their barriers are checked") {
   CHECK(says<Does::many_bytes>("0 arrivals and 64 bytes are still to come"));
   CHECK(says<Does::odd_size>("bulk loads 60 bytes, not a multiple of 16"));
   CHECK(says<Does::uncommitted_store>("ends before it has committed the bulk store"));
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) CHECK(said<Does::few_bytes>(seed) != "");
 }
 
 TEST_CASE("bulk copies that are under way at the end of their block are errors, whenever they are late") {
@@ -109,6 +108,12 @@ TEST_CASE("bulk copies that are under way at the end of their block are errors, 
   }
   CHECK(loads > 0);
   CHECK(stores > 0);
+}
+
+// To ThreadSanitizer these two are races, and it says so.
+TEST_CASE("a barrier that expects too few bytes lets threads go too early" *
+          doctest::skip(emulate::watched_for_races)) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) CHECK(said<Does::few_bytes>(seed) != "");
 }
 
 TEST_CASE("the async proxy sees shared memory as it was fenced" * doctest::skip(emulate::watched_for_races)) {
