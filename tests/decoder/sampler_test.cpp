@@ -145,7 +145,7 @@ TEST_CASE("what is kept and how it is drawn from agrees with the definition, for
         const bool first = logits[other] > logits[token] || (logits[other] == logits[token] && other < token);
         if (first) before += expected[other];
       }
-      const double draw = detail::sampling_draw(sampling.seed, 1, position);
+      const double draw = static_cast<double>(detail::sampling_draw(sampling.seed, 1, position)) * 0x1p-53;
       if (static_cast<std::size_t>(sampling.top_k) >= count && sampling.top_p >= 1) continue;
       CHECK(draw >= before - 1e-9);
       CHECK(draw <= before + expected[token] + 1e-9);
@@ -197,10 +197,11 @@ TEST_CASE("of logits that are not numbers none is taken where there is a number,
       if (best < 0 || logits[token] > logits[static_cast<std::size_t>(best)]) best = static_cast<std::int32_t>(token);
     }
     CHECK(greedy_token(logits) == std::max(best, 0));
-    std::vector<std::int32_t> tokens(logits.size());
-    std::iota(tokens.begin(), tokens.end(), 0);
-    detail::sort_likeliest(tokens, logits, 1);
-    CHECK(tokens.front() == greedy_token(logits));
+    std::vector<std::uint64_t> places;
+    for (std::size_t token = 0; token < logits.size(); ++token)
+      places.push_back(sampling_place(logits[token], static_cast<std::int64_t>(token)));
+    detail::sort_likeliest(places, 1);
+    CHECK(static_cast<std::int32_t>(places.front() & 0xffffffffU) == greedy_token(logits));
   }
 }
 

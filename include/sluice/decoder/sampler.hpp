@@ -5,12 +5,12 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/decoder/sampling_weight.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,32 +46,36 @@ inline Status check(const Sampling& sampling) {
 
 namespace detail {
 
-/// Uniform in [0, 1), from a sequence's position alone: a token draws the same number in whichever batch, on whichever
-/// thread and however often it is computed.
-[[nodiscard]] constexpr double sampling_draw(std::uint64_t seed, std::uint64_t sequence, std::int64_t position) {
+/// Uniform in 0 .. 2^53 - 1, from a sequence's position alone: a token draws the same number in whichever batch, on
+/// whichever thread or device, and however often it is computed.
+[[nodiscard]] constexpr std::uint64_t sampling_draw(std::uint64_t seed, std::uint64_t sequence, std::int64_t position) {
   // A generator's first number scatters its seed: three of them, each stirred into the next one's seed.
   const std::uint64_t first = Random(seed)();
   const std::uint64_t second = Random(first ^ sequence)();
-  return Random(second ^ static_cast<std::uint64_t>(position)).uniform();
+  return Random(second ^ static_cast<std::uint64_t>(position))() >> 11;
 }
 
-/// The order of logits. A NaN is below every number: a NaN is a caller's mistake, but must not lead a sort out of its
-/// range, and is not taken where there is a number, be it -infinity.
+/// The order of logits. A NaN is below every number, as by `sampling_key`, and must not lead a search astray.
 [[nodiscard]] inline bool below(float left, float right) {
   return left < right || (std::isnan(left) && !std::isnan(right));
 }
 
-/// Sorts the first `count` tokens by falling logit, equals (as NaN are of one another) by rising token: one order for
-/// any way of sorting.
-inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float> logits, std::size_t count) {
-  const auto likelier = [logits](std::int32_t a, std::int32_t b) {
-    const float left = logits[static_cast<std::size_t>(a)];
-    const float right = logits[static_cast<std::size_t>(b)];
-    return below(right, left) || (!below(left, right) && a < b);
-  };
-  const auto middle = tokens.begin() + static_cast<std::ptrdiff_t>(count);
-  if (count < tokens.size()) std::nth_element(tokens.begin(), middle, tokens.end(), likelier);
-  std::sort(tokens.begin(), middle, likelier);
+/// `sampling_power(i)` at i.
+struct SamplingPowers {
+  std::uint64_t of[256];
+
+  constexpr SamplingPowers() : of{} {
+    for (int i = 0; i < 256; ++i) of[i] = sampling_power(i);
+  }
+  [[nodiscard]] constexpr std::uint64_t operator[](int i) const { return of[i]; }
+};
+inline constexpr SamplingPowers sampling_powers;
+
+/// Puts the `count` likeliest tokens first, in their order. `places`: a `sampling_place` of each token.
+inline void sort_likeliest(std::span<std::uint64_t> places, std::size_t count) {
+  const auto middle = places.begin() + static_cast<std::ptrdiff_t>(count);
+  if (count < places.size()) std::nth_element(places.begin(), middle, places.end());
+  std::sort(places.begin(), middle);
 }
 
 } // namespace detail
@@ -88,64 +92,70 @@ inline void sort_likeliest(std::span<std::int32_t> tokens, std::span<const float
 /// (-infinity forbids a token); `position`: of the token to be drawn.
 ///
 /// First temperature, then top-k, then top-p of the tokens that are left (Hugging Face's order; top-p is Holtzman et
-/// al., "The Curious Case of Neural Text Degeneration", 2020, 3.1). Sums are of doubles in a fixed order.
+/// al., "The Curious Case of Neural Text Degeneration", 2020, 3.1). Weights are whole numbers (sampling_weight.hpp), so
+/// no order of sums matters: a token whose probability is below 2^-45 of the likeliest one's is never drawn.
+///
+/// Drawn from is the unit interval with the kept tokens side by side, likeliest first; or by rising token where all are
+/// kept, for then nothing need be sorted.
 [[nodiscard]] inline std::int32_t sample(std::span<const float> logits, const Sampling& sampling,
                                          std::uint64_t sequence, std::int64_t position) {
   SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
+  SLUICE_ASSERT(static_cast<std::int64_t>(logits.size()) < sampling_most_tokens, "tokens whose weights fit a sum");
   const std::int32_t best = greedy_token(logits);
   if (!(sampling.temperature > 0) || sampling.top_k == 1) return best;
   const auto largest = static_cast<double>(logits[static_cast<std::size_t>(best)]);
   SLUICE_ASSERT(std::isfinite(largest), "a logit that is finite, and none above all numbers");
+  const double scale = sampling_scale(sampling.temperature);
   const auto weight = [&](std::size_t token) {
-    return std::exp((static_cast<double>(logits[token]) - largest) / sampling.temperature);
+    return sampling_weight(largest - static_cast<double>(logits[token]), scale, detail::sampling_powers);
   };
-  const double draw = detail::sampling_draw(sampling.seed, sequence, position);
+  const auto weight_of = [&](std::size_t first, std::size_t last) {
+    std::uint64_t sum = 0;
+    for (std::size_t token = first; token < last; ++token) sum += weight(token);
+    return sum;
+  };
+  const std::uint64_t draw = detail::sampling_draw(sampling.seed, sequence, position);
 
   const bool all = sampling.top_k == 0 || static_cast<std::size_t>(sampling.top_k) >= logits.size();
-  if (all && sampling.top_p >= 1) { // nothing to sort
-    double total = 0;
-    for (std::size_t token = 0; token < logits.size(); ++token) total += weight(token);
-    const double target = draw * total;
-    double passed = 0;
-    std::int32_t chosen = best;
-    for (std::size_t token = 0; token < logits.size(); ++token) {
-      const double own = weight(token);
-      passed += own;
-      if (own > 0) chosen = static_cast<std::int32_t>(token);
-      if (passed > target) break;
+  if (all && sampling.top_p >= 1) {    // nothing to sort
+    constexpr std::size_t part = 1024; // the sums of parts spare weighing all that is before the token again
+    std::vector<std::uint64_t> sums;
+    std::uint64_t total = 0;
+    for (std::size_t first = 0; first < logits.size(); first += part) {
+      sums.push_back(weight_of(first, std::min(first + part, logits.size())));
+      total += sums.back();
     }
-    return chosen;
+    std::uint64_t left = sampling_target(draw, total);
+    std::size_t token = 0;
+    for (std::size_t i = 0; left > sums[i]; ++i, token += part) left -= sums[i];
+    for (std::uint64_t passed = weight(token); passed < left;) passed += weight(++token);
+    return static_cast<std::int32_t>(token);
   }
 
-  std::vector<std::int32_t> tokens(logits.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  const std::size_t most = all ? tokens.size() : static_cast<std::size_t>(sampling.top_k);
-  double total = 0;
-  if (all) {
-    for (std::size_t token = 0; token < logits.size(); ++token) total += weight(token);
-  }
+  std::vector<std::uint64_t> places(logits.size());
+  for (std::size_t token = 0; token < logits.size(); ++token)
+    places[token] = sampling_place(logits[token], static_cast<std::int64_t>(token));
+  const auto token_at = [&](std::size_t i) { return static_cast<std::size_t>(places[i] & 0xffffffffU); };
+  const std::size_t most = all ? places.size() : static_cast<std::size_t>(sampling.top_k);
+  std::uint64_t total = all ? weight_of(0, logits.size()) : 0;
   // A nucleus is mostly a few tokens of a hundred thousand: more are put in order only where the nucleus is larger.
   std::size_t sorted = all ? std::min<std::size_t>(most, 256) : most;
   for (;;) {
-    detail::sort_likeliest(tokens, logits, sorted);
+    detail::sort_likeliest(places, sorted);
     if (!all) {
-      for (std::size_t i = 0; i < most; ++i) total += weight(static_cast<std::size_t>(tokens[i]));
+      for (std::size_t i = 0; i < most; ++i) total += weight(token_at(i));
     }
-    double kept = 0;
-    std::size_t count = 0;
-    while (count < sorted && (count == 0 || kept < sampling.top_p * total))
-      kept += weight(static_cast<std::size_t>(tokens[count++]));
-    if (count == sorted && sorted < most && kept < sampling.top_p * total) {
+    const std::uint64_t nucleus = sampling_nucleus(sampling_share(sampling.top_p), total);
+    std::uint64_t kept = 0;
+    for (std::size_t count = 0; count < sorted && kept < nucleus;) kept += weight(token_at(count++));
+    if (kept < nucleus) {
       sorted = std::min(most, sorted * 16);
       continue;
     }
-    const double target = draw * kept;
-    double passed = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      passed += weight(static_cast<std::size_t>(tokens[i]));
-      if (passed > target) return tokens[i];
-    }
-    return tokens[count - 1];
+    const std::uint64_t target = sampling_target(draw, kept);
+    std::size_t i = 0;
+    for (std::uint64_t passed = weight(token_at(0)); passed < target;) passed += weight(token_at(++i));
+    return static_cast<std::int32_t>(token_at(i));
   }
 }
 
