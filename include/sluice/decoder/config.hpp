@@ -2,28 +2,12 @@
 // DecoderConfig: what a decoder computes beyond its shape: norms, positions, the MLP's kind, biases.
 #pragma once
 
+#include "sluice/decoder/kinds.hpp"
 #include "sluice/model/shape.hpp"
 
-#include <cstdint>
 #include <vector>
 
 namespace sluice {
-
-enum class NormKind : std::uint8_t {
-  rms,  ///< Llama, Qwen, Mixtral: scale only
-  layer ///< OPT: mean removed, scale and bias
-};
-
-enum class PositionKind : std::uint8_t {
-  rotary, ///< RoPE on queries and keys, halves rotated against each other (Hugging Face's order)
-  learned ///< OPT: a row of a table is added to the embedding
-};
-
-enum class MlpKind : std::uint8_t {
-  gated_silu, ///< down(silu(gate x) * up x)
-  relu,       ///< down(relu(up x)), OPT
-  experts     ///< the router's best `experts_per_token` of gated_silu MLPs (Mixtral)
-};
 
 /// Llama 3.1's stretching of slow rotations ("rope_type": "llama3"); `factor` 1 is none.
 struct RopeScaling {
