@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// ScatterRows: what a row's experts made of it, weighted by their shares and added up.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include "kernels/cta.hpp"
+#include "kernels/rows/row_floats.hpp"
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+struct ScatterRowsConfig {
+  ElementType element = ElementType::bf16;
+
+  friend bool operator==(const ScatterRowsConfig&, const ScatterRowsConfig&) = default;
+};
+
+struct ScatterRowsParams {
+  const void* gathered = nullptr; ///< [slots][features]
+  const int* slots = nullptr;     ///< [rows][taken], from Place
+  const float* shares = nullptr;  ///< [rows][taken], from Route
+  void* out = nullptr;            ///< [rows][features]
+  int rows = 0;
+  int taken = 0; ///< at most 8
+  int features = 0;
+};
+
+/// A block for each row. Sums are of f32 by ascending slot, which is by ascending expert: a row's order does not depend
+/// on its neighbours, nor on which expert was the better one. Rounded once.
+template <ScatterRowsConfig config>
+struct ScatterRows {
+  using T = ElementOf<config.element>;
+  using Params = ScatterRowsParams;
+  using Floats = RowFloats<T>;
+  static constexpr int threads = 128, ctas_per_sm = 8, most_taken = 8;
+
+  struct Shared {
+    SharedArray<int, most_taken> slots; ///< ascending
+    SharedArray<float, most_taken> shares;
+  };
+
+  static Grid grid(const Params& params) {
+    SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
+    SLUICE_ASSERT(params.taken > 0 && params.taken <= most_taken, "at most 8 experts of a row");
+    return {params.rows, 1};
+  }
+
+  template <Cta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
+    const int features = params.features;
+    const bool whole = features % Floats::size == 0;
+    const std::int64_t first = std::int64_t{cta.block_x()} * params.taken;
+    if (cta.thread() < params.taken) {
+      const int mine = params.slots[first + cta.thread()];
+      int before = 0; // no two slots are the same
+      for (int i = 0; i < params.taken; ++i) before += params.slots[first + i] < mine ? 1 : 0;
+      shared.slots[before] = mine;
+      shared.shares[before] = params.shares[first + cta.thread()];
+    }
+    cta.sync();
+    T* const out = static_cast<T*>(params.out) + std::int64_t{cta.block_x()} * features;
+    for (int at = cta.thread() * Floats::size; at < features; at += threads * Floats::size) {
+      Floats sum{};
+      for (int i = 0; i < params.taken; ++i) {
+        Floats value;
+        value.load(static_cast<const T*>(params.gathered) + std::int64_t{shared.slots[i]} * features, at, features,
+                   whole);
+        SLUICE_UNROLL
+        for (int j = 0; j < Floats::size; ++j) sum.of[j] = fused(shared.shares[i], value.of[j], sum.of[j]);
+      }
+      sum.store(out, at, features, whole);
+    }
+  }
+};
+
+} // namespace sluice::kernels

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// block_sum: the sum of a float of every thread of a block, in an order that is always the same.
+#pragma once
+
+#include "kernels/cta.hpp"
+
+namespace sluice::kernels {
+
+/// Lanes by a tree of shuffles, then warps ascending. All threads call, all get the sum. `room`: reused only after a
+/// `sync()`.
+template <Cta C>
+SLUICE_DEVICE float block_sum(const C& cta, float mine, SharedArray<float, C::threads / warp_lanes>& room) {
+  SLUICE_UNROLL
+  for (int with = warp_lanes / 2; with > 0; with /= 2) mine += cta.shuffle_xor(mine, with);
+  if (cta.lane() == 0) room[cta.warp()] = mine;
+  cta.sync();
+  float sum = 0;
+  SLUICE_UNROLL
+  for (int warp = 0; warp < C::threads / warp_lanes; ++warp) sum += room[warp];
+  return sum;
+}
+
+} // namespace sluice::kernels

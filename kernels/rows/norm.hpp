@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norm: adds a projection to the residual stream and normalises the sum, RMSNorm or LayerNorm, a block for each row.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/decoder/kinds.hpp"
+
+#include "kernels/rows/block_sum.hpp"
+#include "kernels/rows/row_floats.hpp"
+#include "kernels/rows/row_math.hpp"
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+struct NormConfig {
+  ElementType element = ElementType::bf16;
+  NormKind kind = NormKind::rms;
+
+  friend bool operator==(const NormConfig&, const NormConfig&) = default;
+};
+
+/// Numbers are of the configuration's element, matrices row-major and 16-byte aligned.
+struct NormParams {
+  const void* x = nullptr;      ///< [rows][features], added to the residual; null: nothing is
+  const void* x_bias = nullptr; ///< [features], added to x first; null: none
+  void* residual = nullptr;     ///< [rows][features]; written only where there is x
+  const int* which = nullptr;   ///< [rows]: rows of x and residual to take (out has them one after the other); null:
+                                ///< all, as they come
+  const void* weight = nullptr; ///< [features]
+  const void* bias = nullptr;   ///< [features]; null: none
+  void* out = nullptr;          ///< [rows][features], neither x nor residual
+  int rows = 0;
+  int features = 0;
+  float epsilon = 1e-5F;
+};
+
+/// residual += x + x_bias; out = residual / sqrt(mean(residual^2) + epsilon) * weight (Zhang and Sennrich, "Root Mean
+/// Square Layer Normalization", 2019), or LayerNorm of the same (Ba et al., 2016): mean first, then squared deviations,
+/// in two passes, for mean(x^2) - mean(x)^2 cancels.
+///
+/// Normalised is the residual as memory keeps it, rounded: whoever reads it again later normalises the same numbers.
+/// Sums are of f32: a thread's own numbers ascending, lanes by a tree, warps ascending.
+template <NormConfig config>
+struct Norm {
+  using T = ElementOf<config.element>;
+  using Params = NormParams;
+  using Floats = RowFloats<T>;
+  static constexpr int threads = 256, ctas_per_sm = 4;
+  /// Packets that a thread keeps in registers; those of longer rows are read again, by the thread that wrote them.
+  static constexpr int kept = 16 / Floats::size;
+
+  struct Shared {
+    SharedArray<float, threads / warp_lanes> sums[2];
+  };
+
+  static Grid grid(const Params& params) {
+    SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
+    SLUICE_ASSERT(params.residual != nullptr && params.weight != nullptr && params.out != nullptr, "rows, and scales");
+    SLUICE_ASSERT(params.out != params.residual && params.out != params.x, "not in place");
+    return {params.rows, 1};
+  }
+
+  template <Cta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
+    const int features = params.features;
+    const bool whole = features % Floats::size == 0;
+    const int row = params.which != nullptr ? params.which[cta.block_x()] : cta.block_x();
+    const std::int64_t from = std::int64_t{row} * features;
+    T* const residual = static_cast<T*>(params.residual) + from;
+    const T* const x = params.x != nullptr ? static_cast<const T*>(params.x) + from : nullptr;
+
+    const int first = cta.thread() * Floats::size;
+    constexpr int stride = threads * Floats::size;
+    Floats values[kept];
+    const auto each = [&](const auto& does) {
+      SLUICE_UNROLL
+      for (int i = 0; i < kept; ++i)
+        if (first + i * stride < features) does(first + i * stride, values[i]);
+      for (int at = first + kept * stride; at < features; at += stride) {
+        Floats again;
+        again.load_written(residual, at, features, whole);
+        does(at, again);
+      }
+    };
+    const auto add = [&](int at, Floats& value) {
+      value.load_written(residual, at, features, whole);
+      if (x == nullptr) return;
+      Floats added;
+      added.load(x, at, features, whole);
+      if (params.x_bias != nullptr) {
+        Floats bias;
+        bias.load(static_cast<const T*>(params.x_bias), at, features, whole);
+        SLUICE_UNROLL
+        for (int j = 0; j < Floats::size; ++j) added.of[j] += bias.of[j];
+      }
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j) value.of[j] += added.of[j];
+      value.round();
+      value.store(residual, at, features, whole);
+    };
+    each(add); // the numbers beyond those kept are loaded once more than needed
+
+    float mean = 0;
+    if constexpr (config.kind == NormKind::layer) {
+      float sum = 0;
+      each([&](int, const Floats& value) {
+        SLUICE_UNROLL
+        for (int j = 0; j < Floats::size; ++j) sum += value.of[j];
+      });
+      mean = block_sum(cta, sum, shared.sums[1]) / static_cast<float>(features);
+    }
+    float squares = 0;
+    each([&](int at, const Floats& value) {
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j) {
+        const float off = at + j < features ? value.of[j] - mean : 0.0F; // zeros beyond the end are no numbers
+        squares = fused(off, off, squares);
+      }
+    });
+    const float factor =
+        inverse_root(block_sum(cta, squares, shared.sums[0]) / static_cast<float>(features) + params.epsilon);
+
+    T* const out = static_cast<T*>(params.out) + std::int64_t{cta.block_x()} * features;
+    each([&](int at, const Floats& value) {
+      Floats scale, result;
+      scale.load(static_cast<const T*>(params.weight), at, features, whole);
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j) result.of[j] = (value.of[j] - mean) * factor * scale.of[j];
+      if (params.bias != nullptr) {
+        Floats bias;
+        bias.load(static_cast<const T*>(params.bias), at, features, whole);
+        SLUICE_UNROLL
+        for (int j = 0; j < Floats::size; ++j) result.of[j] += bias.of[j];
+      }
+      result.store(out, at, features, whole);
+    });
+  }
+};
+
+} // namespace sluice::kernels

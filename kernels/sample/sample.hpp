@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sample: the next token of each row of logits, the one that `sluice::sample` chooses: greedy, temperature, top-k,
+// top-p.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/decoder/sampling_weight.hpp"
+
+#include "kernels/cta.hpp"
+#include "kernels/rows/row_floats.hpp"
+
+#include <bit>
+#include <cstdint>
+
+namespace sluice::kernels {
+
+struct SampleConfig {
+  ElementType element = ElementType::f32; ///< of the logits
+
+  friend bool operator==(const SampleConfig&, const SampleConfig&) = default;
+};
+
+/// How a row's token is chosen: `Sampling` and the row's random number, in the form that the kernel takes
+/// (kernels/sample/sample_way.hpp makes one).
+struct SampleWay {
+  double scale = 0;        ///< `sampling_scale` of the temperature; 0: the largest logit wins
+  std::uint64_t share = 0; ///< `sampling_share` of top_p
+  std::uint64_t draw = 0;  ///< `detail::sampling_draw` of the sequence's position
+  int top_k = 0;           ///< 0: all
+};
+
+struct SampleParams {
+  const void* logits = nullptr;    ///< [rows][vocabulary], of the configuration's element, 16-byte aligned
+  const SampleWay* ways = nullptr; ///< [rows]
+  int* tokens = nullptr;           ///< [rows]
+  int rows = 0;
+  int vocabulary = 0; ///< below 2^20
+};
+
+/// A block for each row. Nothing is sorted: the k-th likeliest token, the last of the nucleus and the one drawn are
+/// each the last of the shortest prefix of tokens, in their order, whose weights add up to a number; and that is found
+/// by radix descent over the order's bits, 8 at a time: a histogram of weights, a scan over its 256 buckets, on into
+/// the bucket where the number is reached. For the k-th likeliest every weight is 1.
+///
+/// The sums are of whole numbers, so the order in which atomics come does not matter, and the weights are made of steps
+/// that are exact or rounded once alike on all machines (sampling_weight.hpp): the token is the CPU's by construction,
+/// not within a tolerance. Weights are computed anew by each pass that needs them, of the tokens that can still be the
+/// one: 8 bytes per token of memory, written and read, cost as much.
+///
+/// Where no logit is finite the kernel takes the greedy token; `sluice::sample` asserts.
+template <SampleConfig config>
+struct Sample {
+  using T = ElementOf<config.element>;
+  using Params = SampleParams;
+  using Floats = RowFloats<T>;
+  static constexpr int threads = 512, ctas_per_sm = 2;
+  static constexpr int buckets = 256;
+  /// Of the histogram: logits of one model share few exponents, and lanes that add to one address wait for each other.
+  /// Sixteen of 8 bytes are all of shared memory's banks.
+  static constexpr int copies = 16;
+
+  struct Shared {
+    SharedArray<unsigned long long, buckets * copies> histogram; // [bucket][copy]
+    SharedArray<std::uint64_t, 256> powers;                      // `sampling_power`
+    ScanRoom<std::uint64_t, threads> room;
+    SharedArray<std::uint64_t, threads / warp_lanes> best; // of each warp
+    std::uint64_t total, passed, own;
+    int bucket, last;
+  };
+
+  static Grid grid(const Params& params) {
+    SLUICE_ASSERT(params.rows >= 0 && params.vocabulary > 0, "rows of at least one token");
+    SLUICE_ASSERT(params.vocabulary < sampling_most_tokens, "tokens whose weights fit a sum");
+    return {params.rows, 1};
+  }
+
+  template <Cta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
+    const SampleWay way = params.ways[cta.block_x()];
+    Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
+    int token = greedy(cta, shared, row);
+    row.largest = static_cast<double>(widen(row.logits[token]));
+    row.scale = way.scale;
+    const bool finite = row.largest - row.largest == 0;
+    if (way.scale > 0 && way.top_k != 1 && finite) {
+      for (int i = cta.thread(); i < 256; i += threads) shared.powers[i] = sampling_power(i); // read after a sync
+      const bool fewest = way.top_k > 0 && way.top_k < params.vocabulary;
+      const bool nucleus = way.share < std::uint64_t{1} << 53;
+      if (fewest) {
+        const auto reaches = [&](std::uint64_t) { return static_cast<std::uint64_t>(way.top_k); };
+        row.limit = prefix<Order::likeliest, false>(cta, shared, row, reaches);
+      }
+      if (nucleus) {
+        const auto reaches = [&](std::uint64_t total) { return sampling_nucleus(way.share, total); };
+        const std::uint64_t limit = prefix<Order::likeliest, true>(cta, shared, row, reaches);
+        row.limit = limit < row.limit ? limit : row.limit;
+      }
+      const auto reaches = [&](std::uint64_t total) { return sampling_target(way.draw, total); };
+      if (fewest || nucleus) {
+        const std::uint64_t place = prefix<Order::likeliest, true>(cta, shared, row, reaches);
+        token = token_of(cta, shared, row, place);
+      } else {
+        token = static_cast<int>(prefix<Order::by_token, true>(cta, shared, row, reaches));
+      }
+    }
+    if (cta.thread() == 0) params.tokens[cta.block_x()] = token;
+  }
+
+ private:
+  struct Row {
+    const T* logits;
+    int tokens;
+    std::uint64_t limit = ~std::uint64_t{0}; ///< the place of the last token that is kept
+    double largest = 0;
+    double scale = 0;
+  };
+  enum class Order : std::uint8_t { likeliest, by_token };
+  /// A place whose token is the last kept of its logit, whichever that is.
+  static constexpr std::uint64_t last_of_logit = 0xffffffffU;
+
+  template <class C, class Does>
+  SLUICE_DEVICE static void each_token(const C& cta, const Row& row, const Does& does) {
+    const bool whole = row.tokens % Floats::size == 0;
+    for (int at = cta.thread() * Floats::size; at < row.tokens; at += threads * Floats::size) {
+      Floats logits;
+      logits.load(row.logits, at, row.tokens, whole);
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j)
+        if (at + j < row.tokens) does(logits.of[j], at + j);
+    }
+  }
+
+  template <class C>
+  SLUICE_DEVICE static int greedy(const C& cta, Shared& shared, const Row& row) {
+    std::uint64_t best = ~std::uint64_t{0};
+    each_token(cta, row, [&](float logit, int token) {
+      const std::uint64_t place = sampling_place(logit, token);
+      best = place < best ? place : best;
+    });
+    SLUICE_UNROLL
+    for (int with = warp_lanes / 2; with > 0; with /= 2) {
+      const std::uint64_t other = cta.shuffle_xor(best, with);
+      best = other < best ? other : best;
+    }
+    if (cta.lane() == 0) shared.best[cta.warp()] = best;
+    cta.sync();
+    for (int warp = 0; warp < threads / warp_lanes; ++warp) best = shared.best[warp] < best ? shared.best[warp] : best;
+    return static_cast<int>(best & 0xffffffffU);
+  }
+
+  /// The place of the last token of the shortest prefix of those kept that reaches `reaches(sum of all)`. All threads
+  /// call and get it. Where that token is the last of its logit, its number is not looked for.
+  template <Order order, bool weighed, class C, class Reaches>
+  SLUICE_DEVICE static std::uint64_t prefix(const C& cta, Shared& shared, const Row& row, const Reaches& reaches) {
+    // Tokens begin at bit 0, logits at bit 32; the bits between have no pass.
+    const int tokens_at = (pieces(std::bit_width(static_cast<unsigned>(row.tokens - 1) | 1U), 8) - 1) * 8;
+    int shift = order == Order::likeliest ? 56 : tokens_at;
+    std::uint64_t upper = 0; // the bits above `shift` + 8 of the place that is looked for
+    std::uint64_t passed = 0, wanted = 0;
+    for (bool first = true;; first = false) {
+      for (int i = cta.thread(); i < buckets * copies; i += threads) shared.histogram[i] = 0;
+      cta.sync();
+      each_token(cta, row, [&](float logit, int token) {
+        const std::uint64_t place =
+            order == Order::likeliest ? sampling_place(logit, token) : static_cast<std::uint64_t>(token);
+        if (order == Order::likeliest && place > row.limit) return;
+        if (!first && place >> (shift + 8) != upper) return;
+        const std::uint64_t weight =
+            weighed ? sampling_weight(row.largest - static_cast<double>(logit), row.scale, shared.powers) : 1;
+        if (weight == 0) return;
+        const int bucket = static_cast<int>(place >> shift & 255U);
+        cta.atomic_add(&shared.histogram[bucket * copies + cta.lane() % copies],
+                       static_cast<unsigned long long>(weight));
+      });
+      cta.sync();
+      std::uint64_t own = 0;
+      if (cta.thread() < buckets) {
+        for (int i = 0; i < copies; ++i) own += shared.histogram[cta.thread() * copies + (i + cta.thread()) % copies];
+      }
+      const std::uint64_t upto = cta.inclusive_scan(own, shared.room);
+      if (first) {
+        if (cta.thread() == threads - 1) shared.total = upto;
+        cta.sync();
+        wanted = reaches(shared.total);
+      }
+      if (passed + upto - own < wanted && wanted <= passed + upto) { // of one thread
+        shared.bucket = cta.thread();
+        shared.passed = passed + upto - own;
+        shared.own = own;
+      }
+      cta.sync();
+      upper = upper << 8 | static_cast<std::uint64_t>(shared.bucket);
+      passed = shared.passed;
+      if (shift == 0) return upper;
+      if (shift == 32) {
+        if (passed + shared.own == wanted) return upper << 32 | last_of_logit;
+        if (weighed && is_last(upper, passed, shared.own, wanted, row, shared)) return upper << 32 | last_of_logit;
+        shift = tokens_at;
+        upper <<= 24 - tokens_at;
+      } else {
+        shift -= 8;
+      }
+    }
+  }
+
+  /// Whether the last of the tokens with this key, which all weigh the same, is the one that reaches `wanted`.
+  SLUICE_DEVICE static bool is_last(std::uint64_t key, std::uint64_t passed, std::uint64_t own, std::uint64_t wanted,
+                                    const Row& row, const Shared& shared) {
+    const auto bits = static_cast<std::uint32_t>((key & 0x80000000U) != 0 ? key : ~key & 0x7fffffffU);
+    const double logit = static_cast<double>(std::bit_cast<float>(bits)); // sampling_key, undone
+    return passed + own - wanted < sampling_weight(row.largest - logit, row.scale, shared.powers);
+  }
+
+  /// The token at a place that `prefix` found.
+  template <class C>
+  SLUICE_DEVICE static int token_of(const C& cta, Shared& shared, const Row& row, std::uint64_t place) {
+    if ((place & 0xffffffffU) != last_of_logit) return static_cast<int>(place & 0xffffffffU);
+    if (cta.thread() == 0) shared.last = 0;
+    cta.sync();
+    int last = 0;
+    each_token(cta, row, [&](float logit, int token) {
+      const std::uint64_t here = sampling_place(logit, token);
+      if (here >> 32 == place >> 32 && here <= row.limit && token > last) last = token;
+    });
+    if (last > 0) cta.atomic_max(&shared.last, last);
+    cta.sync();
+    return shared.last;
+  }
+};
+
+} // namespace sluice::kernels

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// sample_way: what Sample needs for a row, from what the host's sampler is called with.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/decoder/sampler.hpp"
+
+#include "kernels/sample/sample.hpp"
+
+namespace sluice::kernels {
+
+/// For the token at `position` of `sequence`: `Sample` chooses as `sluice::sample` would with the same.
+[[nodiscard]] inline SampleWay sample_way(const Sampling& sampling, std::uint64_t sequence, std::int64_t position) {
+  SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
+  if (!(sampling.temperature > 0)) return {};
+  return {sampling_scale(sampling.temperature), sampling_share(sampling.top_p),
+          detail::sampling_draw(sampling.seed, sequence, position), sampling.top_k};
+}
+
+} // namespace sluice::kernels
