@@ -64,6 +64,7 @@ struct Activation {
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
+    if (params.rows == 0) return {0, 1};
     SLUICE_ASSERT(config.gated == (params.up != nullptr), "up where the activation is gated");
     SLUICE_ASSERT(params.out != params.gate && params.out != params.up, "not in place");
     const std::int64_t blocks = std::int64_t{params.rows} * blocks_of_row(params);

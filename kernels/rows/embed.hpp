@@ -41,7 +41,8 @@ struct Embed {
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
-    SLUICE_ASSERT(params.learned == nullptr || params.positions != nullptr, "positions, where they are embedded");
+    SLUICE_ASSERT(params.rows == 0 || params.learned == nullptr || params.positions != nullptr,
+                  "positions, where they are embedded");
     return {params.rows, 1};
   }
 

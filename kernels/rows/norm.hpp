@@ -56,6 +56,7 @@ struct Norm {
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
+    if (params.rows == 0) return {0, 1};
     SLUICE_ASSERT(params.residual != nullptr && params.weight != nullptr && params.out != nullptr, "rows, and scales");
     SLUICE_ASSERT(params.out != params.residual && params.out != params.x, "not in place");
     return {params.rows, 1};
@@ -72,7 +73,7 @@ struct Norm {
 
     const int first = cta.thread() * Floats::size;
     constexpr int stride = threads * Floats::size;
-    Floats values[kept];
+    Floats values[static_cast<std::size_t>(kept)];
     const auto each = [&](const auto& does) {
       SLUICE_UNROLL
       for (int i = 0; i < kept; ++i)

@@ -11,7 +11,7 @@ namespace sluice::kernels {
 template <Element T>
 struct RowFloats {
   static constexpr int size = Packet<T>::size;
-  float of[size];
+  float of[static_cast<std::size_t>(size)];
 
   /// Numbers `at` .. `at` + size - 1 of the `count` that begin at `row`. `whole`: packets are there and aligned. Nobody
   /// may write them while the kernel runs.

@@ -56,12 +56,11 @@ struct Sample {
   static constexpr int threads = 512, ctas_per_sm = 2;
   static constexpr int buckets = 256;
   /// Of the histogram: logits of one model share few exponents, and lanes that add to one address wait for each other.
-  /// Sixteen of 8 bytes are all of shared memory's banks.
   static constexpr int copies = 16;
 
   struct Shared {
-    SharedArray<unsigned long long, buckets * copies> histogram; // [bucket][copy]
-    SharedArray<std::uint64_t, 256> powers;                      // `sampling_power`
+    SharedArray<std::uint32_t, buckets * copies> low, high; // halves of the histogram's sums, [bucket][copy]
+    SharedArray<std::uint64_t, 256> powers;                 // `sampling_power`
     ScanRoom<std::uint64_t, threads> room;
     SharedArray<std::uint64_t, threads / warp_lanes> best; // of each warp
     std::uint64_t total, passed, own;
@@ -121,13 +120,27 @@ struct Sample {
   template <class C, class Does>
   SLUICE_DEVICE static void each_token(const C& cta, const Row& row, const Does& does) {
     const bool whole = row.tokens % Floats::size == 0;
+    Floats next;
+    if (cta.thread() * Floats::size < row.tokens) next.load(row.logits, cta.thread() * Floats::size, row.tokens, whole);
     for (int at = cta.thread() * Floats::size; at < row.tokens; at += threads * Floats::size) {
-      Floats logits;
-      logits.load(row.logits, at, row.tokens, whole);
+      const Floats logits = next; // while these are looked at the next are under way
+      if (at + threads * Floats::size < row.tokens)
+        next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
       SLUICE_UNROLL
       for (int j = 0; j < Floats::size; ++j)
         if (at + j < row.tokens) does(logits.of[j], at + j);
     }
+  }
+
+  /// Adds to a sum of 64 bits by atomics of 32: a GPU adds those in shared memory itself, but 64 bits by trying until
+  /// nobody came between, which the many that add to one bucket would do for long. Whoever makes the lower half wrap
+  /// carries, so the sum is exact when all have added.
+  template <class C>
+  SLUICE_DEVICE static void add(const C& cta, Shared& shared, int at, std::uint64_t weight) {
+    const auto low = static_cast<std::uint32_t>(weight);
+    const std::uint32_t before = cta.atomic_add(&shared.low[at], low);
+    const std::uint32_t high = static_cast<std::uint32_t>(weight >> 32) + (before > ~low ? 1U : 0U);
+    if (high != 0) cta.atomic_add(&shared.high[at], high);
   }
 
   template <class C>
@@ -153,12 +166,13 @@ struct Sample {
   template <Order order, bool weighed, class C, class Reaches>
   SLUICE_DEVICE static std::uint64_t prefix(const C& cta, Shared& shared, const Row& row, const Reaches& reaches) {
     // Tokens begin at bit 0, logits at bit 32; the bits between have no pass.
-    const int tokens_at = (pieces(std::bit_width(static_cast<unsigned>(row.tokens - 1) | 1U), 8) - 1) * 8;
+    const int tokens_at =
+        (pieces(static_cast<int>(std::bit_width(static_cast<unsigned>(row.tokens - 1) | 1U)), 8) - 1) * 8;
     int shift = order == Order::likeliest ? 56 : tokens_at;
     std::uint64_t upper = 0; // the bits above `shift` + 8 of the place that is looked for
     std::uint64_t passed = 0, wanted = 0;
     for (bool first = true;; first = false) {
-      for (int i = cta.thread(); i < buckets * copies; i += threads) shared.histogram[i] = 0;
+      for (int i = cta.thread(); i < buckets * copies; i += threads) shared.low[i] = shared.high[i] = 0;
       cta.sync();
       each_token(cta, row, [&](float logit, int token) {
         const std::uint64_t place =
@@ -169,13 +183,15 @@ struct Sample {
             weighed ? sampling_weight(row.largest - static_cast<double>(logit), row.scale, shared.powers) : 1;
         if (weight == 0) return;
         const int bucket = static_cast<int>(place >> shift & 255U);
-        cta.atomic_add(&shared.histogram[bucket * copies + cta.lane() % copies],
-                       static_cast<unsigned long long>(weight));
+        add(cta, shared, bucket * copies + cta.lane() % copies, weight);
       });
       cta.sync();
       std::uint64_t own = 0;
       if (cta.thread() < buckets) {
-        for (int i = 0; i < copies; ++i) own += shared.histogram[cta.thread() * copies + (i + cta.thread()) % copies];
+        for (int i = 0; i < copies; ++i) {
+          const int at = cta.thread() * copies + (i + cta.thread()) % copies; // neighbours read other banks
+          own += static_cast<std::uint64_t>(shared.high[at]) << 32 | shared.low[at];
+        }
       }
       const std::uint64_t upto = cta.inclusive_scan(own, shared.room);
       if (first) {

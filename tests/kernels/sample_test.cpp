@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/sample/sample.hpp"
+#include "kernels/sample/sample_way.hpp"
+#include "row_data.hpp"
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+namespace {
+
+Sampling random_sampling(Random& random, std::size_t vocabulary) {
+  Sampling sampling{.temperature = 0.2 + 2 * random.uniform(), .seed = random()};
+  switch (random.below(8)) {
+  case 0:
+    sampling.temperature = 0;
+    break;
+  case 1:
+    sampling.top_k = 1;
+    break;
+  case 2:
+    sampling.temperature = random.below(2) == 0 ? 1e-300 : 1e6;
+    break;
+  default:
+    break;
+  }
+  if (random.below(2) == 0 && sampling.top_k == 0) sampling.top_k = static_cast<int>(random.below(vocabulary + 3));
+  if (random.below(3) == 0) sampling.top_k = static_cast<int>(random.below(50));
+  if (random.below(2) == 0) sampling.top_p = random.below(4) == 0 ? 1e-9 : 1 - random.uniform();
+  return sampling;
+}
+
+/// Some rows are all alike, some have ties, some forbid tokens, some have mistakes in them.
+template <Element T>
+void fill(Random& random, std::span<T> logits) {
+  const std::uint64_t kind = random.below(6);
+  const double spread = kind == 0 ? 0 : 1 + 6 * random.uniform();
+  for (T& logit : logits) {
+    double value = spread * normal(random) + (kind == 5 ? 30 : 0);
+    if (kind == 1) value = std::floor(value);
+    logit = narrow<T>(static_cast<float>(value));
+    if (kind == 2 && random.below(3) == 0) logit = narrow<T>(-std::numeric_limits<float>::infinity());
+    if (kind == 3 && random.below(10) == 0) logit = narrow<T>(std::numeric_limits<float>::quiet_NaN());
+    if (kind == 3 && random.below(10) == 0) logit = narrow<T>(-0.0F);
+  }
+  logits[random.below(logits.size())] = narrow<T>(1.0F); // something is a number
+}
+
+template <ElementType element>
+void chooses_what_the_cpu_does(int vocabulary, int rows, std::uint64_t seed) {
+  CAPTURE(vocabulary);
+  using K = Sample<SampleConfig{element}>;
+  using T = typename K::T;
+  Random random(seed);
+  const auto width = static_cast<std::size_t>(vocabulary), count = static_cast<std::size_t>(rows);
+  std::vector<T> logits(width * count);
+  std::vector<SampleWay> ways;
+  std::vector<Sampling> samplings;
+  for (std::size_t row = 0; row < count; ++row) {
+    fill(random, std::span<T>{logits}.subspan(row * width, width));
+    samplings.push_back(random_sampling(random, width));
+    ways.push_back(sample_way(samplings.back(), row, static_cast<std::int64_t>(seed)));
+  }
+  std::vector<int> tokens(count, -1);
+  run_emulated<K>({logits.data(), ways.data(), tokens.data(), rows, vocabulary}, seed);
+  std::vector<float> widened(width);
+  int other = 0;
+  for (std::size_t row = 0; row < count; ++row) {
+    for (std::size_t i = 0; i < width; ++i) widened[i] = widen(logits[row * width + i]);
+    const std::int32_t expected = sample(widened, samplings[row], row, static_cast<std::int64_t>(seed));
+    if (tokens[row] == expected) continue;
+    ++other;
+    CAPTURE(row);
+    CAPTURE(samplings[row].temperature);
+    CAPTURE(samplings[row].top_k);
+    CAPTURE(samplings[row].top_p);
+    CHECK(tokens[row] == expected);
+  }
+  CHECK(other == 0);
+}
+
+template <ElementType element>
+void chooses(int factor) {
+  chooses_what_the_cpu_does<element>(1, 20, 1);
+  chooses_what_the_cpu_does<element>(2, 100 * factor, 2);
+  chooses_what_the_cpu_does<element>(31, 100 * factor, 3);
+  chooses_what_the_cpu_does<element>(256, 100 * factor, 4);
+  chooses_what_the_cpu_does<element>(1000, 200 * factor, 5);
+  chooses_what_the_cpu_does<element>(5000, 40 * factor, 6);
+  chooses_what_the_cpu_does<element>(70001, 2 * factor, 7);
+}
+
+} // namespace
+
+TEST_CASE("kernels.sample chooses the token that the CPU does") {
+  SUBCASE("f32") { chooses<ElementType::f32>(3); }
+  SUBCASE("f16") { chooses<ElementType::f16>(1); }
+  SUBCASE("bf16") { chooses<ElementType::bf16>(1); }
+}
+
+TEST_CASE("kernels.sample takes the greedy token where no logit is a number, whatever is asked") {
+  using K = Sample<SampleConfig{ElementType::f32}>;
+  const float none = std::numeric_limits<float>::quiet_NaN(), least = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits{none, none, none, none, none, least, none, least};
+  const SampleWay way = sample_way({.temperature = 1, .top_k = 2, .top_p = 0.5, .seed = 1}, 0, 0);
+  const std::vector<SampleWay> ways{way, way};
+  std::vector<int> tokens(2, -1);
+  run_emulated<K>({logits.data(), ways.data(), tokens.data(), 2, 4}, 1);
+  CHECK(tokens == std::vector<int>{0, 1});
+}
