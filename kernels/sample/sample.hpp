@@ -53,7 +53,7 @@ struct Sample {
   using T = ElementOf<config.element>;
   using Params = SampleParams;
   using Floats = RowFloats<T>;
-  static constexpr int threads = 512, ctas_per_sm = 2;
+  static constexpr int threads = 512, ctas_per_sm = 1; // rows are fewer than SMs, or not many more
   static constexpr int buckets = 256;
   /// Of the histogram: logits of one model share few exponents, and lanes that add to one address wait for each other.
   static constexpr int copies = 16;

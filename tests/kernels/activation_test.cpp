@@ -33,7 +33,8 @@ void agrees() {
   Random random(5);
   const int shapes[][2] = {{0, 64}, {1, 1}, {3, 7}, {2, 64}, {3, 1000}, {1, 1001}, {2, 2816}};
   std::uint64_t seed = 1;
-  for (const auto& [rows, features] : shapes) {
+  for (const auto& shape : shapes) {
+    const int rows = shape[0], features = shape[1];
     CAPTURE(rows);
     CAPTURE(features);
     for (const bool biased : {false, true}) {

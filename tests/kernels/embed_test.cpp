@@ -19,7 +19,8 @@ void agrees() {
   constexpr int vocabulary = 40, most_positions = 20, offset = 2;
   const int shapes[][2] = {{0, 64}, {1, 1}, {4, 7}, {6, 64}, {3, 1000}, {2, 4099}};
   std::uint64_t seed = 1;
-  for (const auto& [rows, features] : shapes) {
+  for (const auto& shape : shapes) {
+    const int rows = shape[0], features = shape[1];
     CAPTURE(rows);
     CAPTURE(features);
     for (const bool learned : {false, true}) {

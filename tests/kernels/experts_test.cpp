@@ -42,7 +42,8 @@ void routes() {
   Random random(10);
   const int shapes[][3] = {{0, 8, 2}, {1, 1, 1}, {5, 8, 2}, {9, 128, 8}, {7, 256, 8}, {4, 60, 4}, {3, 8, 8}};
   std::uint64_t seed = 1;
-  for (const auto& [rows, experts, taken] : shapes) {
+  for (const auto& shape : shapes) {
+    const int rows = shape[0], experts = shape[1], taken = shape[2];
     CAPTURE(rows);
     CAPTURE(experts);
     for (const bool ties : {false, true}) {
@@ -79,7 +80,8 @@ void goes_there_and_back() {
   const int shapes[][4] = {{0, 8, 2, 64},    {1, 8, 2, 7},   {13, 8, 2, 64},
                            {40, 256, 8, 33}, {300, 4, 1, 8}, {70, 128, 8, 1100}};
   std::uint64_t seed = 1;
-  for (const auto& [rows, experts, taken, features] : shapes) {
+  for (const auto& shape : shapes) {
+    const int rows = shape[0], experts = shape[1], taken = shape[2], features = shape[3];
     CAPTURE(rows);
     CAPTURE(experts);
     const auto width = static_cast<std::size_t>(features), count = static_cast<std::size_t>(rows);
@@ -100,8 +102,7 @@ void goes_there_and_back() {
       misplaced += slots[static_cast<std::size_t>(order[slot])] == static_cast<int>(slot) ? 0 : 1;
     CHECK(misplaced == 0);
     for (int e = 0; e <= experts; ++e) {
-      const auto below =
-          std::count_if(routed.chosen.begin(), routed.chosen.end(), [e = e](int one) { return one < e; });
+      const auto below = std::count_if(routed.chosen.begin(), routed.chosen.end(), [e](int one) { return one < e; });
       CHECK(offsets[static_cast<std::size_t>(e)] == below);
     }
 

@@ -76,7 +76,8 @@ void agrees() {
   Random random(3);
   const int shapes[][2] = {{0, 64}, {1, 1}, {3, 7}, {2, 64}, {5, 1000}, {2, 1001}, {1, 5120}, {1, 8192}, {1, 9001}};
   std::uint64_t seed = 1;
-  for (const auto& [rows, features] : shapes) {
+  for (const auto& shape : shapes) {
+    const int rows = shape[0], features = shape[1];
     CAPTURE(rows);
     CAPTURE(features);
     for (const bool adds : {false, true}) {
