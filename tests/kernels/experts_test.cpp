@@ -77,11 +77,13 @@ void routes() {
 template <Element T>
 void goes_there_and_back() {
   Random random(11);
-  const int shapes[][4] = {{0, 8, 2, 64},    {1, 8, 2, 7},   {13, 8, 2, 64},
-                           {40, 256, 8, 33}, {300, 4, 1, 8}, {70, 128, 8, 1100}};
+  // A block for each expert: many experts are many blocks.
+  const int shapes[][4] = {{0, 8, 2, 64},  {1, 8, 2, 7},      {13, 8, 2, 64},
+                           {300, 4, 1, 8}, {20, 16, 8, 1100}, {9, 256, 8, 33}};
   std::uint64_t seed = 1;
   for (const auto& shape : shapes) {
     const int rows = shape[0], experts = shape[1], taken = shape[2], features = shape[3];
+    if (experts == 256 && (under_thread_sanitizer || sizeof(T) == 2)) continue;
     CAPTURE(rows);
     CAPTURE(experts);
     const auto width = static_cast<std::size_t>(features), count = static_cast<std::size_t>(rows);

@@ -18,7 +18,18 @@
 #include <type_traits>
 #include <vector>
 
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+
 namespace sluice::kernels {
+
+/// Every thread of a block is a thread then, which takes its time: tests do less.
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
 
 /// Normally distributed (Box and Muller).
 inline double normal(Random& random) {
