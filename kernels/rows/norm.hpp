@@ -26,7 +26,7 @@ struct NormParams {
   const void* x_bias = nullptr; ///< [features], added to x first; null: none
   void* residual = nullptr;     ///< [rows][features]; written only where there is x
   const int* which = nullptr;   ///< [rows]: rows of x and residual to take (out has them one after the other); null:
-                                ///< all, as they come
+                                ///< all, as they come. None twice where there is x
   const void* weight = nullptr; ///< [features]
   const void* bias = nullptr;   ///< [features]; null: none
   void* out = nullptr;          ///< [rows][features], neither x nor residual
@@ -37,7 +37,8 @@ struct NormParams {
 
 /// residual += x + x_bias; out = residual / sqrt(mean(residual^2) + epsilon) * weight (Zhang and Sennrich, "Root Mean
 /// Square Layer Normalization", 2019), or LayerNorm of the same (Ba et al., 2016): mean first, then squared deviations,
-/// in two passes, for mean(x^2) - mean(x)^2 cancels.
+/// in two passes, for mean(x^2) - mean(x)^2 cancels. What the mean itself has rounded off shows as the deviations' own
+/// mean, and is taken off as well: a row whose mean is many deviations keeps its digits.
 ///
 /// Normalised is the residual as memory keeps it, rounded: whoever reads it again later normalises the same numbers.
 /// Sums are of f32: a thread's own numbers ascending, lanes by a tree, warps ascending.
@@ -51,7 +52,7 @@ struct Norm {
   static constexpr int kept = 16 / Floats::size;
 
   struct Shared {
-    SharedArray<float, threads / warp_lanes> sums[2];
+    SharedArray<float, threads / warp_lanes> sums[3];
   };
 
   static Grid grid(const Params& params) {
@@ -111,23 +112,28 @@ struct Norm {
       });
       mean = block_sum(cta, sum, shared.sums[1]) / static_cast<float>(features);
     }
-    float squares = 0;
+    float squares = 0, rest = 0;
     each([&](int at, const Floats& value) {
       SLUICE_UNROLL
       for (int j = 0; j < Floats::size; ++j) {
         const float off = at + j < features ? value.of[j] - mean : 0.0F; // zeros beyond the end are no numbers
         squares = fused(off, off, squares);
+        if constexpr (config.kind == NormKind::layer) rest += off;
       }
     });
-    const float factor =
-        inverse_root(block_sum(cta, squares, shared.sums[0]) / static_cast<float>(features) + params.epsilon);
+    float variance = block_sum(cta, squares, shared.sums[0]) / static_cast<float>(features);
+    if constexpr (config.kind == NormKind::layer) {
+      rest = block_sum(cta, rest, shared.sums[2]) / static_cast<float>(features);
+      variance -= rest * rest;
+    }
+    const float factor = inverse_root(variance + params.epsilon);
 
     T* const out = static_cast<T*>(params.out) + std::int64_t{cta.block_x()} * features;
     each([&](int at, const Floats& value) {
       Floats scale, result;
       scale.load(static_cast<const T*>(params.weight), at, features, whole);
       SLUICE_UNROLL
-      for (int j = 0; j < Floats::size; ++j) result.of[j] = (value.of[j] - mean) * factor * scale.of[j];
+      for (int j = 0; j < Floats::size; ++j) result.of[j] = (value.of[j] - mean - rest) * factor * scale.of[j];
       if (params.bias != nullptr) {
         Floats bias;
         bias.load(static_cast<const T*>(params.bias), at, features, whole);
