@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProductTile: the code that TileProduct and GroupedProduct share. A thread block computes one tile of y = x W^T.
+#pragma once
+
+#include "kernels/cta.hpp"
+#include "kernels/products/product_call.hpp"
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// The part of a product that one thread block computes: at most a tile's rows of x, against the outputs of W from
+/// `first_output` on.
+struct TileJob {
+  const void* x;
+  std::int64_t x_stride;
+  ProductWeights w;
+  const void* bias;
+  void* y;
+  std::int64_t y_stride;
+  int rows; ///< of x and y; those of the tile beyond them are zeros and not written
+  int first_output;
+  int outputs; ///< of the whole product
+  int inputs;
+  bool accumulate;
+  bool wide;
+};
+
+/// A tile of `tile_rows` rows of x by `outputs` rows of W, in steps of `depth` inputs (128 bytes of each row), which
+/// come by asynchronous copies `stages - 1` steps ahead.
+///
+/// **A row's result is its own.** Each number of y has one f32 sum, which starts at zero and takes the inputs in
+/// ascending order: by `mma.m16n8k16`, 16 inputs at once (f16, bf16), or by one FMA each (f32; tensor cores would round
+/// x and W to TF32). Every tile takes the same steps, and neither warps nor blocks share the inputs of a sum (no
+/// split-K), so the bits are the same for every tile size, row position and number of rows, and the tile is free to
+/// follow the number of rows.
+///
+/// Shared rows are 8 packets of 16 bytes, packet p of row r at place p xor (r mod 8): the eight rows that `ldmatrix`
+/// reads at once lie in different banks, and so do the packets that eight threads copy or (f32) read at once. No bank
+/// conflict at all, where padded rows would cost 1/8 more memory for the same.
+///
+/// Tiles: 16 rows for decoding, where W is read once and its bytes in flight decide (4 blocks fit an SM, each with 28
+/// KiB of W under way; 32 outputs are a block's, so that 4096 outputs are 128 blocks); 64 and 128 rows for prompts,
+/// where a warp has 32 x 64 sums in registers. At most 96 KiB of shared memory, which every architecture from 8.0 on
+/// has.
+template <ElementType element, int tile_rows>
+  requires(tile_rows == 16 || tile_rows == 64 || tile_rows == 128)
+struct ProductTile {
+  using T = ElementOf<element>;
+  static constexpr bool small = tile_rows == 16;
+  static constexpr int rows = tile_rows;
+  static constexpr int outputs = small ? 32 : 128;
+  static constexpr int columns = 8; ///< packets of a step
+  static constexpr int packet = Packet<T>::size;
+  static constexpr int depth = columns * packet;
+  static constexpr int warp_rows = small ? 16 : 32;
+  static constexpr int warp_outputs = small ? 8 : 64;
+  static constexpr int row_warps = rows / warp_rows;
+  static constexpr int threads = row_warps * (outputs / warp_outputs) * warp_lanes;
+  static constexpr int stages = small ? 8 : 3;
+  /// That fit an SM by their shared memory; of f32 one fewer of the larger, whose lanes hold 96 numbers at once.
+  static constexpr int ctas_per_sm = small ? 4 : (rows == 64 ? 3 : 2) - (element == ElementType::f32 ? 1 : 0);
+
+  struct Stage {
+    SharedArray<Packet<T>, rows * columns> x;
+    SharedArray<Packet<T>, outputs * columns> w;
+  };
+  struct Shared {
+    SharedArray<Stage, stages> of;
+  };
+
+  /// All threads of the block come here.
+  template <class C>
+    requires(element == ElementType::f32 ? AsyncCopyCta<C> : TensorCta<C>)
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const TileJob& job) {
+    const int steps = pieces(job.inputs, depth);
+    SLUICE_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) fetch(cta, shared.of[step], job, step);
+      cta.commit();
+    }
+    Sums sums{};
+    int stage = 0;
+    for (int step = 0; step < steps; ++step) {
+      cta.template wait<stages - 2>();
+      cta.sync(); // everybody's copies are there, and everybody has read the stage that is overwritten next
+      const int next = stage == 0 ? stages - 1 : stage - 1;
+      if (step + stages - 1 < steps) fetch(cta, shared.of[next], job, step + stages - 1);
+      cta.commit();
+      add(cta, shared.of[stage], sums);
+      stage = stage + 1 == stages ? 0 : stage + 1;
+    }
+    if constexpr (element == ElementType::f32) {
+      finish<float>(cta, sums, job);
+    } else {
+      if (job.wide)
+        finish<float>(cta, sums, job);
+      else
+        finish<T>(cta, sums, job);
+    }
+  }
+
+ private:
+  // Tensor cores: a lane's fragments of 16 x 8 sums. FMA: rows 4 apart, outputs 8 apart.
+  static constexpr int row_parts = element == ElementType::f32 ? warp_rows / 4 : warp_rows / 16;
+  static constexpr int output_parts = warp_outputs / 8;
+  static constexpr int part_sums = element == ElementType::f32 ? 1 : 4;
+  template <class U, int n>
+  using Some = U[static_cast<std::size_t>(n)];
+  struct Sums {
+    Some<Some<Some<float, part_sums>, output_parts>, row_parts> of;
+  };
+
+  SLUICE_DEVICE static int place(int row, int column) { return row * columns + (column ^ (row & 7)); }
+  template <class C>
+  SLUICE_DEVICE static int first_row(const C& cta) {
+    return cta.warp() % row_warps * warp_rows;
+  }
+  template <class C>
+  SLUICE_DEVICE static int first_output(const C& cta) {
+    return cta.warp() / row_warps * warp_outputs;
+  }
+
+  /// Begins to copy a step's inputs; zeros where there is no row, output or input.
+  template <class C>
+  SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const TileJob& job, int step) {
+    constexpr int rows_at_once = threads / columns;
+    const int column = cta.thread() % columns;
+    const int first = cta.thread() / columns;
+    const int at = step * columns + column; // packet of a row
+    const int w_packets = job.inputs / packet;
+    const int x_packets = static_cast<int>(job.x_stride / packet);
+    const bool inside = at < w_packets;
+    // Indices of packets, in 32 bits: addresses of all rows would cost the registers that the sums need.
+    const auto* const x = static_cast<const Packet<T>*>(job.x);
+    SLUICE_UNROLL
+    for (int i = 0; i < rows / rows_at_once; ++i) {
+      const int row = first + i * rows_at_once;
+      const bool wanted = inside && row < job.rows;
+      cta.copy_async(&into.x[place(row, column)], x + (wanted ? row * x_packets + at : 0), wanted);
+    }
+    SLUICE_UNROLL
+    for (int i = 0; i < outputs / rows_at_once; ++i) {
+      const int row = first + i * rows_at_once;
+      const int output = job.first_output + row;
+      const bool wanted = inside && output < job.outputs;
+      const bool in_head = output < job.w.split;
+      const auto* const w = static_cast<const Packet<T>*>(in_head ? job.w.head : job.w.tail);
+      const int row_of_w = in_head ? output : output - job.w.split;
+      cta.copy_async(&into.w[place(row, column)], wanted ? w + (row_of_w * w_packets + at) : x, wanted);
+    }
+  }
+
+  /// Adds a step's products to the sums.
+  template <class C>
+  SLUICE_DEVICE static void add(const C& cta, const Stage& stage, Sums& sums) {
+    const int lane = cta.lane();
+    if constexpr (element == ElementType::f32) {
+      const int row = first_row(cta) + lane / 8;
+      const int output = first_output(cta) + lane % 8;
+      SLUICE_UNROLL
+      for (int column = 0; column < columns; ++column) {
+        Some<Packet<float>, row_parts> x;
+        SLUICE_UNROLL
+        for (int m = 0; m < row_parts; ++m) x[m] = stage.x[place(row + m * 4, column)];
+        SLUICE_UNROLL
+        for (int n = 0; n < output_parts; ++n) {
+          const Packet<float> w = stage.w[place(output + n * 8, column)];
+          SLUICE_UNROLL
+          for (int k = 0; k < packet; ++k) {
+            SLUICE_UNROLL
+            for (int m = 0; m < row_parts; ++m) sums.of[m][n][0] = fused(x[m].of[k], w.of[k], sums.of[m][n][0]);
+          }
+        }
+      }
+    } else {
+      const int row = first_row(cta) + lane % 16;
+      constexpr int at_once = output_parts == 1 ? 2 : 1; // of mma's 16 inputs: four matrices of W are what is loaded
+      SLUICE_UNROLL
+      for (int column = 0; column < columns; column += 2 * at_once) {
+        Some<Some<std::uint32_t[4], at_once>, row_parts> x;
+        SLUICE_UNROLL
+        for (int m = 0; m < row_parts; ++m) {
+          SLUICE_UNROLL
+          for (int k = 0; k < at_once; ++k)
+            cta.load_matrices(x[m][k], &stage.x[place(row + m * 16, column + 2 * k + lane / 16)]);
+        }
+        std::uint32_t w[4];
+        if constexpr (at_once == 2) {
+          cta.load_matrices(w, &stage.w[place(first_output(cta) + lane % 8, column + lane / 8)]);
+          cta.template mma<T>(sums.of[0][0], x[0][0], w[0], w[1]);
+          cta.template mma<T>(sums.of[0][0], x[0][1], w[2], w[3]);
+        } else {
+          const int output = first_output(cta) + lane / 16 * 8 + lane % 8;
+          SLUICE_UNROLL
+          for (int n = 0; n < output_parts; n += 2) {
+            cta.load_matrices(w, &stage.w[place(output + n * 8, column + lane / 8 % 2)]);
+            SLUICE_UNROLL
+            for (int m = 0; m < row_parts; ++m) {
+              cta.template mma<T>(sums.of[m][n], x[m][0], w[0], w[1]);
+              cta.template mma<T>(sums.of[m][n + 1], x[m][0], w[2], w[3]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  template <class Y>
+  struct alignas(2 * sizeof(Y)) Pair {
+    Y of[2];
+  };
+
+  /// Sum, bias, and what y held: rounded once.
+  template <class Y>
+  SLUICE_DEVICE static Y result(const TileJob& job, int output, float sum, const Y* old) {
+    if (job.bias != nullptr) sum += widen(static_cast<const T*>(job.bias)[output]);
+    if (job.accumulate) sum = widen(*old) + sum;
+    return narrow<Y>(sum);
+  }
+
+  template <class Y, class C>
+  SLUICE_DEVICE static void finish(const C& cta, const Sums& sums, const TileJob& job) {
+    const int lane = cta.lane();
+    Y* const y = static_cast<Y*>(job.y);
+    if constexpr (element == ElementType::f32) {
+      SLUICE_UNROLL
+      for (int m = 0; m < row_parts; ++m) {
+        const int row = first_row(cta) + lane / 8 + m * 4;
+        SLUICE_UNROLL
+        for (int n = 0; n < output_parts; ++n) {
+          const int output = job.first_output + first_output(cta) + lane % 8 + n * 8;
+          if (row >= job.rows || output >= job.outputs) continue;
+          Y* const to = y + row * job.y_stride + output;
+          *to = result(job, output, sums.of[m][n][0], to);
+        }
+      }
+    } else {
+      // Two neighbours in one store, where rows allow it: an odd number of outputs need not.
+      const bool paired = job.y_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y) % sizeof(Pair<Y>) == 0;
+      SLUICE_UNROLL
+      for (int part = 0; part < row_parts * 2; ++part) {
+        const int row = first_row(cta) + part * 8 + lane / 4;
+        SLUICE_UNROLL
+        for (int n = 0; n < output_parts; ++n) {
+          const int output = job.first_output + first_output(cta) + n * 8 + lane % 4 * 2;
+          if (row >= job.rows || output >= job.outputs) continue;
+          Y* const to = y + row * job.y_stride + output;
+          const float first = sums.of[part / 2][n][part % 2 * 2];
+          const float second = sums.of[part / 2][n][part % 2 * 2 + 1];
+          if (paired && output + 1 < job.outputs) {
+            auto* const both = reinterpret_cast<Pair<Y>*>(to);
+            Pair<Y> pair{};
+            if (job.accumulate) pair = *both;
+            *both = {result(job, output, first, &pair.of[0]), result(job, output + 1, second, &pair.of[1])};
+          } else {
+            *to = result(job, output, first, to);
+            if (output + 1 < job.outputs) to[1] = result(job, output + 1, second, to + 1);
+          }
+        }
+      }
+    }
+  }
+};
+
+} // namespace sluice::kernels

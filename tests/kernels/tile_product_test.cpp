@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// TileProduct: against double precision on random shapes, and the same bits whatever the tile, the rows and their
+// order.
+#include "emulated_product.hpp"
+#include "kernels/products/tile_product.hpp"
+#include "product_problem.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+namespace {
+
+template <class T, class Y = T>
+std::vector<Y> multiply(const ProductCall& call, std::vector<Y> y, int tile_rows, std::uint64_t seed = 1) {
+  EmulatedStream stream{seed};
+  ProductCall there = call;
+  there.y = y.data();
+  const Status status = EmulatedProduct{tile_rows}(&stream, there);
+  if (!status.ok()) FAIL(status.error().line());
+  return y;
+}
+
+/// The bits of rows `first` .. `first + rows - 1`.
+template <class T>
+std::vector<std::uint32_t> rows_of(const std::vector<T>& y, std::int64_t stride, int outputs, int first, int rows) {
+  std::vector<std::uint32_t> bits;
+  for (int row = first; row < first + rows; ++row)
+    for (int output = 0; output < outputs; ++output)
+      bits.push_back(bits_of(y[static_cast<std::size_t>(row * stride + output)]));
+  return bits;
+}
+
+struct Shape {
+  int rows, outputs, inputs;
+};
+
+} // namespace
+
+TEST_CASE_TEMPLATE("a product is near to the exact one in any size, for every tile", T, float, F16, Bf16) {
+  const std::vector<Shape> shapes{{1, 1, 8}, {1, 33, 264}, {5, 40, 72}, {17, 130, 136}, {70, 7, 200}, {130, 131, 40}};
+  double worst = 0;
+  std::uint64_t seed = 1;
+  for (const Shape& shape : shapes) {
+    for (const int tile : {16, 64, 128}) {
+      if (tile == 16 && shape.rows * shape.outputs > 3000) continue;
+      if (tile == 128 && shape.rows == 5) continue;
+      ++seed;
+      CAPTURE(shape.rows);
+      CAPTURE(shape.outputs);
+      CAPTURE(shape.inputs);
+      CAPTURE(tile);
+      const ProductProblem<T> problem(seed, shape.rows, shape.outputs, shape.inputs, shape.outputs / 3);
+      const bool biased = seed % 2 == 0;
+      const bool accumulated = seed % 3 == 0;
+      ProductCall call = problem.call(nullptr);
+      if (seed % 4 < 2) call.w = problem.split_weights();
+      call.bias = biased ? problem.bias.data() : nullptr;
+      call.accumulate = accumulated;
+      const std::vector<T> y = multiply<T>(call, problem.y, tile, seed);
+      const double error = problem.error(y, biased, accumulated);
+      worst = std::max(worst, error);
+      CHECK(error <= product_limit<T>);
+      for (int row = 0; row < shape.rows; ++row) // what lies between rows is not the product's
+        for (auto i = row * problem.y_stride + shape.outputs; i < (row + 1) * problem.y_stride; ++i)
+          CHECK(bits_of(y[static_cast<std::size_t>(i)]) == bits_of(problem.y[static_cast<std::size_t>(i)]));
+    }
+  }
+  std::printf("TileProduct %d: relative L2 at most %.2e\n", static_cast<int>(element_of<T>), worst);
+}
+
+TEST_CASE_TEMPLATE("a row's bits are its own: any tile, number of rows, place among them, split, order", T, float, F16,
+                   Bf16) {
+  const ProductProblem<T> problem(7, 66, 45, 152, 19);
+  const ProductCall call = problem.call(nullptr);
+  const int outputs = problem.outputs;
+  const auto all = [&](int tile, std::uint64_t seed) {
+    return rows_of(multiply<T>(call, problem.y, tile, seed), problem.y_stride, outputs, 0, problem.rows);
+  };
+  const std::vector<std::uint32_t> right = all(64, 1);
+  CHECK(all(64, 2) == right);
+  CHECK(all(16, 3) == right);
+  CHECK(all(128, 4) == right);
+
+  ProductCall split = call;
+  split.w = problem.split_weights();
+  CHECK(rows_of(multiply<T>(split, problem.y, 64), problem.y_stride, outputs, 0, problem.rows) == right);
+
+  const auto part = [&](int first, int rows, int tile) { // rows alone, as a chunk would have them
+    ProductCall some = call;
+    some.x = problem.x.data() + first * problem.x_stride;
+    some.rows = rows;
+    return rows_of(multiply<T>(some, problem.y, tile), problem.y_stride, outputs, 0, rows);
+  };
+  struct Chunk {
+    int first, rows, tile;
+  };
+  for (const Chunk& chunk : std::vector<Chunk>{{0, 1, 16}, {0, 2, 16}, {3, 17, 16}, {65, 1, 64}, {1, 65, 128}}) {
+    CAPTURE(chunk.first);
+    const std::vector<std::uint32_t> wanted(right.begin() + chunk.first * outputs,
+                                            right.begin() + (chunk.first + chunk.rows) * outputs);
+    CHECK(part(chunk.first, chunk.rows, chunk.tile) == wanted);
+  }
+}
+
+TEST_CASE_TEMPLATE("nothing to do is no error: no rows, no inputs", T, float, Bf16) {
+  const ProductProblem<T> none(3, 0, 20, 16);
+  CHECK(multiply<T>(none.call(nullptr), none.y, 0).empty());
+
+  const ProductProblem<T> empty(4, 3, 20, 0);
+  ProductCall call = empty.call(nullptr);
+  call.bias = empty.bias.data();
+  call.x_stride = 0;
+  const std::vector<T> y = multiply<T>(call, empty.y, 0);
+  for (int row = 0; row < 3; ++row)
+    for (int output = 0; output < 20; ++output)
+      CHECK(widen(y[static_cast<std::size_t>(row * empty.y_stride + output)]) ==
+            widen(empty.bias[static_cast<std::size_t>(output)]));
+}
+
+TEST_CASE_TEMPLATE("logits are f32 where the rest is of 16 bits", T, F16, Bf16) {
+  const ProductProblem<T> problem(11, 3, 37, 256);
+  ProductCall call = problem.call(nullptr);
+  call.wide = true;
+  const std::vector<float> zeros(static_cast<std::size_t>(problem.rows * problem.y_stride));
+  for (const int tile : {16, 64})
+    CHECK(problem.error(multiply<T, float>(call, zeros, tile), false, false) <= product_limit<float>);
+}
+
+TEST_CASE("eight rows that ldmatrix reads at once lie in different banks") {
+  using Kernel = TileProduct<TileProductConfig{ElementType::bf16, 64}>;
+  using Warps = emulate::HostCta<Kernel::threads>;
+  const ProductProblem<Bf16> problem(5, 64, 128, 128);
+  const auto conflicts = Warps::conflicts;
+  const auto matrices = Warps::matrices;
+  (void)multiply<Bf16>(problem.call(nullptr), problem.y, 64);
+  CHECK(Warps::matrices > matrices);
+  CHECK(Warps::conflicts == conflicts);
+}
+
+TEST_CASE("the tile follows the rows, and only the tile") {
+  CHECK(tile_rows_for(1) == 16);
+  CHECK(tile_rows_for(32) == 16);
+  CHECK(tile_rows_for(33) == 64);
+  CHECK(tile_rows_for(4096) == 128);
+}
