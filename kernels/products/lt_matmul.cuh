@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// LtMatmul: a product in cuBLASLt's terms, and how an algorithm for it is found. What CublasLt and PinnedCublasLt
+// share.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+
+#include "kernels/products/product_call.hpp"
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::kernels {
+
+/// "cuBLASLt, bf16, 7 x 4096 of 4096": rows by outputs, of inputs.
+[[nodiscard]] inline std::string name_of(const ProductCall& call) {
+  const char* const element = call.element == ElementType::f32   ? "f32"
+                              : call.element == ElementType::f16 ? "f16"
+                                                                 : "bf16";
+  return std::string{"cuBLASLt, "} + element + ", " + std::to_string(call.rows) + " x " + std::to_string(call.outputs) +
+         " of " + std::to_string(call.inputs);
+}
+
+/// What the library said, or nothing.
+[[nodiscard]] inline Status status_of(cublasStatus_t status, const std::string& where) {
+  if (status == CUBLAS_STATUS_SUCCESS) return {};
+  return Error{status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::unsupported, where,
+               std::string{cublasLtGetStatusName(status)} + ", " + cublasLtGetStatusString(status), ""};
+}
+
+/// The library's context on the device that is current when it is made.
+class LtHandle {
+ public:
+  [[nodiscard]] static Expected<LtHandle> make() {
+    cublasLtHandle_t handle = nullptr;
+    if (const Status made = status_of(cublasLtCreate(&handle), "cublasLtCreate"); !made.ok()) return made.error();
+    return LtHandle{handle};
+  }
+  [[nodiscard]] cublasLtHandle_t get() const { return handle_.get(); }
+
+ private:
+  explicit LtHandle(cublasLtHandle_t handle) : handle_(handle) {}
+  struct Destroy {
+    void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy> handle_;
+};
+
+/// Device memory that the library may use while it multiplies. Not owned: who made the product counted and gave it.
+struct LtWorkspace {
+  void* data = nullptr; ///< 256-byte aligned
+  Bytes bytes{0};
+};
+
+/// The calls that one call is where its weights lie in two places: each with weights in one.
+[[nodiscard]] inline std::vector<ProductCall> parts_of(const ProductCall& call) {
+  const int split = call.w.split < call.outputs ? call.w.split : call.outputs;
+  const int bytes = bytes_of(call.element);
+  std::vector<ProductCall> parts;
+  if (split > 0) {
+    ProductCall head = call;
+    head.w = ProductWeights::whole(call.w.head, split);
+    head.outputs = split;
+    parts.push_back(head);
+  }
+  if (split < call.outputs) {
+    ProductCall tail = call;
+    tail.w = ProductWeights::whole(call.w.tail, call.outputs - split);
+    tail.outputs = call.outputs - split;
+    tail.y = static_cast<std::byte*>(call.y) + std::int64_t{split} * (call.wide ? 4 : bytes);
+    if (call.bias != nullptr) tail.bias = static_cast<const std::byte*>(call.bias) + std::int64_t{split} * bytes;
+    parts.push_back(tail);
+  }
+  return parts;
+}
+
+/// An algorithm with its settings. A name for the library's type, which has none: nvcc 13 ends with an internal error
+/// where a container destroys numbers of it.
+struct LtAlgorithm {
+  cublasLtMatmulAlgo_t of;
+};
+
+/// One call of cublasLtMatmul, of a product whose weights lie in one place. The library's matrices are in column order:
+/// what is y = x W^T here, row by row, is to it y = W x with W transposed, and `bias` is its epilogue's.
+///
+/// Sums and epilogue are in f32 (CUBLAS_COMPUTE_32F). That is never TF32 in the library unless it is asked for by
+/// CUBLAS_COMPUTE_32F_FAST_TF32, so products of f32 keep all of their bits.
+class LtMatmul {
+ public:
+  [[nodiscard]] static Expected<LtMatmul> of(const ProductCall& call) {
+    LtMatmul made;
+    made.call_ = call;
+    const std::string where = name_of(call);
+    if (call.bias != nullptr && call.wide && call.element != ElementType::f32) {
+      return Error{ErrorCode::unsupported, where, "a bias of 16 bits beside results of 32",
+                   "a product without bias, or results of the element's type"};
+    }
+    const cudaDataType_t narrow = call.element == ElementType::f32   ? CUDA_R_32F
+                                  : call.element == ElementType::f16 ? CUDA_R_16F
+                                                                     : CUDA_R_16BF;
+    const cudaDataType_t result = call.wide ? CUDA_R_32F : narrow;
+    const auto size = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const cublasLtEpilogue_t epilogue = call.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const std::array<cublasStatus_t, 7> said{
+        cublasLtMatmulDescInit(&made.operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
+        cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+        cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &call.bias,
+                                       sizeof call.bias),
+        cublasLtMatrixLayoutInit(&made.w_, narrow, size(call.inputs), size(call.outputs), call.inputs),
+        cublasLtMatrixLayoutInit(&made.x_, narrow, size(call.inputs), size(call.rows), call.x_stride),
+        cublasLtMatrixLayoutInit(&made.y_, result, size(call.outputs), size(call.rows), call.y_stride)};
+    for (const cublasStatus_t one : said)
+      if (Status status = status_of(one, where); !status.ok()) return status.error();
+    return made;
+  }
+
+  /// Algorithms for it, the one that the library thinks fastest first. `aligned`: what the pointers of W, x and y are
+  /// multiples of. `one_sum`: of those that neither split a sum among blocks nor reduce one.
+  [[nodiscard]] Expected<std::vector<LtAlgorithm>>
+  algorithms(cublasLtHandle_t handle, Bytes workspace, std::array<std::uint32_t, 3> aligned, bool one_sum) const {
+    cublasLtMatmulPreferenceOpaque_t wanted;
+    const auto most = static_cast<std::uint64_t>(workspace.count());
+    const std::uint32_t schemes = one_sum ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_MASK;
+    const auto set = [&wanted](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return cublasLtMatmulPreferenceSetAttribute(&wanted, attribute, &value, sizeof value);
+    };
+    const std::array<cublasStatus_t, 7> said{cublasLtMatmulPreferenceInit(&wanted),
+                                             set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most),
+                                             set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes),
+                                             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned[0]),
+                                             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned[1]),
+                                             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned[2]),
+                                             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned[2])};
+    for (const cublasStatus_t one : said)
+      if (Status status = status_of(one, name_of(call_)); !status.ok()) return status.error();
+
+    std::array<cublasLtMatmulHeuristicResult_t, 16> results{};
+    int count = 0;
+    if (Status found =
+            status_of(cublasLtMatmulAlgoGetHeuristic(handle, &operation_, &w_, &x_, &y_, &y_, &wanted,
+                                                     static_cast<int>(results.size()), results.data(), &count),
+                      name_of(call_));
+        !found.ok())
+      return found.error();
+    std::vector<LtAlgorithm> algorithms;
+    for (int i = 0; i < count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
+      if (one.state == CUBLAS_STATUS_SUCCESS && (!one_sum || sums_once(one.algo))) algorithms.push_back({one.algo});
+    }
+    if (algorithms.empty()) {
+      return Error{ErrorCode::unsupported, name_of(call_),
+                   one_sum ? "no algorithm that splits no sum" : "no algorithm within the workspace",
+                   "a workspace of more than " + std::to_string(workspace.count()) + " bytes, or own tiles"};
+    }
+    return algorithms;
+  }
+
+  /// Enqueues it. The library's own word, for a caller that may try another algorithm.
+  [[nodiscard]] cublasStatus_t run(cublasLtHandle_t handle, const LtWorkspace& workspace, const LtAlgorithm& algorithm,
+                                   cudaStream_t stream) const {
+    const float one = 1;
+    const float keep = call_.accumulate ? 1 : 0;
+    return cublasLtMatmul(handle, &operation_, &one, call_.w.head, &w_, call_.x, &x_, &keep, call_.y, &y_, call_.y, &y_,
+                          &algorithm.of, workspace.data, static_cast<std::size_t>(workspace.bytes.count()), stream);
+  }
+
+  /// The largest power of two that an address is a multiple of, up to 256, which no algorithm asks more than.
+  [[nodiscard]] static std::uint32_t alignment_of(const void* at) {
+    return 1U << std::countr_zero(reinterpret_cast<std::uintptr_t>(at) | 256U);
+  }
+  [[nodiscard]] std::array<std::uint32_t, 3> alignment() const {
+    return {alignment_of(call_.w.head), alignment_of(call_.x), alignment_of(call_.y)};
+  }
+
+ private:
+  LtMatmul() = default;
+
+  static bool sums_once(const cublasLtMatmulAlgo_t& algorithm) {
+    std::int32_t split = 0;
+    std::uint32_t scheme = 0;
+    std::size_t written = 0;
+    return cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof split,
+                                                &written) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                                sizeof scheme, &written) == CUBLAS_STATUS_SUCCESS &&
+           (split == 0 || split == 1) && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
+  }
+
+  ProductCall call_;
+  // The library takes descriptors by pointers that are not const where it only reads them.
+  mutable cublasLtMatmulDescOpaque_t operation_{};
+  mutable cublasLtMatrixLayoutOpaque_t w_{}, x_{}, y_{};
+};
+
+} // namespace sluice::kernels
