@@ -133,15 +133,20 @@ TEST_CASE_TEMPLATE("logits are f32 where the rest is of 16 bits", T, F16, Bf16) 
     CHECK(problem.error(multiply<T, float>(call, zeros, tile), false, false) <= product_limit<float>);
 }
 
-TEST_CASE("eight rows that ldmatrix reads at once lie in different banks") {
-  using Kernel = TileProduct<TileProductConfig{ElementType::bf16, 64}>;
-  using Warps = emulate::HostCta<Kernel::threads>;
-  const ProductProblem<Bf16> problem(5, 64, 128, 128);
-  const auto conflicts = Warps::conflicts;
-  const auto matrices = Warps::matrices;
-  (void)multiply<Bf16>(problem.call(nullptr), problem.y, 64);
-  CHECK(Warps::matrices > matrices);
-  CHECK(Warps::conflicts == conflicts);
+TEST_CASE_TEMPLATE("eight rows that ldmatrix reads at once lie in different banks", T, F16, Bf16) {
+  const ProductProblem<T> problem(5, 64, 128, 128);
+  const auto check = [&problem]<int tile_rows>() {
+    using Kernel = TileProduct<TileProductConfig{element_of<T>, tile_rows}>;
+    std::vector<T> y = problem.y;
+    const ProductCall call = problem.call(y.data());
+    const emulate::Report report =
+        emulate::launch<Kernel>(Kernel::grid(call), call, 1, emulate::Limits{.conflicts = 0});
+    CHECK_MESSAGE(report.ok(), report.text());
+    CHECK(report.matrices > 0);
+  };
+  check.template operator()<16>();
+  check.template operator()<64>();
+  check.template operator()<128>();
 }
 
 TEST_CASE("the tile follows the rows, and only the tile") {
