@@ -44,13 +44,14 @@ struct Shape {
 } // namespace
 
 TEST_CASE_TEMPLATE("a product is near to the exact one in any size, for every tile", T, float, F16, Bf16) {
-  const std::vector<Shape> shapes{{1, 1, 8}, {1, 33, 264}, {5, 40, 72}, {17, 130, 136}, {70, 7, 200}, {130, 131, 40}};
+  const std::vector<Shape> shapes{{1, 1, 8},    {1, 33, 264},   {5, 40, 72},  {17, 130, 136},
+                                  {70, 7, 200}, {130, 131, 40}, {2, 17, 4096}};
   double worst = 0;
   std::uint64_t seed = 1;
   for (const Shape& shape : shapes) {
     for (const int tile : {16, 64, 128}) {
       if (tile == 16 && shape.rows * shape.outputs > 3000) continue;
-      if (tile == 128 && shape.rows == 5) continue;
+      if (tile != 16 && shape.rows < 16 && seed % 2 == 0) continue;
       ++seed;
       CAPTURE(shape.rows);
       CAPTURE(shape.outputs);
