@@ -59,7 +59,7 @@ struct ProductTile {
   static constexpr int row_warps = rows / warp_rows;
   static constexpr int threads = row_warps * (outputs / warp_outputs) * warp_lanes;
   static constexpr int stages = small ? 8 : 3;
-  /// That fit an SM by their shared memory; of f32 one fewer of the larger, whose lanes hold 96 numbers at once.
+  /// That fit an SM by their shared memory; of f32 one fewer of the larger, whose lanes hold 160 numbers at once.
   static constexpr int ctas_per_sm = small ? 4 : (rows == 64 ? 3 : 2) - (element == ElementType::f32 ? 1 : 0);
 
   struct Stage {
