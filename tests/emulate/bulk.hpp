@@ -85,6 +85,7 @@ class Bulk {
   void land(Block& block, Copy& copy);
   void complete(Block& block, Barrier& barrier);
   void see(Block& block);
+  void watch(Block& block);
   void check_seen(Block& block, const char* from, std::size_t bytes, Where where);
 
   std::map<const kernels::Mbarrier*, Barrier> barriers_;

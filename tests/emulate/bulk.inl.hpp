@@ -73,6 +73,7 @@ inline void Bulk::load(Block& block, void* to, const void* from, int bytes, kern
   copy->to = to, copy->from = from, copy->bytes = size;
   copy->barrier = &barrier;
   copy->where = where;
+  watch(block);
   copy->engine.start();
   copy->engine.fill(to, 0xff, size);
   copies_.push_back(std::move(copy));
@@ -93,10 +94,7 @@ inline void Bulk::store(Block& block, void* to, const void* from, int bytes, Whe
   copy->group = groups_[static_cast<std::size_t>(copy->thread)];
   copy->to = to, copy->from = from, copy->bytes = size;
   copy->where = where;
-  if (!fenced() && watched_for_races) {
-    fenced_ = true;
-    block.start_proxies();
-  }
+  watch(block);
   copy->engine.start_from(block.proxy().tsan());
   copies_.push_back(std::move(copy));
 }
@@ -144,16 +142,20 @@ inline void Bulk::see(Block& block) {
 
 inline void Bulk::fence(Block& block) {
   const Quiet quiet;
-  if (watched_for_races && !fenced_) {
-    fenced_ = true;
-    block.start_proxies();
-  }
+  watch(block);
   fenced_ = true;
   seen_.assign(block.shared(), block.shared() + block.shared_bytes());
   if (!watched_for_races) return;
   const auto order = std::make_unique<Order>();
   release(&order->known);
   block.proxy().take(&order->known);
+}
+
+/// From the first bulk copy or fence on, ThreadSanitizer is told what the async proxy may see of each thread.
+inline void Bulk::watch(Block& block) {
+  if (!watched_for_races || fenced_) return;
+  fenced_ = true;
+  block.start_proxies();
 }
 
 /// A store's next step, or a load's only one.
@@ -183,6 +185,7 @@ inline void Bulk::land(Block& block, Copy& copy) {
   Barrier& barrier = found->second;
   Order& order = barrier.completed[barrier.phase & 1U];
   copy.engine.give(&order.known);
+  copy.engine.give(&order.fenced); // a load wrote by the async proxy: a store of what has arrived needs no fence
   barrier.bytes -= static_cast<std::int64_t>(copy.bytes);
   complete(block, barrier);
 }
