@@ -10,10 +10,12 @@
 #define SLUICE_DEVICE __device__ __forceinline__
 #define SLUICE_HOST_DEVICE __host__ __device__ __forceinline__
 #define SLUICE_UNROLL _Pragma("unroll")
+#define SLUICE_KEEP_LOOP _Pragma("unroll 1")
 #else
 #define SLUICE_DEVICE inline
 #define SLUICE_HOST_DEVICE inline
 #define SLUICE_UNROLL
+#define SLUICE_KEEP_LOOP
 #endif
 
 namespace sluice::kernels {
