@@ -165,7 +165,8 @@ struct ProductTile {
     if constexpr (element == ElementType::f32) {
       const int row = first_row(cta) + lane / 8;
       const int output = first_output(cta) + lane % 8;
-      SLUICE_UNROLL
+      // Unrolled, the loop would load columns ahead, into registers that are not there.
+      SLUICE_KEEP_LOOP
       for (int column = 0; column < columns; ++column) {
         Some<Packet<float>, row_parts> x;
         SLUICE_UNROLL
