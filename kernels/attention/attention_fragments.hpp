@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// AttentionFragments: the two products of attention for the sixteen rows of a warp, by tensor cores or, in f32, by FMA.
+#pragma once
+
+#include "kernels/cta.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// What a lane has of f32 sums for 16 rows and 8 n columns: see AttentionFragments.
+template <int n>
+using Sums = float[static_cast<std::size_t>(n)][4];
+
+/// A page of K or V of one head in shared memory: rows of packets, one row a token. Rows are padded to an odd number of
+/// packets, so that eight rows lie in eight different groups of banks: `ldmatrix` and loads of 16 bytes then have no
+/// conflict, for every head size. (Exchanging packets by XOR needs no padding but rows of 8 or 16 packets; heads of 80
+/// have 10, and of 96 have 12.)
+template <Element T, int head_dim, int tokens>
+struct AttentionPage {
+  static constexpr int packets = head_dim / Packet<T>::size;
+  static constexpr int row_packets = packets | 1;
+
+  SharedArray<Packet<T>, tokens * row_packets> of;
+
+  SLUICE_DEVICE Packet<T>* at(int token, int packet) { return &of[token * row_packets + packet]; }
+  SLUICE_DEVICE const Packet<T>* at(int token, int packet) const { return &of[token * row_packets + packet]; }
+};
+
+/// Products of 16-bit elements, by `mma.m16n8k16` with f32 sums. What a lane has of a 16-row matrix is as PTX lays out
+/// its accumulators, in both kinds of fragments: of the matrix's columns 8 n .. 8 n + 7 it has, in x[n][2 half] and
+/// x[n][2 half + 1], two columns of row lane / 4 + 8 half. Every sum runs in ascending order (of the head's numbers in
+/// steps of 16, of tokens in steps of 16).
+template <Element T, int head_dim_>
+struct AttentionFragments {
+  static constexpr int head_dim = head_dim_;
+  static constexpr int page_tokens = 64;
+  using Page = AttentionPage<T, head_dim, page_tokens>;
+  /// Shared memory of one warp.
+  struct Room {};
+
+  std::uint32_t query[static_cast<std::size_t>(head_dim / 16)][4];
+
+  /// The column of the values that x[n][2 half] belongs to; x[n][2 half + 1] is the next.
+  SLUICE_DEVICE static int column(int lane, int n) { return n * 8 + lane % 4 * 2; }
+
+  /// Takes the query of row lane / 4 + 8 `half`; zeros where there is none (`row` is null).
+  SLUICE_DEVICE void take(int lane, Room& /*room*/, int half, const T* row) {
+    SLUICE_UNROLL
+    for (int k = 0; k < head_dim / 16; ++k) {
+      query[k][half] = row != nullptr ? two(row + k * 16 + lane % 4 * 2) : 0;
+      query[k][half + 2] = row != nullptr ? two(row + k * 16 + 8 + lane % 4 * 2) : 0;
+    }
+  }
+  template <TensorCta C>
+  SLUICE_DEVICE void taken(const C& /*cta*/) const {}
+
+  /// `scores` of the page's tokens, before they are scaled.
+  template <TensorCta C>
+  SLUICE_DEVICE void score(const C& cta, const Room& /*room*/, const Page& keys, Sums<page_tokens / 8>& scores) const {
+    const int lane = cta.lane();
+    SLUICE_UNROLL
+    for (int n = 0; n < page_tokens / 8; ++n) {
+      SLUICE_UNROLL
+      for (int i = 0; i < 4; ++i) scores[n][i] = 0.0F;
+    }
+    SLUICE_UNROLL
+    for (int k = 0; k < head_dim / 16; ++k) {
+      SLUICE_UNROLL
+      for (int n = 0; n < page_tokens / 8; n += 2) {
+        std::uint32_t b[4];
+        cta.load_matrices(b, keys.at(n * 8 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
+        cta.template mma<T>(scores[n], query[k], b[0], b[1]);
+        cta.template mma<T>(scores[n + 1], query[k], b[2], b[3]);
+      }
+    }
+  }
+
+  /// values += weights V.
+  template <TensorCta C>
+  SLUICE_DEVICE static void add(const C& cta, Room& /*room*/, const Page& page, const Sums<page_tokens / 8>& weights,
+                                Sums<head_dim / 8>& values) {
+    const int lane = cta.lane();
+    SLUICE_UNROLL
+    for (int t = 0; t < page_tokens / 16; ++t) {
+      std::uint32_t a[4];
+      SLUICE_UNROLL
+      for (int i = 0; i < 4; ++i)
+        a[i] = pair_of<T>(weights[t * 2 + i / 2][i % 2 * 2], weights[t * 2 + i / 2][i % 2 * 2 + 1]);
+      SLUICE_UNROLL
+      for (int n = 0; n < head_dim / 8; n += 2) {
+        std::uint32_t b[4];
+        cta.load_matrices_transposed(b, page.at(t * 16 + lane % 16, n + lane / 16));
+        cta.template mma<T>(values[n], a, b[0], b[1]);
+        cta.template mma<T>(values[n + 1], a, b[2], b[3]);
+      }
+    }
+  }
+
+ private:
+  SLUICE_DEVICE static std::uint32_t two(const T* at) {
+#if defined(__CUDA_ARCH__)
+    return __ldg(reinterpret_cast<const std::uint32_t*>(at));
+#else
+    return at[0].bits | (static_cast<std::uint32_t>(at[1].bits) << 16U);
+#endif
+  }
+};
+
+/// Products of f32 by FMA: tensor cores would round to TF32, 1e-3 off. A lane has the same rows and columns of the
+/// scores as above; of the values it has the four columns of a packet, in pairs of n. Queries and weights go through
+/// shared memory, where a lane finds all of a row; pages are half as long, so that two still fit beside another CTA's.
+template <int head_dim_>
+struct AttentionFragments<float, head_dim_> {
+  static constexpr int head_dim = head_dim_;
+  static constexpr int page_tokens = 32;
+  static constexpr int packets = head_dim / 4;
+  using Page = AttentionPage<float, head_dim, page_tokens>;
+  struct Room {
+    AttentionPage<float, head_dim, 16> queries;
+    /// Rows of page_tokens + 8: eight rows' stores of 8 bytes, and loads of 16, fall into different banks.
+    SharedArray<Packet<float>, 16 * (page_tokens + 8) / 4> weights;
+  };
+
+  SLUICE_DEVICE static int column(int lane, int n) { return n / 2 * 16 + lane % 4 * 4 + n % 2 * 2; }
+
+  SLUICE_DEVICE static void take(int lane, Room& room, int half, const float* row) {
+    SLUICE_UNROLL
+    for (int p = 0; p < packets / 4; ++p) {
+      const int packet = p * 4 + lane % 4;
+      *room.queries.at(half * 8 + lane / 4, packet) =
+          row != nullptr ? load_packet(row + packet * 4) : Packet<float>{{0, 0, 0, 0}};
+    }
+  }
+  template <TensorCta C>
+  SLUICE_DEVICE static void taken(const C& cta) {
+    cta.sync_warp();
+  }
+
+  template <TensorCta C>
+  SLUICE_DEVICE static void score(const C& cta, const Room& room, const Page& keys, Sums<page_tokens / 8>& scores) {
+    const int lane = cta.lane();
+    SLUICE_UNROLL
+    for (int n = 0; n < page_tokens / 8; ++n) {
+      SLUICE_UNROLL
+      for (int i = 0; i < 4; ++i) scores[n][i] = 0.0F;
+    }
+    for (int p = 0; p < packets; ++p) {
+      const Packet<float> query[2] = {*room.queries.at(lane / 4, p), *room.queries.at(lane / 4 + 8, p)};
+      SLUICE_UNROLL
+      for (int n = 0; n < page_tokens / 8; ++n) {
+        SLUICE_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const Packet<float> key = *keys.at(n * 8 + lane % 4 * 2 + i, p);
+          SLUICE_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            SLUICE_UNROLL
+            for (int k = 0; k < 4; ++k)
+              scores[n][half * 2 + i] = fused(query[half].of[k], key.of[k], scores[n][half * 2 + i]);
+          }
+        }
+      }
+    }
+  }
+
+  template <TensorCta C>
+  SLUICE_DEVICE static void add(const C& cta, Room& room, const Page& page, const Sums<page_tokens / 8>& weights,
+                                Sums<head_dim / 8>& values) {
+    const int lane = cta.lane();
+    cta.sync_warp(); // all lanes have read the last page's weights
+    SLUICE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      SLUICE_UNROLL
+      for (int n = 0; n < page_tokens / 8; ++n) {
+        Packet<float>& packet = room.weights[place(half * 8 + lane / 4, n * 2 + lane % 4 / 2)];
+        packet.of[lane % 2 * 2] = weights[n][half * 2];
+        packet.of[lane % 2 * 2 + 1] = weights[n][half * 2 + 1];
+      }
+    }
+    cta.sync_warp();
+    for (int t = 0; t < page_tokens; t += 4) {
+      const Packet<float> weight[2] = {room.weights[place(lane / 4, t / 4)], room.weights[place(lane / 4 + 8, t / 4)]};
+      SLUICE_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        SLUICE_UNROLL
+        for (int n = 0; n < head_dim / 8; n += 2) {
+          const Packet<float> value = *page.at(t + i, n * 2 + lane % 4);
+          SLUICE_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            SLUICE_UNROLL
+            for (int k = 0; k < 4; ++k) {
+              float& sum = values[n + k / 2][half * 2 + k % 2];
+              sum = fused(weight[half].of[i], value.of[k], sum);
+            }
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  SLUICE_DEVICE static int place(int row, int packet) { return row * ((page_tokens + 8) / 4) + packet; }
+};
+
+} // namespace sluice::kernels

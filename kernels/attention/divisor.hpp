@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Divisor: a run-time number to divide tokens by, for the price of a multiplication.
+#pragma once
+
+#include "kernels/device.hpp"
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// Divides numbers of 31 bits by a number that is known at launch (Granlund and Montgomery, "Division by Invariant
+/// Integers using Multiplication", 1994, theorem 4.2): a GPU has no instruction for it, and each packet of K and V asks
+/// which block its token lies in.
+class Divisor {
+ public:
+  Divisor() = default;
+  /// `by` is at least 1.
+  constexpr explicit Divisor(int by) : by_(by) {
+    while ((std::int64_t{1} << (shift_ - 31)) < by) ++shift_;
+    factor_ = ((std::uint64_t{1} << shift_) + static_cast<std::uint64_t>(by) - 1) / static_cast<std::uint64_t>(by);
+  }
+
+  [[nodiscard]] SLUICE_HOST_DEVICE constexpr int value() const { return by_; }
+  [[nodiscard]] SLUICE_HOST_DEVICE constexpr int quotient(int of) const {
+    return static_cast<int>((static_cast<std::uint64_t>(of) * factor_) >> shift_);
+  }
+
+ private:
+  std::uint64_t factor_ = std::uint64_t{1} << 31;
+  int shift_ = 31;
+  int by_ = 1;
+};
+
+} // namespace sluice::kernels

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// MergeSegments: the results of rows whose attention came in more than one segment.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include "kernels/attention/attention_plan.hpp"
+#include "kernels/cta.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::kernels {
+
+struct MergeSegmentsConfig {
+  ElementType element = ElementType::bf16;
+  int head_dim = 128;
+
+  friend bool operator==(const MergeSegmentsConfig&, const MergeSegmentsConfig&) = default;
+};
+
+struct MergeSegmentsParams {
+  const AttentionTile* merged = nullptr; ///< AttentionPlan::merged
+  int merged_count = 0;
+  int kv_heads = 1;
+  int group = 1;
+  const float* values = nullptr; ///< these three as PagedAttention has left them
+  const float* maxima = nullptr;
+  const float* totals = nullptr;
+  void* result = nullptr; ///< row r, KV head h, head g of its group at r * result_stride + (h * group + g) * head_dim
+  int result_stride = 0;
+};
+
+/// Merges a row's segments in ascending order; a row with one segment is left alone, `PagedAttention` has finished it.
+/// A kernel of its own and not the last block to arrive at a row: that would cost a counter for each row, set back for
+/// each layer, and with contexts below a segment there is nothing to merge and no launch.
+template <MergeSegmentsConfig config>
+struct MergeSegments {
+  using Params = MergeSegmentsParams;
+  struct Shared {};
+  using T = ElementOf<config.element>;
+
+  static constexpr int head_dim = config.head_dim;
+  static constexpr int threads = 128;
+  static constexpr int ctas_per_sm = 8;
+
+  [[nodiscard]] static Grid grid(const Params& params) {
+    SLUICE_ASSERT(params.kv_heads >= 1 && params.group >= 1, "heads");
+    return {params.merged_count, params.kv_heads};
+  }
+
+  template <Cta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& /*shared*/, const Params& params) {
+    constexpr int share = (head_dim + warp_lanes - 1) / warp_lanes; // numbers of a head that a lane has, at most
+    const AttentionTile& tile = params.merged[cta.block_x()];
+    const int head = cta.block_y();
+    for (int row = cta.warp(); row < tile.rows; row += threads / warp_lanes) {
+      const int token = (tile.first_head + row) / params.group;
+      const int segments = (tile.position + token) / attention_segment_tokens + 1;
+      if (segments == 1) continue;
+      const auto partial = [&](int segment) {
+        return static_cast<std::int64_t>(tile.partial + segment * tile.rows + row) * params.kv_heads + head;
+      };
+      float maximum = lowest_score;
+      for (int s = 0; s < segments; ++s) maximum = larger(maximum, params.maxima[partial(s)]);
+      float total = 0;
+      float sum[static_cast<std::size_t>(share)] = {};
+      for (int s = 0; s < segments; ++s) {
+        const std::int64_t at = partial(s);
+        const float weight = exp2_fast(params.maxima[at] - maximum);
+        total = fused(weight, params.totals[at], total);
+        SLUICE_UNROLL
+        for (int i = 0; i < share; ++i) {
+          const int column = i * warp_lanes + cta.lane();
+          if (column < head_dim) sum[i] = fused(weight, params.values[at * head_dim + column], sum[i]);
+        }
+      }
+      T* const to = static_cast<T*>(params.result) +
+                    (static_cast<std::int64_t>(tile.first_row + token) * params.result_stride +
+                     (head * params.group + tile.first_head + row - token * params.group) * head_dim);
+      SLUICE_UNROLL
+      for (int i = 0; i < share; ++i) {
+        const int column = i * warp_lanes + cta.lane();
+        if (column < head_dim) to[column] = narrow<T>(sum[i] / total);
+      }
+    }
+  }
+};
+
+} // namespace sluice::kernels

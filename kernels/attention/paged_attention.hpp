@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// PagedAttention: causal attention over K and V that lie in blocks, for decoding, prompts, chunks and rebuilt prefixes.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+
+#include "kernels/attention/attention_fragments.hpp"
+#include "kernels/attention/attention_plan.hpp"
+#include "kernels/attention/divisor.hpp"
+
+#include <limits>
+
+namespace sluice::kernels {
+
+struct PagedAttentionConfig {
+  ElementType element = ElementType::bf16;
+  int head_dim = 128;
+  int warps = 1;  ///< of 16 rows each: 1 for decoding, 4 for prompts; the bits are the same
+  int stages = 2; ///< pages in shared memory: one that is computed, and those on their way
+
+  friend bool operator==(const PagedAttentionConfig&, const PagedAttentionConfig&) = default;
+};
+
+struct PagedAttentionParams {
+  const void* query =
+      nullptr;            ///< row r, KV head h, head g of its group at r * query_stride + (h * group + g) * head_dim
+  void* result = nullptr; ///< as `query`, with `result_stride`
+  int query_stride = 0;   ///< elements from one row of the activations to the next; a multiple of a packet's
+  int result_stride = 0;
+
+  void* const* blocks = nullptr;    ///< K then V, each [KV head][token of the block][head_dim]
+  const int* first_block = nullptr; ///< of each sequence, in `blocks`; block i has tokens i * block_tokens and on
+  Divisor block_tokens;
+
+  const AttentionTile* tiles = nullptr; ///< AttentionPlan::tiles, for this kernel's `tile_rows`
+  int tile_count = 0;
+  int kv_heads = 1;
+  int group = 1;   ///< query heads of a head of K and V
+  float scale = 1; ///< of scores, above 0; usually 1 / sqrt(head_dim)
+
+  /// Of partial row p and KV head h at p * kv_heads + h: the sum of values weighted by 2^(score - maximum), [head_dim];
+  /// the largest score; the sum of the weights. Scores are in units of ln 2. Room for AttentionPlan::partial_rows.
+  float* values = nullptr;
+  float* maxima = nullptr;
+  float* totals = nullptr;
+};
+
+/// Softmax(q K^T scale) V of each row's heads over the tokens up to its own (grouped heads: Ainslie et al., "GQA",
+/// 2023), K and V stored before. One pass with running maxima (Milakov and Gimelshein, "Online normalizer calculation
+/// for softmax", 2018), a warp for sixteen rows, a block of `warps` for one head of K and V.
+///
+/// A row's bits are its own. What enters is its query and the K and V of its sequence, pages in ascending order inside
+/// of segments that begin at fixed positions; what it does not see has weight 0, which changes no sum. Neither the rest
+/// of the tile, nor `warps`, `stages`, `block_tokens` nor the batch choose an order. Rows with one segment are finished
+/// here; of others `MergeSegments` makes the result, by the formula that would yield these bits of a single segment.
+template <PagedAttentionConfig config>
+  requires(config.head_dim % 16 == 0 && config.warps >= 1 && config.stages >= 2)
+struct PagedAttention {
+  using Params = PagedAttentionParams;
+  using T = ElementOf<config.element>;
+  using Fragments = AttentionFragments<T, config.head_dim>;
+  using Page = typename Fragments::Page;
+
+  static constexpr int head_dim = config.head_dim;
+  static constexpr int warps = config.warps;
+  static constexpr int stages = config.stages;
+  static constexpr int page_tokens = Fragments::page_tokens;
+  static constexpr int tile_rows = 16 * warps;
+  static constexpr int threads = warps * warp_lanes;
+  static constexpr int ctas_per_sm = (warps == 1 ? 3 : 2) / (config.element == ElementType::f32 && warps != 1 ? 2 : 1);
+  static_assert(attention_segment_tokens % page_tokens == 0);
+  static_assert(page_tokens * Page::packets % threads == 0);
+
+  struct Stage {
+    Page keys;
+    Page values;
+  };
+  struct Shared {
+    SharedArray<Stage, stages> stage;
+    SharedArray<typename Fragments::Room, warps> room;
+  };
+
+  [[nodiscard]] static Grid grid(const Params& params) {
+    check(params);
+    return {params.tile_count, params.kv_heads};
+  }
+  static void check([[maybe_unused]] const Params& params) {
+    SLUICE_ASSERT(params.kv_heads >= 1 && params.group >= 1, "heads");
+    SLUICE_ASSERT(params.scale > 0, "scores that grow with the product: maxima are taken before scaling");
+    SLUICE_ASSERT(params.query_stride % Packet<T>::size == 0 && params.result_stride % 2 == 0, "aligned rows");
+    SLUICE_ASSERT(std::int64_t{2} * params.kv_heads * params.block_tokens.value() * head_dim <=
+                      std::numeric_limits<int>::max(),
+                  "elements of a block in an int");
+  }
+
+  template <TensorCta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
+    attend(cta, shared, params, params.tiles[cta.block_x()], cta.block_y());
+  }
+
+  /// One tile, one head of K and V: all that a block does. Blocks with several tiles `sync` between two.
+  template <TensorCta C>
+  SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile& tile,
+                                   int head) {
+    const int lane = cta.lane();
+    const int first = tile.segment * attention_segment_tokens;
+    const int tokens = tile.position + (tile.first_head + tile.rows - 1) / params.group + 1; // that its last row sees
+    const int end = first + attention_segment_tokens < tokens ? first + attention_segment_tokens : tokens;
+    const int pages = pieces(end - first, page_tokens);
+    void* const* const blocks = params.blocks + params.first_block[tile.sequence];
+
+    SLUICE_UNROLL
+    for (int s = 0; s < stages - 1; ++s) {
+      if (s < pages) fetch(cta, shared.stage[s], params, blocks, head, first + s * page_tokens, end);
+      cta.commit();
+    }
+
+    typename Fragments::Room& room = shared.room[cta.warp()];
+    Fragments fragments;
+    int sees[2]; // tokens, this lane's two rows
+    SLUICE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const Row row = find(params, tile, cta.warp() * 16 + half * 8 + lane / 4);
+      sees[half] = row.sees;
+      fragments.take(lane, room, half,
+                     row.sees > 0 ? static_cast<const T*>(params.query) +
+                                        (static_cast<std::int64_t>(row.row) * params.query_stride +
+                                         (head * params.group + row.head) * head_dim)
+                                  : nullptr);
+    }
+    fragments.taken(cta);
+
+    Sums<head_dim / 8> values = {};
+    float maximum[2] = {lowest_score, lowest_score};
+    float total[2] = {0, 0};
+    const float scale = params.scale * 1.44269504F; // 2^x is what the hardware has
+    for (int p = 0; p < pages; ++p) {
+      const int at = first + p * page_tokens;
+      cta.sync(); // all have read the stage that is fetched into next
+      if (p + stages - 1 < pages)
+        fetch(cta, shared.stage[(p + stages - 1) % stages], params, blocks, head, at + (stages - 1) * page_tokens, end);
+      cta.commit();
+      cta.template wait<stages - 1>();
+      cta.sync(); // everybody's copies of this page are there
+      const Stage& stage = shared.stage[p % stages];
+
+      Sums<page_tokens / 8> weights;
+      fragments.score(cta, room, stage.keys, weights);
+      SLUICE_UNROLL
+      for (int half = 0; half < 2; ++half)
+        weigh(cta, half, sees[half] - at, scale, weights, maximum[half], total[half], values);
+      fragments.add(cta, room, stage.values, weights, values);
+    }
+
+    SLUICE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int i = cta.warp() * 16 + half * 8 + lane / 4;
+      const Row row = find(params, tile, i);
+      if (row.sees <= first) continue;
+      if (row.sees <= attention_segment_tokens) {
+        T* const to = static_cast<T*>(params.result) + (static_cast<std::int64_t>(row.row) * params.result_stride +
+                                                        (head * params.group + row.head) * head_dim);
+        SLUICE_UNROLL
+        for (int n = 0; n < head_dim / 8; ++n) {
+          SLUICE_UNROLL
+          for (int k = 0; k < 2; ++k)
+            to[Fragments::column(lane, n) + k] = narrow<T>(values[n][half * 2 + k] / total[half]);
+        }
+      } else {
+        const std::int64_t to = static_cast<std::int64_t>(tile.partial + i) * params.kv_heads + head;
+        SLUICE_UNROLL
+        for (int n = 0; n < head_dim / 8; ++n) {
+          SLUICE_UNROLL
+          for (int k = 0; k < 2; ++k)
+            params.values[to * head_dim + Fragments::column(lane, n) + k] = values[n][half * 2 + k];
+        }
+        if (lane % 4 == 0) {
+          params.maxima[to] = maximum[half];
+          params.totals[to] = total[half];
+        }
+      }
+    }
+  }
+
+ private:
+  struct Row {
+    int sees; ///< tokens; 0 where the tile has no such row
+    int row;  ///< of the activations
+    int head; ///< of the group
+  };
+  SLUICE_DEVICE static Row find(const Params& params, const AttentionTile& tile, int i) {
+    const int token = (tile.first_head + i) / params.group;
+    return {i < tile.rows ? tile.position + token + 1 : 0, tile.first_row + token,
+            tile.first_head + i - token * params.group};
+  }
+
+  /// Brings the tokens `first` .. of one page, zeros from `end` on. Eight packets at a time: with all of them,
+  /// addresses would take more registers than a warp on its own has left.
+  template <TensorCta C>
+  SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const Params& params, void* const* blocks, int head,
+                                  int first, int end) {
+    constexpr int rounds = page_tokens * Page::packets / threads;
+    constexpr int at_once = rounds <= 8 ? rounds : rounds % 8 == 0 ? 8 : 4;
+    static_assert(rounds % at_once == 0);
+    const int block_tokens = params.block_tokens.value();
+    SLUICE_KEEP_LOOP
+    for (int round = 0; round < rounds; round += at_once) {
+      SLUICE_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        const int at = (round + i) * threads + cta.thread();
+        const int row = at / Page::packets;
+        const int packet = at % Page::packets;
+        const bool wanted = first + row < end;
+        const int token = wanted ? first + row : first;
+        const int block = params.block_tokens.quotient(token);
+        const int offset = (head * block_tokens + token - block * block_tokens) * head_dim + packet * Packet<T>::size;
+        const T* const key = static_cast<const T*>(blocks[block]) + offset;
+        cta.copy_async(into.keys.at(row, packet), key, wanted);
+        cta.copy_async(into.values.at(row, packet), key + params.kv_heads * block_tokens * head_dim, wanted);
+      }
+    }
+  }
+
+  /// Scores of a page become weights, of the row `half`, which sees the first `sees` tokens of the page; `maximum`,
+  /// `total` and what there is of `values` follow.
+  template <TensorCta C>
+  SLUICE_DEVICE static void weigh(const C& cta, int half, int sees, float scale, Sums<page_tokens / 8>& weights,
+                                  float& maximum, float& total, Sums<head_dim / 8>& values) {
+    const int first = cta.lane() % 4 * 2;
+    float largest = lowest_score;
+    SLUICE_UNROLL
+    for (int n = 0; n < page_tokens / 8; ++n) {
+      SLUICE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        float& one = weights[n][half * 2 + i];
+        if (n * 8 + first + i >= sees) one = lowest_score;
+        largest = larger(largest, one);
+      }
+    }
+    largest = larger(largest, cta.shuffle_xor(largest, 1));
+    largest = larger(largest, cta.shuffle_xor(largest, 2));
+    const float now = larger(maximum, largest * scale);
+    const float keep = exp2_fast(maximum - now);
+    maximum = now;
+    float sum = 0;
+    SLUICE_UNROLL
+    for (int n = 0; n < page_tokens / 8; ++n) {
+      SLUICE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        float& one = weights[n][half * 2 + i];
+        one = exp2_fast(fused(one, scale, -now)); // 0 of `lowest_score`, unless the row has seen no token at all
+        sum += one;
+      }
+    }
+    sum += cta.shuffle_xor(sum, 1);
+    sum += cta.shuffle_xor(sum, 2);
+    total = fused(total, keep, sum);
+    SLUICE_UNROLL
+    for (int n = 0; n < head_dim / 8; ++n) {
+      values[n][half * 2] *= keep;
+      values[n][half * 2 + 1] *= keep;
+    }
+  }
+};
+
+} // namespace sluice::kernels

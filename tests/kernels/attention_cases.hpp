@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of attention share: sequences with K and V in scattered blocks, softmax in double, and what each kind
+// of element is held to.
+#pragma once
+
+#include "emulate/launch.hpp"
+#include "kernels/attention/merge_segments.hpp"
+#include "kernels/attention/paged_attention.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sluice::kernels::test {
+
+/// Limits of relative L2 errors, for inputs that are elements already.
+template <Element T>
+inline constexpr double error_limit = std::is_same_v<T, float> ? 1e-6
+                                      : std::is_same_v<T, F16> ? 1e-3
+                                                               : 4e-3;
+
+/// Memory that ends where it ends: ASan sees the byte behind it.
+struct Free {
+  void operator()(void* at) const { std::free(at); }
+};
+using Bytes = std::unique_ptr<std::byte, Free>;
+[[nodiscard]] inline Bytes bytes(std::size_t count) {
+  return Bytes{static_cast<std::byte*>(std::aligned_alloc(16, (count + 15) / 16 * 16))};
+}
+
+struct AttentionShape {
+  int head_dim = 64;
+  int kv_heads = 1;
+  int group = 1;
+
+  [[nodiscard]] std::size_t row() const { return index(kv_heads * group * head_dim); }
+  [[nodiscard]] static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+};
+
+/// The last `rows` tokens of a sequence have queries; `position` tokens come before them.
+struct AttentionSequence {
+  int rows = 0;
+  int position = 0;
+};
+
+/// Rows from .. from + rows - 1 of a sequence: what one launch computes of it.
+struct AttentionChunk {
+  int sequence = 0;
+  int from = 0;
+  int rows = 0;
+};
+
+template <Element T>
+struct AttentionRun {
+  std::vector<T> result; ///< as the queries; NaN where nothing was written
+  emulate::Report report;
+};
+
+template <Element T>
+class AttentionCase {
+ public:
+  AttentionCase(AttentionShape shape, std::vector<AttentionSequence> sequences, unsigned seed)
+      : shape_(shape), sequences_(std::move(sequences)), random_(seed) {
+    int rows = 0;
+    for (const AttentionSequence& sequence : sequences_) {
+      first_row_.push_back(rows);
+      rows += sequence.rows;
+      const auto numbers =
+          AttentionShape::index((sequence.position + sequence.rows) * shape_.kv_heads * shape_.head_dim);
+      keys_.push_back(numbers_of(numbers));
+      values_.push_back(numbers_of(numbers));
+    }
+    query_ = numbers_of(AttentionShape::index(rows) * shape_.row());
+  }
+
+  [[nodiscard]] std::vector<AttentionChunk> whole() const {
+    std::vector<AttentionChunk> chunks;
+    for (std::size_t s = 0; s < sequences_.size(); ++s) chunks.push_back({static_cast<int>(s), 0, sequences_[s].rows});
+    return chunks;
+  }
+
+  /// Launches attention, and the merge where there is something to merge.
+  template <PagedAttentionConfig config>
+  [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed) const {
+    using Kernel = PagedAttention<config>;
+    static_assert(std::is_same_v<typename Kernel::T, T>);
+    const Blocks blocks(*this, chunks, block_tokens, seed);
+    std::vector<AttentionRows> rows;
+    for (const AttentionChunk& chunk : chunks) {
+      const auto s = static_cast<std::size_t>(chunk.sequence);
+      rows.push_back({first_row_[s] + chunk.from, chunk.rows, sequences_[s].position + chunk.from});
+    }
+    const AttentionPlan plan = plan_attention(rows, shape_.group, Kernel::tile_rows);
+    AttentionRun<T> run;
+    run.result.assign(query_.size(), narrow<T>(std::numeric_limits<float>::quiet_NaN()));
+    const auto partials = AttentionShape::index(plan.partial_rows * shape_.kv_heads);
+    std::vector<float> values(partials * AttentionShape::index(shape_.head_dim),
+                              std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> maxima(partials, std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> totals(maxima);
+
+    PagedAttentionParams params;
+    params.query = query_.data();
+    params.result = run.result.data();
+    params.query_stride = params.result_stride = static_cast<int>(shape_.row());
+    params.blocks = blocks.table.data();
+    params.first_block = blocks.first.data();
+    params.block_tokens = Divisor{block_tokens};
+    params.tiles = plan.tiles.data();
+    params.tile_count = static_cast<int>(plan.tiles.size());
+    params.kv_heads = shape_.kv_heads;
+    params.group = shape_.group;
+    params.scale = scale();
+    params.values = values.data();
+    params.maxima = maxima.data();
+    params.totals = totals.data();
+    run.report = emulate::launch<Kernel>(Kernel::grid(params), params, seed);
+    if (plan.merged.empty() || !run.report.ok()) return run;
+
+    using Merge = MergeSegments<MergeSegmentsConfig{.element = config.element, .head_dim = config.head_dim}>;
+    MergeSegmentsParams merge;
+    merge.merged = plan.merged.data();
+    merge.merged_count = static_cast<int>(plan.merged.size());
+    merge.kv_heads = shape_.kv_heads;
+    merge.group = shape_.group;
+    merge.values = values.data();
+    merge.maxima = maxima.data();
+    merge.totals = totals.data();
+    merge.result = run.result.data();
+    merge.result_stride = static_cast<int>(shape_.row());
+    const emulate::Report merged = emulate::launch<Merge>(Merge::grid(merge), merge, seed + 1);
+    run.report.errors.insert(run.report.errors.end(), merged.errors.begin(), merged.errors.end());
+    return run;
+  }
+
+  /// The relative L2 error of a run's rows.
+  [[nodiscard]] double error(const AttentionRun<T>& run, const std::vector<AttentionChunk>& chunks) const {
+    double off = 0;
+    double all = 0;
+    std::vector<double> exact(AttentionShape::index(shape_.head_dim));
+    for (const AttentionChunk& chunk : chunks) {
+      for (int r = chunk.from; r < chunk.from + chunk.rows; ++r) {
+        for (int head = 0; head < shape_.kv_heads * shape_.group; ++head) {
+          attend(chunk.sequence, r, head, exact);
+          const std::size_t at = place(chunk.sequence, r, head);
+          for (std::size_t d = 0; d < exact.size(); ++d) {
+            const double difference = static_cast<double>(widen(run.result[at + d])) - exact[d];
+            off += difference * difference;
+            all += exact[d] * exact[d];
+          }
+        }
+      }
+    }
+    return all > 0 ? std::sqrt(off / all) : 0.0;
+  }
+
+  /// Whether the rows of `chunk` have the same bits in both runs.
+  [[nodiscard]] bool same(const AttentionRun<T>& a, const AttentionRun<T>& b, const AttentionChunk& chunk) const {
+    const std::size_t at = place(chunk.sequence, chunk.from, 0);
+    return std::memcmp(&a.result[at], &b.result[at], AttentionShape::index(chunk.rows) * shape_.row() * sizeof(T)) == 0;
+  }
+
+ private:
+  /// K and V of the chunks' sequences, in blocks that lie anywhere, up to the chunks' last rows; NaN behind them.
+  struct Blocks {
+    std::vector<Bytes> memory;
+    std::vector<void*> table;
+    std::vector<int> first;
+
+    Blocks(const AttentionCase& of, const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed) {
+      const AttentionShape& shape = of.shape_;
+      const int head_numbers = block_tokens * shape.head_dim;
+      const auto numbers = AttentionShape::index(2 * shape.kv_heads * head_numbers);
+      for (const AttentionChunk& chunk : chunks) {
+        const auto s = static_cast<std::size_t>(chunk.sequence);
+        const int tokens = of.sequences_[s].position + chunk.from + chunk.rows;
+        first.push_back(static_cast<int>(memory.size()));
+        for (int token = 0; token < tokens; token += block_tokens) {
+          memory.push_back(bytes(numbers * sizeof(T)));
+          T* const block = reinterpret_cast<T*>(memory.back().get());
+          std::fill(block, block + numbers, narrow<T>(std::numeric_limits<float>::quiet_NaN()));
+          for (int t = token; t < std::min(tokens, token + block_tokens); ++t) {
+            for (int head = 0; head < shape.kv_heads; ++head) {
+              const int from = (t * shape.kv_heads + head) * shape.head_dim;
+              const int to = head * head_numbers + (t - token) * shape.head_dim;
+              std::copy_n(&of.keys_[s][AttentionShape::index(from)], shape.head_dim, block + to);
+              std::copy_n(&of.values_[s][AttentionShape::index(from)], shape.head_dim,
+                          block + shape.kv_heads * head_numbers + to);
+            }
+          }
+        }
+      }
+      for (const Bytes& block : memory) table.push_back(block.get());
+      std::mt19937 random(seed); // contents change places: what a block's address is must not matter
+      for (std::size_t i = 0; i < table.size(); ++i) {
+        const std::size_t other = random() % table.size();
+        std::swap_ranges(memory[i].get(), memory[i].get() + numbers * sizeof(T), memory[other].get());
+        for (void*& one : table) {
+          if (one == memory[i].get())
+            one = memory[other].get();
+          else if (one == memory[other].get())
+            one = memory[i].get();
+        }
+      }
+    }
+  };
+
+  [[nodiscard]] std::vector<T> numbers_of(std::size_t count) {
+    std::vector<T> numbers(count);
+    std::normal_distribution<float> normal;
+    for (T& one : numbers) one = narrow<T>(normal(random_));
+    return numbers;
+  }
+  [[nodiscard]] float scale() const { return 1.0F / std::sqrt(static_cast<float>(shape_.head_dim)); }
+  [[nodiscard]] std::size_t place(int sequence, int row, int head) const {
+    return AttentionShape::index(first_row_[static_cast<std::size_t>(sequence)] + row) * shape_.row() +
+           AttentionShape::index(head * shape_.head_dim);
+  }
+
+  void attend(int sequence, int row, int head, std::vector<double>& result) const {
+    const auto s = static_cast<std::size_t>(sequence);
+    const T* const query = &query_[place(sequence, row, head)];
+    const auto tokens = AttentionShape::index(sequences_[s].position + row + 1);
+    const auto stride = AttentionShape::index(shape_.kv_heads * shape_.head_dim);
+    const auto first = AttentionShape::index(head / shape_.group * shape_.head_dim);
+    std::vector<double> scores(tokens);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t d = 0; d < result.size(); ++d)
+        scores[t] +=
+            static_cast<double>(widen(query[d])) * static_cast<double>(widen(keys_[s][t * stride + first + d]));
+      scores[t] /= std::sqrt(static_cast<double>(shape_.head_dim));
+    }
+    const double largest = *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    std::fill(result.begin(), result.end(), 0.0);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const double weight = std::exp(scores[t] - largest);
+      total += weight;
+      for (std::size_t d = 0; d < result.size(); ++d)
+        result[d] += weight * static_cast<double>(widen(values_[s][t * stride + first + d]));
+    }
+    for (double& one : result) one /= total;
+  }
+
+  AttentionShape shape_;
+  std::vector<AttentionSequence> sequences_;
+  std::mt19937 random_;
+  std::vector<int> first_row_;
+  std::vector<std::vector<T>> keys_;   // of each sequence [token][KV head][head_dim]
+  std::vector<std::vector<T>> values_; // as `keys_`
+  std::vector<T> query_;
+};
+
+template <class Kernel>
+void require_clean(const emulate::Report& report) {
+  for (const std::string& error : report.errors) FAIL_CHECK(error);
+  REQUIRE(report.ok());
+}
+
+/// Ragged batches, empty and single-token requests, any group and block size, for one kernel.
+template <PagedAttentionConfig config>
+void attention_is_softmax() {
+  using Kernel = PagedAttention<config>;
+  using T = typename Kernel::T;
+  unsigned seed = 1;
+  for (const int group : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
+    const int block_tokens[] = {16, 5, 1, 64};
+    const AttentionCase<T> one({config.head_dim, group < 4 ? 2 : 1, group},
+                               {{1, 0}, {0, 9}, {5, 62}, {1, 70}, {0, 0}, {4, 0}}, seed);
+    const auto run = one.template run<config>(one.whole(), block_tokens[seed % 4], seed);
+    CAPTURE(config.head_dim);
+    CAPTURE(config.warps);
+    CAPTURE(group);
+    require_clean<Kernel>(run.report);
+    CHECK(one.error(run, one.whole()) <= error_limit<T>);
+    ++seed;
+  }
+}
+
+/// Rows on both sides of a segment's end, and more than two segments.
+template <PagedAttentionConfig config>
+void attention_merges_segments() {
+  using Kernel = PagedAttention<config>;
+  using T = typename Kernel::T;
+  const AttentionCase<T> one({config.head_dim, 1, 3}, {{6, 509}, {1, 511}, {1, 512}, {2, 1060}}, 7);
+  const auto run = one.template run<config>(one.whole(), 24, 3);
+  require_clean<Kernel>(run.report);
+  CHECK(one.error(run, one.whole()) <= error_limit<T>);
+}
+
+/// A row's bits: in a ragged batch of prompts, in chunks, and decoded alone, in blocks of other sizes at other places.
+template <ElementType element, int head_dim>
+void attention_rows_are_their_own() {
+  constexpr PagedAttentionConfig decoding{.element = element, .head_dim = head_dim, .warps = 1};
+  constexpr PagedAttentionConfig prompts{.element = element, .head_dim = head_dim, .warps = 4};
+  using T = ElementOf<element>;
+  const AttentionCase<T> one({head_dim, 2, 3}, {{1, 515}, {23, 60}, {0, 0}, {5, 509}, {1, 0}}, head_dim);
+  const auto whole = one.template run<prompts>(one.whole(), 16, 1);
+  require_clean<PagedAttention<prompts>>(whole.report);
+
+  for (const unsigned seed : {2U, 3U}) { // another order of blocks and threads
+    const auto again = one.template run<prompts>(one.whole(), 16, seed);
+    for (const AttentionChunk& chunk : one.whole()) CHECK(one.same(whole, again, chunk));
+  }
+  for (const AttentionChunk& chunk :
+       std::vector<AttentionChunk>{{1, 0, 7}, {1, 7, 1}, {1, 8, 15}, {3, 0, 2}, {3, 2, 3}}) {
+    const auto alone = one.template run<prompts>({chunk}, 7, 4);
+    require_clean<PagedAttention<prompts>>(alone.report);
+    CHECK(one.same(whole, alone, chunk));
+  }
+  std::vector<AttentionChunk> rows; // decoded, a batch of rows in another order
+  for (const int row : {4, 0, 3}) rows.push_back({3, row, 1});
+  for (int row = 22; row >= 0; row -= 3) rows.push_back({1, row, 1});
+  rows.push_back({0, 0, 1});
+  const auto decoded = one.template run<decoding>(rows, 64, 5);
+  require_clean<PagedAttention<decoding>>(decoded.report);
+  for (const AttentionChunk& row : rows) CHECK(one.same(whole, decoded, row));
+  const auto alone = one.template run<decoding>({{1, 22, 1}}, 1, 6);
+  CHECK(one.same(whole, alone, {1, 22, 1}));
+}
+
+template <ElementType element, int head_dim>
+void attention_holds() {
+  constexpr PagedAttentionConfig decoding{.element = element, .head_dim = head_dim, .warps = 1};
+  constexpr PagedAttentionConfig prompts{.element = element, .head_dim = head_dim, .warps = 4};
+  SUBCASE("decoding is softmax") { attention_is_softmax<decoding>(); }
+  SUBCASE("prompts are softmax") { attention_is_softmax<prompts>(); }
+  SUBCASE("decoding merges segments") { attention_merges_segments<decoding>(); }
+  SUBCASE("prompts merge segments") { attention_merges_segments<prompts>(); }
+  SUBCASE("a row's result is its own") { attention_rows_are_their_own<element, head_dim>(); }
+}
+
+} // namespace sluice::kernels::test
