@@ -32,6 +32,9 @@ struct AttentionPage {
 /// its accumulators, in both kinds of fragments: of the matrix's columns 8 n .. 8 n + 7 it has, in x[n][2 half] and
 /// x[n][2 half + 1], two columns of row lane / 4 + 8 half. Every sum runs in ascending order (of the head's numbers in
 /// steps of 16, of tokens in steps of 16).
+///
+/// The caller comes to a barrier between `take` and `score`, and between two calls of `add`; the loop over pages has
+/// one anyway, where it waits for the page.
 template <Element T, int head_dim_>
 struct AttentionFragments {
   static constexpr int head_dim = head_dim_;
@@ -53,8 +56,6 @@ struct AttentionFragments {
       query[k][half + 2] = row != nullptr ? two(row + k * 16 + 8 + lane % 4 * 2) : 0;
     }
   }
-  template <TensorCta C>
-  SLUICE_DEVICE void taken(const C& /*cta*/) const {}
 
   /// `scores` of the page's tokens, before they are scaled.
   template <TensorCta C>
@@ -133,10 +134,6 @@ struct AttentionFragments<float, head_dim_> {
           row != nullptr ? load_packet(row + packet * 4) : Packet<float>{{0, 0, 0, 0}};
     }
   }
-  template <TensorCta C>
-  SLUICE_DEVICE static void taken(const C& cta) {
-    cta.sync_warp();
-  }
 
   template <TensorCta C>
   SLUICE_DEVICE static void score(const C& cta, const Room& room, const Page& keys, Sums<page_tokens / 8>& scores) {
@@ -168,7 +165,6 @@ struct AttentionFragments<float, head_dim_> {
   SLUICE_DEVICE static void add(const C& cta, Room& room, const Page& page, const Sums<page_tokens / 8>& weights,
                                 Sums<head_dim / 8>& values) {
     const int lane = cta.lane();
-    cta.sync_warp(); // all lanes have read the last page's weights
     SLUICE_UNROLL
     for (int half = 0; half < 2; ++half) {
       SLUICE_UNROLL

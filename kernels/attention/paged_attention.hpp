@@ -128,7 +128,6 @@ struct PagedAttention {
                                          (head * params.group + row.head) * head_dim)
                                   : nullptr);
     }
-    fragments.taken(cta);
 
     Sums<head_dim / 8> values = {};
     float maximum[2] = {lowest_score, lowest_score};
