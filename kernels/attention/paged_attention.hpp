@@ -130,6 +130,7 @@ struct PagedAttention {
     }
 
     Sums<head_dim / 8> values = {};
+    const bool idle = cta.warp() * 16 >= tile.rows; // it fetches all the same
     float maximum[2] = {lowest_score, lowest_score};
     float total[2] = {0, 0};
     const float scale = params.scale * 1.44269504F; // 2^x is what the hardware has
@@ -143,6 +144,7 @@ struct PagedAttention {
       cta.sync(); // everybody's copies of this page are there
       const Stage& stage = shared.stage[p % stages];
 
+      if (idle) continue;
       Sums<page_tokens / 8> weights;
       fragments.score(cta, room, stage.keys, weights);
       SLUICE_UNROLL

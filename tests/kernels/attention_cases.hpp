@@ -66,108 +66,6 @@ struct AttentionRun {
 template <Element T>
 class AttentionCase {
  public:
-  AttentionCase(AttentionShape shape, std::vector<AttentionSequence> sequences, unsigned seed)
-      : shape_(shape), sequences_(std::move(sequences)), random_(seed) {
-    int rows = 0;
-    for (const AttentionSequence& sequence : sequences_) {
-      first_row_.push_back(rows);
-      rows += sequence.rows;
-      const auto numbers =
-          AttentionShape::index((sequence.position + sequence.rows) * shape_.kv_heads * shape_.head_dim);
-      keys_.push_back(numbers_of(numbers));
-      values_.push_back(numbers_of(numbers));
-    }
-    query_ = numbers_of(AttentionShape::index(rows) * shape_.row());
-  }
-
-  [[nodiscard]] std::vector<AttentionChunk> whole() const {
-    std::vector<AttentionChunk> chunks;
-    for (std::size_t s = 0; s < sequences_.size(); ++s) chunks.push_back({static_cast<int>(s), 0, sequences_[s].rows});
-    return chunks;
-  }
-
-  /// Launches attention, and the merge where there is something to merge.
-  template <PagedAttentionConfig config>
-  [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed) const {
-    using Kernel = PagedAttention<config>;
-    static_assert(std::is_same_v<typename Kernel::T, T>);
-    const Blocks blocks(*this, chunks, block_tokens, seed);
-    std::vector<AttentionRows> rows;
-    for (const AttentionChunk& chunk : chunks) {
-      const auto s = static_cast<std::size_t>(chunk.sequence);
-      rows.push_back({first_row_[s] + chunk.from, chunk.rows, sequences_[s].position + chunk.from});
-    }
-    const AttentionPlan plan = plan_attention(rows, shape_.group, Kernel::tile_rows);
-    AttentionRun<T> run;
-    run.result.assign(query_.size(), narrow<T>(std::numeric_limits<float>::quiet_NaN()));
-    const auto partials = AttentionShape::index(plan.partial_rows * shape_.kv_heads);
-    std::vector<float> values(partials * AttentionShape::index(shape_.head_dim),
-                              std::numeric_limits<float>::quiet_NaN());
-    std::vector<float> maxima(partials, std::numeric_limits<float>::quiet_NaN());
-    std::vector<float> totals(maxima);
-
-    PagedAttentionParams params;
-    params.query = query_.data();
-    params.result = run.result.data();
-    params.query_stride = params.result_stride = static_cast<int>(shape_.row());
-    params.blocks = blocks.table.data();
-    params.first_block = blocks.first.data();
-    params.block_tokens = Divisor{block_tokens};
-    params.tiles = plan.tiles.data();
-    params.tile_count = static_cast<int>(plan.tiles.size());
-    params.kv_heads = shape_.kv_heads;
-    params.group = shape_.group;
-    params.scale = scale();
-    params.values = values.data();
-    params.maxima = maxima.data();
-    params.totals = totals.data();
-    run.report = emulate::launch<Kernel>(Kernel::grid(params), params, seed);
-    if (plan.merged.empty() || !run.report.ok()) return run;
-
-    using Merge = MergeSegments<MergeSegmentsConfig{.element = config.element, .head_dim = config.head_dim}>;
-    MergeSegmentsParams merge;
-    merge.merged = plan.merged.data();
-    merge.merged_count = static_cast<int>(plan.merged.size());
-    merge.kv_heads = shape_.kv_heads;
-    merge.group = shape_.group;
-    merge.values = values.data();
-    merge.maxima = maxima.data();
-    merge.totals = totals.data();
-    merge.result = run.result.data();
-    merge.result_stride = static_cast<int>(shape_.row());
-    const emulate::Report merged = emulate::launch<Merge>(Merge::grid(merge), merge, seed + 1);
-    run.report.errors.insert(run.report.errors.end(), merged.errors.begin(), merged.errors.end());
-    return run;
-  }
-
-  /// The relative L2 error of a run's rows.
-  [[nodiscard]] double error(const AttentionRun<T>& run, const std::vector<AttentionChunk>& chunks) const {
-    double off = 0;
-    double all = 0;
-    std::vector<double> exact(AttentionShape::index(shape_.head_dim));
-    for (const AttentionChunk& chunk : chunks) {
-      for (int r = chunk.from; r < chunk.from + chunk.rows; ++r) {
-        for (int head = 0; head < shape_.kv_heads * shape_.group; ++head) {
-          attend(chunk.sequence, r, head, exact);
-          const std::size_t at = place(chunk.sequence, r, head);
-          for (std::size_t d = 0; d < exact.size(); ++d) {
-            const double difference = static_cast<double>(widen(run.result[at + d])) - exact[d];
-            off += difference * difference;
-            all += exact[d] * exact[d];
-          }
-        }
-      }
-    }
-    return all > 0 ? std::sqrt(off / all) : 0.0;
-  }
-
-  /// Whether the rows of `chunk` have the same bits in both runs.
-  [[nodiscard]] bool same(const AttentionRun<T>& a, const AttentionRun<T>& b, const AttentionChunk& chunk) const {
-    const std::size_t at = place(chunk.sequence, chunk.from, 0);
-    return std::memcmp(&a.result[at], &b.result[at], AttentionShape::index(chunk.rows) * shape_.row() * sizeof(T)) == 0;
-  }
-
- private:
   /// K and V of the chunks' sequences, in blocks that lie anywhere, up to the chunks' last rows; NaN behind them.
   struct Blocks {
     std::vector<Bytes> memory;
@@ -212,6 +110,132 @@ class AttentionCase {
     }
   };
 
+  AttentionCase(AttentionShape shape, std::vector<AttentionSequence> sequences, unsigned seed)
+      : shape_(shape), sequences_(std::move(sequences)), random_(seed) {
+    int rows = 0;
+    for (const AttentionSequence& sequence : sequences_) {
+      first_row_.push_back(rows);
+      rows += sequence.rows;
+      const auto numbers =
+          AttentionShape::index((sequence.position + sequence.rows) * shape_.kv_heads * shape_.head_dim);
+      keys_.push_back(numbers_of(numbers));
+      values_.push_back(numbers_of(numbers));
+    }
+    query_ = numbers_of(AttentionShape::index(rows) * shape_.row());
+  }
+
+  [[nodiscard]] std::vector<AttentionChunk> whole() const {
+    std::vector<AttentionChunk> chunks;
+    for (std::size_t s = 0; s < sequences_.size(); ++s) chunks.push_back({static_cast<int>(s), 0, sequences_[s].rows});
+    return chunks;
+  }
+
+  /// Everything that a launch of attention needs, and what it writes.
+  struct Launch {
+    Blocks blocks;
+    AttentionPlan plan;
+    std::vector<T> result;
+    std::vector<float> values;
+    std::vector<float> maxima;
+    std::vector<float> totals;
+    PagedAttentionParams params;
+  };
+  [[nodiscard]] std::unique_ptr<Launch> prepare(const std::vector<AttentionChunk>& chunks, int tile_rows,
+                                                int block_tokens, unsigned seed) const {
+    std::vector<AttentionRows> rows;
+    for (const AttentionChunk& chunk : chunks) {
+      const auto s = static_cast<std::size_t>(chunk.sequence);
+      rows.push_back({first_row_[s] + chunk.from, chunk.rows, sequences_[s].position + chunk.from});
+    }
+    const float none = std::numeric_limits<float>::quiet_NaN();
+    auto launch = std::make_unique<Launch>(Launch{{*this, chunks, block_tokens, seed},
+                                                  plan_attention(rows, shape_.group, tile_rows),
+                                                  std::vector<T>(query_.size(), narrow<T>(none)),
+                                                  {},
+                                                  {},
+                                                  {},
+                                                  {}});
+    const auto partials = AttentionShape::index(launch->plan.partial_rows * shape_.kv_heads);
+    launch->values.assign(partials * AttentionShape::index(shape_.head_dim), none);
+    launch->maxima.assign(partials, none);
+    launch->totals.assign(partials, none);
+    PagedAttentionParams& params = launch->params;
+    params.query = query_.data();
+    params.result = launch->result.data();
+    params.query_stride = params.result_stride = static_cast<int>(shape_.row());
+    params.blocks = launch->blocks.table.data();
+    params.first_block = launch->blocks.first.data();
+    params.block_tokens = Divisor{block_tokens};
+    params.tiles = launch->plan.tiles.data();
+    params.tile_count = static_cast<int>(launch->plan.tiles.size());
+    params.kv_heads = shape_.kv_heads;
+    params.group = shape_.group;
+    params.scale = scale();
+    params.values = launch->values.data();
+    params.maxima = launch->maxima.data();
+    params.totals = launch->totals.data();
+    return launch;
+  }
+
+  /// Merges what attention has left, and hands the results out.
+  template <MergeSegmentsConfig config>
+  [[nodiscard]] AttentionRun<T> finish(Launch& launch, emulate::Report report, unsigned seed) const {
+    if (!launch.plan.merged.empty() && report.ok()) {
+      MergeSegmentsParams merge;
+      merge.merged = launch.plan.merged.data();
+      merge.merged_count = static_cast<int>(launch.plan.merged.size());
+      merge.kv_heads = shape_.kv_heads;
+      merge.group = shape_.group;
+      merge.values = launch.values.data();
+      merge.maxima = launch.maxima.data();
+      merge.totals = launch.totals.data();
+      merge.result = launch.result.data();
+      merge.result_stride = static_cast<int>(shape_.row());
+      using Merge = MergeSegments<config>;
+      const emulate::Report merged = emulate::launch<Merge>(Merge::grid(merge), merge, seed + 1);
+      report.errors.insert(report.errors.end(), merged.errors.begin(), merged.errors.end());
+    }
+    return {std::move(launch.result), std::move(report)};
+  }
+
+  template <PagedAttentionConfig config>
+  [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed) const {
+    using Kernel = PagedAttention<config>;
+    static_assert(std::is_same_v<typename Kernel::T, T>);
+    const std::unique_ptr<Launch> launch = prepare(chunks, Kernel::tile_rows, block_tokens, seed);
+    emulate::Report report = emulate::launch<Kernel>(Kernel::grid(launch->params), launch->params, seed);
+    return finish<MergeSegmentsConfig{.element = config.element, .head_dim = config.head_dim}>(*launch,
+                                                                                               std::move(report), seed);
+  }
+
+  /// The relative L2 error of a run's rows.
+  [[nodiscard]] double error(const AttentionRun<T>& run, const std::vector<AttentionChunk>& chunks) const {
+    double off = 0;
+    double all = 0;
+    std::vector<double> exact(AttentionShape::index(shape_.head_dim));
+    for (const AttentionChunk& chunk : chunks) {
+      for (int r = chunk.from; r < chunk.from + chunk.rows; ++r) {
+        for (int head = 0; head < shape_.kv_heads * shape_.group; ++head) {
+          attend(chunk.sequence, r, head, exact);
+          const std::size_t at = place(chunk.sequence, r, head);
+          for (std::size_t d = 0; d < exact.size(); ++d) {
+            const double difference = static_cast<double>(widen(run.result[at + d])) - exact[d];
+            off += difference * difference;
+            all += exact[d] * exact[d];
+          }
+        }
+      }
+    }
+    return all > 0 ? std::sqrt(off / all) : 0.0;
+  }
+
+  /// Whether the rows of `chunk` have the same bits in both runs.
+  [[nodiscard]] bool same(const AttentionRun<T>& a, const AttentionRun<T>& b, const AttentionChunk& chunk) const {
+    const std::size_t at = place(chunk.sequence, chunk.from, 0);
+    return std::memcmp(&a.result[at], &b.result[at], AttentionShape::index(chunk.rows) * shape_.row() * sizeof(T)) == 0;
+  }
+
+ private:
   [[nodiscard]] std::vector<T> numbers_of(std::size_t count) {
     std::vector<T> numbers(count);
     std::normal_distribution<float> normal;
@@ -258,8 +282,7 @@ class AttentionCase {
   std::vector<T> query_;
 };
 
-template <class Kernel>
-void require_clean(const emulate::Report& report) {
+inline void require_clean(const emulate::Report& report) {
   for (const std::string& error : report.errors) FAIL_CHECK(error);
   REQUIRE(report.ok());
 }
@@ -278,7 +301,7 @@ void attention_is_softmax() {
     CAPTURE(config.head_dim);
     CAPTURE(config.warps);
     CAPTURE(group);
-    require_clean<Kernel>(run.report);
+    require_clean(run.report);
     CHECK(one.error(run, one.whole()) <= error_limit<T>);
     ++seed;
   }
@@ -291,7 +314,7 @@ void attention_merges_segments() {
   using T = typename Kernel::T;
   const AttentionCase<T> one({config.head_dim, 1, 3}, {{6, 509}, {1, 511}, {1, 512}, {2, 1060}}, 7);
   const auto run = one.template run<config>(one.whole(), 24, 3);
-  require_clean<Kernel>(run.report);
+  require_clean(run.report);
   CHECK(one.error(run, one.whole()) <= error_limit<T>);
 }
 
@@ -303,7 +326,7 @@ void attention_rows_are_their_own() {
   using T = ElementOf<element>;
   const AttentionCase<T> one({head_dim, 2, 3}, {{1, 515}, {23, 60}, {0, 0}, {5, 509}, {1, 0}}, head_dim);
   const auto whole = one.template run<prompts>(one.whole(), 16, 1);
-  require_clean<PagedAttention<prompts>>(whole.report);
+  require_clean(whole.report);
 
   for (const unsigned seed : {2U, 3U}) { // another order of blocks and threads
     const auto again = one.template run<prompts>(one.whole(), 16, seed);
@@ -312,7 +335,7 @@ void attention_rows_are_their_own() {
   for (const AttentionChunk& chunk :
        std::vector<AttentionChunk>{{1, 0, 7}, {1, 7, 1}, {1, 8, 15}, {3, 0, 2}, {3, 2, 3}}) {
     const auto alone = one.template run<prompts>({chunk}, 7, 4);
-    require_clean<PagedAttention<prompts>>(alone.report);
+    require_clean(alone.report);
     CHECK(one.same(whole, alone, chunk));
   }
   std::vector<AttentionChunk> rows; // decoded, a batch of rows in another order
@@ -320,7 +343,7 @@ void attention_rows_are_their_own() {
   for (int row = 22; row >= 0; row -= 3) rows.push_back({1, row, 1});
   rows.push_back({0, 0, 1});
   const auto decoded = one.template run<decoding>(rows, 64, 5);
-  require_clean<PagedAttention<decoding>>(decoded.report);
+  require_clean(decoded.report);
   for (const AttentionChunk& row : rows) CHECK(one.same(whole, decoded, row));
   const auto alone = one.template run<decoding>({{1, 22, 1}}, 1, 6);
   CHECK(one.same(whole, alone, {1, 22, 1}));

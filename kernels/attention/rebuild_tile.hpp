@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// RebuildTile: K and V of some tokens and heads, from hidden states to blocks, by one thread block.
+#pragma once
+
+#include "kernels/attention/divisor.hpp"
+#include "kernels/products/product_tile.hpp"
+#include "kernels/rows/row_floats.hpp"
+#include "kernels/rows/row_math.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// Names and meanings are those of ProductCall and RopeAndStoreParams, which do the same in two launches.
+struct RebuildParams {
+  const void* hidden = nullptr;     ///< [rows][inputs], 16-byte aligned: what the projections take, normalised already
+  std::int64_t hidden_stride = 0;   ///< numbers from one row to the next, whole packets of 16 bytes
+  ProductWeights qkv;               ///< [(heads + 2 kv_heads) head_dim][inputs], of which the queries' are not read
+  const void* qkv_bias = nullptr;   ///< [(heads + 2 kv_heads) head_dim]; null: none
+  const void* key_norm = nullptr;   ///< [head_dim]; null: none
+  const double* turns = nullptr;    ///< [head_dim / 2]; null: nothing is rotated
+  const int* positions = nullptr;   ///< [rows]
+  const int* sequences = nullptr;   ///< [rows]: whose K and V they are
+  const int* first_block = nullptr; ///< [sequences]: where in `blocks` its blocks begin
+  void* const* blocks = nullptr;
+  Divisor block_tokens;
+  void* workspace = nullptr; ///< `RebuildTile::workspace` numbers for each thread block that rebuilds
+  int rows = 0;
+  int inputs = 0;
+  int heads = 0; ///< of queries, the first rows of `qkv`
+  int kv_heads = 0;
+  float epsilon = 1e-5F; ///< of the norm
+};
+
+/// Projects a tile of hidden states by `ProductTile`, then turns and stores the heads as `RopeAndStore` does, with the
+/// same roundings in between: what is rebuilt has the bits of the first time. A tile has whole heads only, and no
+/// thread block waits for another. The projected tile goes through global memory (16 KiB that stay in the second-level
+/// cache): in shared memory it would cost a device of compute capability 8.0 every second thread block.
+template <ElementType element, int head_dim>
+struct RebuildTile {
+  using T = ElementOf<element>;
+  using Product = ProductTile<element, 64>;
+  using Shared = typename Product::Shared;
+  using Floats = RowFloats<T>;
+
+  static constexpr int threads = Product::threads;
+  static constexpr int rows = Product::rows;
+  static constexpr int heads_at_once = Product::outputs / head_dim;
+  static constexpr int workspace = rows * Product::outputs;
+  static constexpr int half = head_dim / 2;
+  static constexpr int packets = half / Floats::size; ///< of half a head, which lanes side by side have
+  static constexpr int group = static_cast<int>(std::bit_ceil(static_cast<unsigned>(packets)));
+  static_assert(heads_at_once >= 1 && half % Floats::size == 0 && group <= warp_lanes);
+
+  /// Tiles that there are: K's heads and V's, as one row of heads.
+  [[nodiscard]] SLUICE_HOST_DEVICE static constexpr int tiles(const RebuildParams& params) {
+    return pieces(params.rows, rows) * pieces(2 * params.kv_heads, heads_at_once);
+  }
+
+  /// Blocks with several tiles call it again at once; `mine` is this block's part of the workspace.
+  template <TensorCta C>
+  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const RebuildParams& params, int tile, T* mine) {
+    const int row_tiles = pieces(params.rows, rows);
+    const int first_row = tile % row_tiles * rows; // neighbours share the weights
+    const int first_head = tile / row_tiles * heads_at_once;
+    const int left = params.rows - first_row;
+    const int heads_left = 2 * params.kv_heads - first_head;
+    const int tile_rows = left < rows ? left : rows;
+    const int tile_heads = heads_left < heads_at_once ? heads_left : heads_at_once;
+    Product::run(cta, shared,
+                 TileJob{.x = static_cast<const T*>(params.hidden) + first_row * params.hidden_stride,
+                         .x_stride = params.hidden_stride,
+                         .w = from(params.qkv, (params.heads + first_head) * head_dim, params.inputs),
+                         .bias = nullptr,
+                         .y = mine,
+                         .y_stride = Product::outputs,
+                         .rows = tile_rows,
+                         .first_output = 0,
+                         .outputs = tile_heads * head_dim,
+                         .inputs = params.inputs,
+                         .accumulate = false,
+                         .wide = false});
+    cta.sync(); // the tile is there; and nobody reads shared memory any more
+    constexpr int per_warp = warp_lanes / group;
+    for (int base = cta.warp() * per_warp; base < tile_rows * tile_heads; base += threads / group) {
+      const int unit = base + cta.lane() / group;
+      const bool there = unit < tile_rows * tile_heads && cta.lane() % group < packets;
+      const int row = there ? unit / tile_heads : 0;
+      const int head = there ? unit % tile_heads : 0;
+      store(cta, params, first_row + row, first_head + head, there, mine + row * Product::outputs + head * head_dim);
+    }
+  }
+
+ private:
+  /// The matrix from its row `first` on.
+  SLUICE_DEVICE static ProductWeights from(const ProductWeights& all, int first, int inputs) {
+    const auto row = [inputs](const void* part, int at) {
+      return static_cast<const void*>(static_cast<const T*>(part) + static_cast<std::int64_t>(at) * inputs);
+    };
+    if (first >= all.split) return ProductWeights::whole(row(all.tail, first - all.split), Product::outputs);
+    return {row(all.head, first), all.tail, all.split - first};
+  }
+
+  /// One head of K or V (V's follow K's, in `qkv` and in the block): a lane has a packet of its first half, and the
+  /// packet of its second half that rotation pairs with it.
+  template <TensorCta C>
+  SLUICE_DEVICE static void store(const C& cta, const RebuildParams& params, int row, int head, bool there,
+                                  const T* from) {
+    const int low_at = cta.lane() % group * Floats::size;
+    const int high_at = half + low_at;
+    const bool is_key = head < params.kv_heads;
+    Floats low{};
+    Floats high{};
+    if (there) {
+      low.load_written(from, low_at, 0, true);
+      high.load_written(from, high_at, 0, true);
+      if (params.qkv_bias != nullptr) {
+        const T* const bias = static_cast<const T*>(params.qkv_bias) + (params.heads + head) * head_dim;
+        add(low, bias + low_at);
+        add(high, bias + high_at);
+      }
+    }
+    if (params.key_norm != nullptr) {
+      float squares = 0;
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j)
+        squares = fused(high.of[j], high.of[j], fused(low.of[j], low.of[j], squares));
+      SLUICE_UNROLL
+      for (int with = group / 2; with > 0; with /= 2) squares += cta.shuffle_xor(squares, with);
+      if (there && is_key) {
+        const float factor = inverse_root(squares / static_cast<float>(head_dim) + params.epsilon);
+        multiply(low, factor, static_cast<const T*>(params.key_norm) + low_at);
+        multiply(high, factor, static_cast<const T*>(params.key_norm) + high_at);
+      }
+    }
+    if (!there) return;
+    const int position = params.positions[row];
+    if (is_key && params.turns != nullptr) {
+      SLUICE_UNROLL
+      for (int j = 0; j < Floats::size; ++j) {
+        const CosineAndSine angle = cosine_and_sine(position * params.turns[low_at + j]);
+        const float left = low.of[j];
+        const float right = high.of[j];
+        low.of[j] = left * angle.cosine - right * angle.sine;
+        high.of[j] = right * angle.cosine + left * angle.sine;
+      }
+    }
+    const int block = params.block_tokens.quotient(position);
+    const int token = position - block * params.block_tokens.value();
+    T* const to = static_cast<T*>(params.blocks[params.first_block[params.sequences[row]] + block]) +
+                  (static_cast<std::int64_t>(head) * params.block_tokens.value() + token) * head_dim;
+    low.store(to, low_at, 0, true);
+    high.store(to, high_at, 0, true);
+  }
+
+  SLUICE_DEVICE static void add(Floats& value, const T* bias) {
+    Floats added;
+    added.load(bias, 0, 0, true);
+    SLUICE_UNROLL
+    for (int j = 0; j < Floats::size; ++j) value.of[j] += added.of[j];
+  }
+  SLUICE_DEVICE static void multiply(Floats& value, float factor, const T* scale) {
+    Floats scales;
+    scales.load(scale, 0, 0, true);
+    SLUICE_UNROLL
+    for (int j = 0; j < Floats::size; ++j) value.of[j] = value.of[j] * factor * scales.of[j];
+  }
+};
+
+} // namespace sluice::kernels
