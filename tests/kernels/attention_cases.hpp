@@ -40,7 +40,8 @@ struct AttentionShape {
   int kv_heads = 1;
   int group = 1;
 
-  [[nodiscard]] std::size_t row() const { return index(kv_heads * group * head_dim); }
+  /// Numbers from one row of queries or results to the next: more than a row's, as behind a fused QKV product.
+  [[nodiscard]] std::size_t row() const { return index(kv_heads * group * head_dim + 8); }
   [[nodiscard]] static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 };
 

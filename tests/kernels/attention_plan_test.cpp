@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// AttentionPlan: every row meets every segment that it sees once; and Divisor divides.
+#include "kernels/attention/attention_plan.hpp"
+#include "kernels/attention/divisor.hpp"
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+using namespace sluice::kernels;
+
+namespace {
+
+/// Of each (row of the activations, head of the group, segment) how often it is computed, and into which partial row.
+void plan_covers(const std::vector<AttentionRows>& sequences, int group, int tile_rows) {
+  CAPTURE(group);
+  CAPTURE(tile_rows);
+  const AttentionPlan plan = plan_attention(sequences, group, tile_rows);
+  std::map<std::tuple<int, int, int>, int> partials; // -1: none
+  std::set<int> taken;
+  for (const AttentionTile& tile : plan.tiles) {
+    CHECK(tile.rows >= 1);
+    CHECK(tile.rows <= tile_rows);
+    CHECK(tile.first_head < group);
+    const AttentionRows& sequence = sequences[static_cast<std::size_t>(tile.sequence)];
+    CHECK(tile.position - sequence.position == tile.first_row - sequence.first_row);
+    for (int i = 0; i < tile.rows; ++i) {
+      const int token = (tile.first_head + i) / group;
+      const int segments = (tile.position + token) / attention_segment_tokens + 1;
+      CHECK(tile.first_row + token < sequence.first_row + sequence.rows);
+      if (tile.segment >= segments) continue;
+      const int partial = segments > 1 ? tile.partial + i : -1;
+      CHECK(partials.emplace(std::tuple{tile.first_row + token, (tile.first_head + i) % group, tile.segment}, partial)
+                .second);
+      if (segments == 1) continue;
+      CHECK(partial >= 0);
+      CHECK(partial < plan.partial_rows);
+      CHECK(taken.insert(partial).second);
+    }
+  }
+  std::set<std::pair<int, int>> merged;
+  for (const AttentionTile& tile : plan.merged) {
+    for (int i = 0; i < tile.rows; ++i) {
+      const int token = (tile.first_head + i) / group;
+      const int row = tile.first_row + token;
+      const int head = (tile.first_head + i) % group;
+      const int segments = (tile.position + token) / attention_segment_tokens + 1;
+      if (segments == 1) continue;
+      merged.emplace(row, head);
+      for (int s = 0; s < segments; ++s) CHECK(partials.at({row, head, s}) == tile.partial + s * tile.rows + i);
+    }
+  }
+  std::size_t rows = 0;
+  std::size_t several = 0;
+  std::size_t wanted = 0;
+  for (const AttentionRows& sequence : sequences) {
+    for (int t = sequence.position; t < sequence.position + sequence.rows; ++t) {
+      const int segments = t / attention_segment_tokens + 1;
+      wanted += static_cast<std::size_t>(group * segments);
+      several += static_cast<std::size_t>(segments > 1 ? group : 0);
+      ++rows;
+    }
+  }
+  CHECK(partials.size() == wanted);
+  CHECK(merged.size() == several);
+  if (rows == 0) CHECK(plan.tiles.empty());
+}
+
+} // namespace
+
+TEST_CASE("a plan covers every row's segments once, and merges the rows that have several") {
+  std::mt19937 random(3);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (const int group : {1, 3, 4, 7, 16}) {
+    for (const int tile_rows : {16, 64}) {
+      std::vector<AttentionRows> sequences;
+      int row = 0;
+      for (int s = 0; s < 5; ++s) {
+        const int rows = below(3) == 0 ? 0 : 1 + below(60);
+        sequences.push_back({row, rows, below(2) == 0 ? below(20) : 480 + below(700)});
+        row += rows + below(3);
+      }
+      plan_covers(sequences, group, tile_rows);
+    }
+  }
+  plan_covers({}, 4, 16);
+  plan_covers({{0, 0, 9}}, 4, 16);
+  plan_covers({{5, 2, 511}}, 5, 16);
+}
+
+TEST_CASE("Divisor divides as int does") {
+  constexpr int most = std::numeric_limits<int>::max();
+  static_assert(Divisor{7}.quotient(48) == 6);
+  std::mt19937 random(4);
+  for (int by : {1, 2, 3, 5, 7, 16, 24, 64, 641, 1000003, 1 << 30, most - 1, most}) {
+    const Divisor divisor{by};
+    CHECK(divisor.value() == by);
+    for (const int of : {0, 1, by - 1, by, most - 1, most}) CHECK(divisor.quotient(of) == of / by);
+    for (int i = 0; i < 1000; ++i) {
+      const int of = static_cast<int>(random() >> 1U);
+      const int near = of / by * by; // a multiple, and the number below
+      REQUIRE(divisor.quotient(of) == of / by);
+      REQUIRE(divisor.quotient(near) == near / by);
+      if (near > 0) REQUIRE(divisor.quotient(near - 1) == (near - 1) / by);
+    }
+  }
+}
