@@ -67,7 +67,6 @@ struct PagedAttention {
   static constexpr int page_tokens = Fragments::page_tokens;
   static constexpr int tile_rows = 16 * warps;
   static constexpr int threads = warps * warp_lanes;
-  static constexpr int ctas_per_sm = (warps == 1 ? 3 : 2) / (config.element == ElementType::f32 && warps != 1 ? 2 : 1);
   static_assert(attention_segment_tokens % page_tokens == 0);
   static_assert(page_tokens * Page::packets % threads == 0);
 
@@ -79,6 +78,10 @@ struct PagedAttention {
     SharedArray<Stage, stages> stage;
     SharedArray<typename Fragments::Room, warps> room;
   };
+  /// By the shared memory of compute capability 9.0 (228 KiB, of which each block costs 1 KiB more); 8.0 has room for
+  /// one fewer where heads are long. Registers never bind.
+  static constexpr int most_ctas = 228 * 1024 / (static_cast<int>(sizeof(Shared)) + 1024);
+  static constexpr int ctas_per_sm = most_ctas < (warps == 1 ? 3 : 2) ? most_ctas : (warps == 1 ? 3 : 2);
 
   [[nodiscard]] static Grid grid(const Params& params) {
     check(params);

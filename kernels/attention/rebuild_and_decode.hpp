@@ -50,7 +50,7 @@ struct RebuildAndDecode {
 
   static constexpr int tile_rows = Attention::tile_rows;
   static constexpr int threads = Rebuild::threads;
-  static constexpr int ctas_per_sm = config.element == ElementType::f32 ? 1 : 2;
+  static constexpr int ctas_per_sm = 2;
   static_assert(threads == Attention::threads);
 
   union Shared {
