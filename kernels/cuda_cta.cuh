@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cta.hpp"
-#include <cub/block/block_scan.cuh>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -52,14 +51,10 @@ struct CudaCta {
     return atomicMax(at, value);
   }
 
+  /// Defined in kernels/cuda_scan.cuh, for the units whose kernels call it: CUB's headers take nvcc three times as long
+  /// as all others together.
   template <class T>
-  SLUICE_DEVICE T inclusive_scan(T value, ScanRoom<T, threads>& room) const {
-    using Scan = cub::BlockScan<T, threads, cub::BLOCK_SCAN_WARP_SCANS>;
-    static_assert(sizeof(typename Scan::TempStorage) <= sizeof(room), "ScanRoom holds CUB's storage");
-    T sum;
-    Scan(*reinterpret_cast<typename Scan::TempStorage*>(&room)).InclusiveSum(value, sum);
-    return sum;
-  }
+  SLUICE_DEVICE T inclusive_scan(T value, ScanRoom<T, threads>& room) const;
 
   SLUICE_DEVICE void copy_async(void* to, const void* from, bool wanted) const {
     const auto address = shared_address(to);

@@ -38,6 +38,11 @@ class Launcher {
 
   /// Enqueues the kernel. A grid without a block is nothing to do; one beyond CUDA's limits is an error.
   [[nodiscard]] Status operator()(Grid grid, const typename K::Params& params, cudaStream_t stream) const {
+    return launch(grid, params, stream);
+  }
+
+  /// The same, for who keeps no Launcher but made one on this device before.
+  [[nodiscard]] static Status launch(Grid grid, const typename K::Params& params, cudaStream_t stream) {
     if (grid.x == 0 || grid.y == 0) return {};
     if (grid.x < 0 || grid.y < 0 || grid.y > 65535) {
       return Error{ErrorCode::bad_input, std::string{type_name<K>()},
