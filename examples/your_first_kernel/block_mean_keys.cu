@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockMeanKeys for a GPU: the same header, by nvcc.
+#include "block_mean_keys.hpp"
+#include "kernels/launch.cuh"
+
+template class sluice::kernels::Launcher<example::BlockMeanKeys<example::BlockMeanKeysConfig{}>>;

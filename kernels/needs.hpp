@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// needed_kernels: the configurations that a model's steps launch, and whether the build compiles them.
+#pragma once
+
+#include "sluice/decoder/config.hpp"
+
+#include "kernels/families.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sluice::kernels {
+
+/// One configuration that a model needs.
+struct NeededKernel {
+  std::string family; ///< "Norm"
+  std::string config; ///< ".element = ElementType::bf16, .kind = NormKind::rms"
+  std::string line;   ///< of kernels/configs.cmake
+  bool compiled = false;
+};
+
+/// What a shape computes by its family: one whose MLP is not gated is an OPT, all others of `named_models` are Llamas,
+/// Qwens and Mixtrals. (Of a folder's config.json the reader says it all: checkpoint/nlohmann/decoder_config.hpp.)
+[[nodiscard]] inline DecoderConfig decoder_of(const ModelShape& shape) {
+  DecoderConfig decoder;
+  decoder.shape = shape;
+  if (shape.experts > 0) decoder.mlp = MlpKind::experts;
+  if (!shape.gated_mlp) {
+    decoder.norm = NormKind::layer;
+    decoder.position = PositionKind::learned;
+    decoder.mlp = MlpKind::relu;
+  }
+  return decoder;
+}
+
+/// Every configuration that a step of the decoder may launch, whatever is offloaded and how: block copies by both ways,
+/// K and V rebuilt beside decoding. Biases, QK norms, learned positions and rotations are parameters of the same
+/// kernels.
+[[nodiscard]] inline std::vector<NeededKernel> needed_kernels(const DecoderConfig& decoder, ElementType element) {
+  std::vector<NeededKernel> needed;
+  const auto need = [&needed]<ListedConfig Config>(const Config& config) {
+    const auto& listed = KernelFamily<Config>::configs;
+    needed.push_back({std::string{KernelFamily<Config>::name}, describe(config), line_of(config),
+                      std::find(listed.begin(), listed.end(), config) != listed.end()});
+  };
+  const int head_dim = decoder.shape.head_dim;
+  need(EmbedConfig{.element = element});
+  need(NormConfig{.element = element, .kind = decoder.norm});
+  need(RopeAndStoreConfig{.element = element, .head_dim = head_dim});
+  for (const int warps : {1, 4}) // decoding; prompts
+    need(PagedAttentionConfig{.element = element, .head_dim = head_dim, .warps = warps});
+  need(MergeSegmentsConfig{.element = element, .head_dim = head_dim});
+  need(RebuildAndDecodeConfig{.element = element, .head_dim = head_dim});
+  for (const int rows : {16, 64, 128}) need(TileProductConfig{.element = element, .tile_rows = rows});
+  if (decoder.mlp == MlpKind::experts) {
+    need(RouteConfig{.element = element});
+    need(PlaceConfig{});
+    need(GatherRowsConfig{.element = element});
+    for (const int rows : {16, 64, 128}) need(GroupedProductConfig{.element = element, .tile_rows = rows});
+    need(ScatterRowsConfig{.element = element});
+  }
+  if (decoder.mlp == MlpKind::relu)
+    need(ActivationConfig{.element = element, .kind = ActivationKind::relu, .gated = false});
+  else
+    need(ActivationConfig{.element = element, .kind = ActivationKind::silu, .gated = true});
+  need(SampleConfig{.element = element});
+  for (const bool bulk : {false, true}) need(CopySegmentsConfig{.bulk = bulk});
+  return needed;
+}
+
+} // namespace sluice::kernels

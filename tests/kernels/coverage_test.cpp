@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of the named models the compiled kernels cover: the table of docs/kernels.md is made here, and compared. To
+// print it anew: build/release/bin/sluice_kernels_tests -tc="*docs/kernels.md*" -s
+#include "sluice/model/named.hpp"
+
+#include "kernels/needs.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+namespace {
+
+constexpr std::array<std::pair<ElementType, const char*>, 3> elements{
+    {{ElementType::f32, "f32"}, {ElementType::f16, "f16"}, {ElementType::bf16, "bf16"}}};
+
+/// "`Norm` .kind = NormKind::rms": a configuration but for its element.
+std::string without_element(const NeededKernel& kernel) {
+  std::string config = kernel.config;
+  if (config.rfind(".element = ", 0) == 0) {
+    const std::size_t end = config.find(", ");
+    config.erase(0, end == std::string::npos ? end : end + 2);
+  }
+  return "`" + kernel.family + (config.empty() ? std::string{} : " " + config) + "`";
+}
+
+struct Row {
+  std::string models, needs;
+  std::array<std::string, elements.size()> coverage;
+};
+
+Row row_of(const NamedModel& model) {
+  Row row{std::string{model.name}, {}, {}};
+  const DecoderConfig decoder = decoder_of(model.shape());
+  for (std::size_t e = 0; e < elements.size(); ++e) {
+    for (const NeededKernel& kernel : needed_kernels(decoder, elements[e].first)) {
+      if (e == 0) row.needs += (row.needs.empty() ? "" : ", ") + without_element(kernel);
+      if (!kernel.compiled) row.coverage[e] += (row.coverage[e].empty() ? "missing: `" : ", `") + kernel.line + "`";
+    }
+    if (row.coverage[e].empty()) row.coverage[e] = "covered";
+  }
+  return row;
+}
+
+/// Models that need the same share a row.
+std::string coverage_table() {
+  std::vector<Row> rows;
+  for (const NamedModel& model : named_models) {
+    const Row row = row_of(model);
+    const auto same =
+        std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return other.needs == row.needs; });
+    if (same == rows.end())
+      rows.push_back(row);
+    else
+      same->models += ", " + row.models;
+  }
+  std::string table = "| models | configurations, each in the element of the column |";
+  for (const auto& element : elements) table += std::string{" "} + element.second + " |";
+  table += "\n|---|---|---|---|---|\n";
+  for (const Row& row : rows) {
+    table += "| " + row.models + " | " + row.needs + " |";
+    for (const std::string& coverage : row.coverage) table += " " + coverage + " |";
+    table += "\n";
+  }
+  return table;
+}
+
+} // namespace
+
+TEST_CASE("the table of models in docs/kernels.md is what the list of configurations makes it") {
+  const std::string table = coverage_table();
+  std::ifstream page("docs/kernels.md");
+  REQUIRE(page.good());
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  CHECK_MESSAGE(text.find("\n" + table) != std::string::npos, "docs/kernels.md should have:\n" << table);
+}
+
+TEST_CASE("every named model is covered in half precision") {
+  for (const NamedModel& model : named_models)
+    for (const ElementType element : {ElementType::f16, ElementType::bf16})
+      for (const NeededKernel& kernel : needed_kernels(decoder_of(model.shape()), element))
+        CHECK_MESSAGE(kernel.compiled, model.name, " needs the line ", kernel.line);
+}
+
+TEST_CASE("a model with heads of another size is told the lines that it lacks") {
+  ModelShape shape = llama3_8b();
+  shape.head_dim = 256;
+  const std::vector<NeededKernel> needed = needed_kernels(decoder_of(shape), ElementType::bf16);
+  CHECK(std::count_if(needed.begin(), needed.end(), [](const NeededKernel& k) { return !k.compiled; }) == 5);
+  const auto missing = std::find_if(needed.begin(), needed.end(), [](const NeededKernel& k) { return !k.compiled; });
+  CHECK(missing->line ==
+        "sluice_kernel(rows/rope_and_store.hpp RopeAndStore \".element = ElementType::bf16, .head_dim = 256\")");
+}
