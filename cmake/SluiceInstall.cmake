@@ -6,6 +6,20 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 install(TARGETS sluice sluice_compiled EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+# The kernels' headers in a folder of their own, which their target alone adds: "kernels/" is too common a name for every
+# user's include path.
+set(kernels_folder ${CMAKE_INSTALL_INCLUDEDIR}/sluice-kernels)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels DESTINATION ${kernels_folder} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+get_target_property(written sluice_kernel_families SLUICE_FOLDER)
+install(FILES ${written}/kernels/families.hpp DESTINATION ${kernels_folder}/kernels)
+target_include_directories(sluice_kernel_families INTERFACE $<INSTALL_INTERFACE:${kernels_folder}>)
+set_target_properties(sluice_kernel_families PROPERTIES EXPORT_NAME kernel_families)
+install(TARGETS sluice_kernel_families EXPORT sluiceTargets)
+if(TARGET sluice_kernels)
+  set_target_properties(sluice_kernels PROPERTIES EXPORT_NAME kernels)
+  install(TARGETS sluice_kernels EXPORT sluiceKernelsTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT sluiceKernelsTargets NAMESPACE sluice:: DESTINATION ${package_folder})
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sluiceConfig.cmake.in ${PROJECT_BINARY_DIR}/sluiceConfig.cmake

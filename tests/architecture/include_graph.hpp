@@ -226,11 +226,28 @@ inline std::vector<std::string> form_faults(const Header& header) {
   return faults;
 }
 
+/// What a header of kernels/ that any compiler reads may not include: CUDA, but for what stands behind __CUDACC__.
+inline std::vector<std::string> cuda_faults(const Header& header) {
+  static const std::regex include(R"(^\s*#\s*include\s*[<"]((cuda|cub/|thrust/|cuda/)[^>"]*|[^>"]+[.]cuh)[>"])");
+  std::vector<std::string> faults;
+  bool for_nvcc = false;
+  std::istringstream in(header.text);
+  for (std::string line; std::getline(in, line);) {
+    if (line == "#if defined(__CUDACC__)") for_nvcc = true;
+    if (line.rfind("#else", 0) == 0 || line.rfind("#endif", 0) == 0) for_nvcc = false;
+    std::smatch match;
+    if (!for_nvcc && std::regex_search(line, match, include))
+      faults.push_back("kernels/" + header.path + ": includes " + match[1].str() +
+                       "; a .hpp is read without CUDA: put it into a .cuh, or behind #if defined(__CUDACC__)");
+  }
+  return faults;
+}
+
 /// The headers below `include`, sorted by path.
-inline std::vector<Header> read_headers(const std::filesystem::path& include) {
+inline std::vector<Header> read_headers(const std::filesystem::path& include, const char* extension = ".hpp") {
   std::vector<Header> headers;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(include)) {
-    if (entry.path().extension() != ".hpp") continue;
+    if (entry.path().extension() != extension) continue;
     std::ifstream in(entry.path());
     std::ostringstream text;
     text << in.rdbuf();

@@ -104,6 +104,28 @@ TEST_CASE("every header has the form of the house") {
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
 }
 
+TEST_CASE("a kernel's header has the form of the house, and CUDA stands in .cuh files or behind __CUDACC__") {
+  std::vector<Header> headers = read_headers("kernels");
+  const std::vector<Header> device = read_headers("kernels", ".cuh");
+  REQUIRE(headers.size() > 10);
+  REQUIRE(device.size() > 2);
+  for (const Header& each : headers)
+    for (const std::string& fault : cuda_faults(each)) FAIL_CHECK(fault);
+  headers.insert(headers.end(), device.begin(), device.end());
+  for (const Header& each : headers)
+    for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
+}
+
+TEST_CASE(
+    "the check of kernels' headers reports CUDA where any compiler reads, and lets it stand where nvcc alone does") {
+  CHECK(cuda_faults({"a.hpp", "#include <cuda_fp16.h>\n"}).size() == 1);
+  CHECK(cuda_faults({"a.hpp", "#include <cub/block/block_scan.cuh>\n"}).size() == 1);
+  CHECK(cuda_faults({"a.hpp", "#include \"kernels/launch.cuh\"\n"}).size() == 1);
+  CHECK(cuda_faults({"a.hpp", "#include <vector>\n#include \"kernels/cta.hpp\"\n"}).empty());
+  CHECK(cuda_faults({"a.hpp", "#if defined(__CUDACC__)\n#include <cuda_fp16.h>\n#endif\n"}).empty());
+  CHECK(cuda_faults({"a.hpp", "#if defined(__CUDACC__)\n#endif\n#include <cuda_fp16.h>\n"}).size() == 1);
+}
+
 TEST_CASE("no header throws, prints, dispatches virtually or ends the process") {
   for (const Header& each : read_headers("include"))
     for (const std::string& fault : word_faults(each)) FAIL_CHECK(fault);

@@ -76,6 +76,11 @@ TEST_CASE("the examples are numbered from 1 in the order of README's table, none
   }
 }
 
+TEST_CASE("your_first_kernel: the emulator has the means of the plain loop" * needs_program("your_first_kernel")) {
+  const std::string out = printed_by("your_first_kernel");
+  CHECK(out.find("10 mean keys in 3 orders of threads: at most ") == 0);
+}
+
 TEST_CASE("serve_a_workload: the more users, the fewer are served in time" * needs_program("serve_a_workload")) {
   const std::string out = printed_by("serve_a_workload");
   double before = 101;
