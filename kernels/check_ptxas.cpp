@@ -64,9 +64,11 @@ void list(std::map<std::string, Listed>& kernels) {
     return std::vector<std::string>{demangled(typeid(typename Family::template Kernel<Family::configs[i]>).name())...};
   }
   (std::make_index_sequence<Family::configs.size()>{});
-  for (std::size_t i = 0; i < table.size(); ++i)
-    kernels[without_last_zeros(names[i])] = {std::string{Family::name} + " " + describe(table[i].config),
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::string config = describe(table[i].config);
+    kernels[without_last_zeros(names[i])] = {std::string{Family::name} + (config.empty() ? "" : " ") + config,
                                              table[i].threads, table[i].shared_bytes};
+  }
 }
 template <class... Config>
 std::map<std::string, Listed> list_all(ConfigTypes<Config...>) {
