@@ -75,7 +75,7 @@ inline bool in_folder(const std::string& path, const std::string& name) {
 /// The folder whose name admits an include of `<name>` that is not the standard library's; none of a standard header.
 inline std::optional<std::string> library_of(const std::string& name) {
   static const std::map<std::string, std::string> known{
-      {"Eigen", "eigen"}, {"cub", "cuda"}, {"thrust", "cuda"}, {"unicode", "icu"}};
+      {"Eigen", "eigen"}, {"boost", "beast"}, {"cub", "cuda"}, {"thrust", "cuda"}, {"unicode", "icu"}};
   const std::size_t slash = name.find('/');
   if (slash != std::string::npos) {
     const std::string first = name.substr(0, slash);
@@ -192,10 +192,10 @@ inline std::vector<std::string> word_faults(const Header& header) {
       {std::regex(R"(\bthrow\b)"), "throws; what can happen at run time is a Status or an Expected", {}},
       {std::regex(R"(\bvirtual\b)"),
        "has a virtual function; policies are composed at compile time",
-       {"sluice/decoder/decoder.hpp", "sluice/tokenizer/tokenizer.hpp", "sluice/backend/cpu/"}},
+       {"sluice/decoder/decoder.hpp", "sluice/tokenizer/tokenizer.hpp", "sluice/backend/cpu/", "sluice/serve/"}},
       {std::regex(R"(\bstd::function\b)"),
        "has a std::function, which may allocate; take a template parameter",
-       {"sluice/decoder/weights.hpp", "sluice/backend/cpu/"}},
+       {"sluice/decoder/weights.hpp", "sluice/backend/cpu/", "sluice/serve/"}},
       {std::regex(R"(\b(printf|fprintf|puts)\s*\(|std::(cout|cerr|clog)\b)"), "prints; programs do that", {}},
       {std::regex(R"(\b(abort|exit|terminate)\s*\()"), "ends the process; only SLUICE_ASSERT may", {}},
   };

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpSession: one connection, a coroutine that reads requests and writes their answers, one after another.
+#pragma once
+
+#include "sluice/serve/http.hpp"
+
+#include <boost/asio.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// What a server bears of a client.
+struct HttpLimits {
+  std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond: 431
+  std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond: 413
+  std::size_t max_unread = std::size_t{256}
+                           << 10; ///< bytes of an answer that a client may leave unread; beyond: it is cut
+  int max_connections = 4096;     ///< beyond: 503, at once
+  std::chrono::milliseconds head_time{
+      10'000}; ///< for a request's head to arrive whole; beyond: the end (no 408: a timeout closes)
+  std::chrono::milliseconds body_time{60'000};  ///< for its body
+  std::chrono::milliseconds idle_time{75'000};  ///< between requests of one connection
+  std::chrono::milliseconds write_time{60'000}; ///< without a byte taken by the client
+};
+
+namespace detail {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+
+inline constexpr auto as_tuple_awaitable = asio::as_tuple(asio::use_awaitable);
+
+/// The answer under way on a connection: what the application writes, and the writer has not sent yet.
+struct HttpReply {
+  explicit HttpReply(const asio::any_io_executor& executor) : wake(executor, asio::steady_timer::time_point::max()) {}
+
+  void notify() {
+    if (!waiting) return;
+    waiting = false;
+    wake.cancel();
+  }
+  /// The client has left, or is made to.
+  void leave() {
+    if (gone || sent) return;
+    gone = true;
+    unsent.clear();
+    notify();
+    if (on_gone) std::exchange(on_gone, nullptr)();
+  }
+
+  asio::steady_timer wake; ///< never expires: cancelled to wake the writer
+  bool waiting = false;    ///< the writer waits for `wake`
+  std::string unsent;
+  std::size_t in_flight = 0; ///< bytes that the writer has taken, and the client not
+  std::size_t max_unread = 0;
+  bool keep_alive = true;
+  bool chunked = true;   ///< false for HTTP/1.0: the body's end is the connection's
+  bool begun = false;    ///< the head was written
+  bool finished = false; ///< by the application
+  bool sent = false;     ///< all of it
+  bool gone = false;
+  std::function<void()> on_gone;
+};
+
+[[nodiscard]] inline std::string_view http_reason(int status) {
+  return {beast::http::obsolete_reason(static_cast<beast::http::status>(status)).data(),
+          beast::http::obsolete_reason(static_cast<beast::http::status>(status)).size()};
+}
+
+/// The head of a response; `length` below 0: not known yet.
+[[nodiscard]] inline std::string http_head(const HttpResponse& response, std::int64_t length, const HttpReply& reply) {
+  std::string head = "HTTP/1.1 " + std::to_string(response.status) + " ";
+  head += http_reason(response.status);
+  head += "\r\n";
+  if (!response.type.empty()) head += "Content-Type: " + response.type + "\r\n";
+  for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
+  if (length >= 0) {
+    head += "Content-Length: " + std::to_string(length) + "\r\n";
+  } else if (reply.chunked) {
+    head += "Transfer-Encoding: chunked\r\n";
+  }
+  head += reply.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+  return head;
+}
+
+class BeastExchange final : public Exchange {
+ public:
+  BeastExchange(std::shared_ptr<HttpReply> reply, HttpApp& app, bool head_only)
+      : reply_(std::move(reply)), app_(&app), head_only_(head_only) {}
+  ~BeastExchange() override {
+    reply_->on_gone = nullptr; // nobody is left to be told
+    if (!reply_->begun && !reply_->gone) respond(app_->refuse(500, "the request was dropped without an answer"));
+    if (!reply_->finished && !reply_->gone) { // half an answer cannot be mended: the client sees the connection end
+      reply_->leave();
+    }
+  }
+
+  void respond(HttpResponse response) override {
+    if (reply_->gone || reply_->begun) return;
+    reply_->keep_alive = reply_->keep_alive && !response.close;
+    reply_->begun = reply_->finished = true;
+    reply_->unsent = http_head(response, static_cast<std::int64_t>(response.body.size()), *reply_);
+    if (!head_only_) reply_->unsent += response.body;
+    reply_->notify();
+  }
+  void begin(HttpResponse head) override {
+    if (reply_->gone || reply_->begun) return;
+    reply_->keep_alive = reply_->keep_alive && !head.close && reply_->chunked;
+    reply_->begun = true;
+    reply_->unsent = http_head(head, -1, *reply_);
+    if (!head.body.empty()) send(head.body);
+    reply_->notify();
+  }
+  void send(std::string_view piece) override {
+    HttpReply& reply = *reply_;
+    if (reply.gone || reply.finished || piece.empty() || head_only_) return;
+    if (reply.unsent.size() + reply.in_flight + piece.size() > reply.max_unread) {
+      reply.leave();
+      return;
+    }
+    if (reply.chunked) {
+      char digits[17];
+      int at = 16;
+      digits[at] = '\0';
+      for (std::size_t rest = piece.size(); rest > 0; rest /= 16) digits[--at] = "0123456789abcdef"[rest % 16];
+      reply.unsent.append(digits + at, static_cast<std::size_t>(16 - at)).append("\r\n").append(piece).append("\r\n");
+    } else {
+      reply.unsent.append(piece);
+    }
+    reply.notify();
+  }
+  void finish() override {
+    HttpReply& reply = *reply_;
+    if (reply.gone || reply.finished) return;
+    reply.finished = true;
+    if (reply.chunked && !head_only_) reply.unsent += "0\r\n\r\n";
+    reply.notify();
+  }
+  void on_gone(std::function<void()> gone) override {
+    if (reply_->gone)
+      gone();
+    else
+      reply_->on_gone = std::move(gone);
+  }
+
+ private:
+  std::shared_ptr<HttpReply> reply_;
+  HttpApp* app_;
+  bool head_only_;
+};
+
+} // namespace detail
+
+/// One connection. `Stream`: a beast::tcp_stream, or a TLS stream over one.
+template <class Stream>
+class HttpSession {
+ public:
+  HttpSession(Stream stream, HttpApp& app, const HttpLimits& limits, const bool& draining)
+      : stream_(std::move(stream)), app_(&app), limits_(&limits), draining_(&draining) {}
+
+  /// Serves requests until either side ends the connection.
+  detail::asio::awaitable<void> run() {
+    for (bool first = true; !*draining_ || first; first = false) {
+      Parser parser;
+      parser.header_limit(static_cast<std::uint32_t>(limits_->max_header));
+      parser.body_limit(limits_->max_body);
+      if (!co_await read(parser, first)) co_return;
+      if (!co_await answer(parser.release())) co_return;
+    }
+  }
+  /// Ends the connection now if no request is under way.
+  void close_if_idle() {
+    if (reply_ == nullptr && !reading_) cut();
+  }
+  /// Ends the connection, whatever is under way.
+  void cut() {
+    if (reply_ != nullptr) reply_->leave();
+    boost::system::error_code ignored;
+    socket().close(ignored);
+  }
+  [[nodiscard]] bool answering() const { return reply_ != nullptr; }
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Request = boost::beast::http::request<boost::beast::http::string_body>;
+
+  auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
+  auto& socket() { return lowest().socket(); }
+
+  /// Reads one request; false where the connection has ended, or was told why it must.
+  detail::asio::awaitable<bool> read(Parser& parser, bool first) {
+    namespace http = boost::beast::http;
+    if (buffer_.size() == 0) { // an idle connection may wait long; a head that has begun may not
+      lowest().expires_after(first ? limits_->head_time : limits_->idle_time);
+      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      if (error) co_return false;
+      buffer_.commit(bytes);
+    }
+    reading_ = true;
+    lowest().expires_after(limits_->head_time);
+    auto [error, ignored] = co_await http::async_read_header(stream_, buffer_, parser, detail::as_tuple_awaitable);
+    if (!error) {
+      if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+        static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+        co_await detail::asio::async_write(stream_, detail::asio::buffer(go_on), detail::as_tuple_awaitable);
+      }
+      lowest().expires_after(limits_->body_time);
+      std::tie(error, ignored) = co_await http::async_read(stream_, buffer_, parser, detail::as_tuple_awaitable);
+    }
+    reading_ = false;
+    if (!error) co_return true;
+    if (error == http::error::body_limit) {
+      co_await refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes");
+    } else if (error == http::error::header_limit) {
+      co_await refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes");
+    } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+               error != http::error::end_of_stream && error != http::error::partial_message) {
+      co_await refuse(400, "this is no HTTP request: " + error.message());
+    }
+    co_return false;
+  }
+
+  /// Answers what could not be read, and ends the connection. What the client still sends is read for a moment: closing
+  /// with unread bytes would reset the connection, and the client would lose the answer.
+  detail::asio::awaitable<void> refuse(int status, std::string what) {
+    detail::HttpReply reply(stream_.get_executor());
+    reply.keep_alive = false;
+    const HttpResponse response = app_->refuse(status, std::move(what));
+    std::string text = detail::http_head(response, static_cast<std::int64_t>(response.body.size()), reply);
+    text += response.body;
+    lowest().expires_after(std::chrono::seconds(5));
+    auto [error, bytes] =
+        co_await detail::asio::async_write(stream_, detail::asio::buffer(text), detail::as_tuple_awaitable);
+    if (error) co_return;
+    boost::system::error_code ignored;
+    socket().shutdown(detail::asio::ip::tcp::socket::shutdown_send, ignored);
+    lowest().expires_after(std::chrono::seconds(2));
+    for (std::size_t drained = 0; drained < (std::size_t{64} << 20);) {
+      buffer_.clear();
+      auto [read_error, read] =
+          co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      if (read_error) co_return;
+      drained += read;
+    }
+  }
+
+  /// Gives the request to the application and writes its answer; false where the connection ends with it.
+  detail::asio::awaitable<bool> answer(Request message) {
+    using namespace boost::asio::experimental::awaitable_operators;
+    reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
+    reply_->max_unread = limits_->max_unread;
+    reply_->keep_alive = message.keep_alive() && !*draining_;
+    reply_->chunked = message.version() >= 11;
+    if (!reply_->chunked) reply_->keep_alive = false;
+    HttpRequest request;
+    request.method = std::string{message.method_string()};
+    request.target = std::string{message.target()};
+    for (const auto& field : message) request.headers.add(std::string{field.name_string()}, std::string{field.value()});
+    request.body = std::move(message.body());
+    const bool head_only = request.method == "HEAD";
+    lowest().expires_never();
+    // `reply` is kept: the session's own may be another request's by the time the last piece is dropped.
+    const std::shared_ptr<detail::HttpReply> reply = reply_;
+    app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
+    co_await (write(*reply) || watch(*reply));
+    reply_ = nullptr;
+    if (!reply->sent) {
+      reply->leave();
+      boost::system::error_code ignored;
+      socket().close(ignored);
+      co_return false;
+    }
+    reply->on_gone = nullptr;
+    co_return reply->keep_alive;
+  }
+
+  /// Writes the answer as the application makes it, all that is there in one write.
+  detail::asio::awaitable<void> write(detail::HttpReply& reply) {
+    std::string piece;
+    for (;;) {
+      if (reply.gone) co_return;
+      if (reply.unsent.empty()) {
+        if (reply.finished) break;
+        reply.waiting = true;
+        reply.wake.expires_at(detail::asio::steady_timer::time_point::max());
+        co_await reply.wake.async_wait(detail::as_tuple_awaitable);
+        reply.waiting = false;
+        continue;
+      }
+      piece.clear();
+      piece.swap(reply.unsent);
+      reply.in_flight = piece.size();
+      for (std::size_t at = 0;
+           at < piece.size();) { // each write has its own time: a slow reader is one that takes bytes
+        lowest().expires_after(limits_->write_time);
+        auto [error, bytes] = co_await stream_.async_write_some(
+            detail::asio::buffer(piece.data() + at, piece.size() - at), detail::as_tuple_awaitable);
+        if (error) co_return;
+        at += bytes;
+        reply.in_flight = piece.size() - at;
+      }
+      lowest().expires_never();
+    }
+    reply.sent = true;
+  }
+
+  /// Ends when the client does. What it sends meanwhile is its next request's, and waits in the buffer.
+  detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
+    for (;;) {
+      if (buffer_.size() > limits_->max_header + limits_->max_body) break; // let the rest wait in the kernel
+      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      buffer_.commit(bytes); // also where the answer was complete meanwhile: they begin the next request
+      if (error || reply.sent) co_return;
+    }
+    detail::asio::steady_timer never(stream_.get_executor(), detail::asio::steady_timer::time_point::max());
+    co_await never.async_wait(detail::as_tuple_awaitable);
+  }
+
+  static constexpr std::size_t read_bytes = 4096;
+
+  Stream stream_;
+  HttpApp* app_;
+  const HttpLimits* limits_;
+  const bool* draining_;
+  boost::beast::flat_buffer buffer_;
+  std::shared_ptr<detail::HttpReply> reply_;
+  bool reading_ = false; ///< a request has begun to arrive
+};
+
+} // namespace sluice

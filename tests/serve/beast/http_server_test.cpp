@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/beast/http_server.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sluice;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Echoes bodies; `/stream/N` sends N pieces, one a millisecond; `/never` keeps the exchange; `/flood` sends until cut.
+class TestApp final : public HttpApp {
+ public:
+  void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
+    ++requests;
+    if (request.path() == "/never") {
+      kept.push_back(std::move(exchange));
+      kept.back()->on_gone([this] { ++gone; });
+      return;
+    }
+    if (request.path() == "/dropped") return; // the exchange ends unanswered
+    if (request.path().starts_with("/stream/")) {
+      const int count = std::stoi(std::string{request.path().substr(8)});
+      HttpResponse head;
+      head.type = "text/event-stream";
+      exchange->begin(std::move(head));
+      exchange->on_gone([this] { ++gone; });
+      stream(std::shared_ptr<Exchange>(std::move(exchange)), 0, count);
+      return;
+    }
+    if (request.path() == "/flood") {
+      exchange->begin({});
+      exchange->on_gone([this] { ++gone; });
+      flood(std::shared_ptr<Exchange>(std::move(exchange)));
+      return;
+    }
+    HttpResponse response;
+    response.type = "text/plain";
+    response.body = request.method + " " + request.target + " " + request.body;
+    exchange->respond(std::move(response));
+  }
+  HttpResponse refuse(int status, std::string what) override {
+    HttpResponse response;
+    response.status = status;
+    response.body = "{\"error\":\"" + what + "\"}";
+    return response;
+  }
+
+  HttpTransport* transport = nullptr;
+  std::atomic<int> requests{0}, gone{0};
+  std::vector<std::unique_ptr<Exchange>> kept;
+
+ private:
+  void stream(std::shared_ptr<Exchange> exchange, int at, int count) {
+    if (at == count) return exchange->finish();
+    exchange->send("data: " + std::to_string(at) + "\n\n");
+    transport->after(0.001, [this, exchange, at, count] { stream(exchange, at + 1, count); });
+  }
+  void flood(std::shared_ptr<Exchange> exchange) {
+    if (gone > 0) return;
+    exchange->send(std::string(16 << 10, 'x'));
+    transport->post([this, exchange] { flood(exchange); });
+  }
+};
+
+/// A server on a thread of its own.
+struct Running {
+  explicit Running(HttpLimits limits = {}) : server(limits) {
+    REQUIRE(server.listen({"127.0.0.1", 0}).ok());
+    port = server.port();
+    app.transport = &server;
+    thread = std::thread([this] { server.run(app); });
+  }
+  ~Running() {
+    server.post([this] { server.stop(); });
+    thread.join();
+  }
+  HttpServer<> server;
+  TestApp app;
+  std::uint16_t port = 0;
+  std::thread thread;
+};
+
+struct Client {
+  explicit Client(std::uint16_t port) : socket(context) { socket.connect({asio::ip::make_address("127.0.0.1"), port}); }
+  void send(std::string_view message) { asio::write(socket, asio::buffer(message)); }
+  /// Until the text holds `mark`, or the connection ends.
+  std::string read_until(std::string_view mark) {
+    while (text.find(mark) == std::string::npos) {
+      char piece[4096];
+      boost::system::error_code error;
+      const std::size_t bytes = socket.read_some(asio::buffer(piece), error);
+      if (error) break;
+      text.append(piece, bytes);
+    }
+    const std::size_t at = text.find(mark);
+    std::string taken = text.substr(0, at == std::string::npos ? text.size() : at + mark.size());
+    text.erase(0, taken.size());
+    return taken;
+  }
+  std::string read_all() { return read_until("\1\2never\3"); }
+
+  asio::io_context context;
+  tcp::socket socket;
+  std::string text;
+};
+
+bool soon(auto&& holds) {
+  for (int i = 0; i < 400 && !holds(); ++i) std::this_thread::sleep_for(5ms);
+  return holds();
+}
+
+} // namespace
+
+TEST_CASE("HttpServer answers one request after another on a connection, also pipelined ones") {
+  Running running;
+  Client client(running.port);
+  client.send("GET /a?b=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string first = client.read_until("GET /a?b=1 ");
+  CHECK(first.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(first.find("Content-Length: 11\r\n") != std::string::npos);
+  client.send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /c HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(client.read_until("POST /b hello") != "");
+  CHECK(client.read_until("GET /c ").ends_with("GET /c "));
+  CHECK(running.app.requests == 3);
+}
+
+TEST_CASE("HttpServer streams in chunks, and what is pipelined behind a stream waits for its end") {
+  Running running;
+  Client client(running.port);
+  client.send("GET /stream/50 HTTP/1.1\r\nHost: x\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string stream = client.read_until("0\r\n\r\n");
+  CHECK(stream.find("Transfer-Encoding: chunked\r\n") != std::string::npos);
+  for (int i = 0; i < 50; ++i) CHECK(stream.find("data: " + std::to_string(i) + "\n\n\r\n") != std::string::npos);
+  CHECK(client.read_until("GET /next ").ends_with("GET /next "));
+  CHECK(running.app.gone == 0);
+}
+
+TEST_CASE("HttpServer ends the connection behind a stream to a client of HTTP/1.0, without chunks") {
+  Running running;
+  Client client(running.port);
+  client.send("GET /stream/3 HTTP/1.0\r\n\r\n");
+  const std::string all = client.read_all();
+  CHECK(all.find("chunked") == std::string::npos);
+  CHECK(all.ends_with("\r\n\r\ndata: 0\n\ndata: 1\n\ndata: 2\n\n"));
+}
+
+TEST_CASE("HttpServer tells the application of a client that leaves, before an answer and in one") {
+  Running running;
+  {
+    Client waiting(running.port), streaming(running.port);
+    waiting.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
+    streaming.send("GET /stream/100000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(streaming.read_until("data: 3") != "");
+    CHECK(soon([&] { return running.app.requests == 2; }));
+    CHECK(running.app.gone == 0);
+  }
+  CHECK(soon([&] { return running.app.gone == 2; }));
+}
+
+TEST_CASE("HttpServer cuts a client that reads nothing once its answer passes the bound") {
+  HttpLimits limits;
+  limits.max_unread = 64 << 10;
+  Running running(limits);
+  Client client(running.port);
+  client.send("GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return running.app.gone == 1; }));
+}
+
+TEST_CASE("HttpServer refuses what is no request, too long or too slow, and serves the next client") {
+  HttpLimits limits;
+  limits.max_body = 1000;
+  limits.max_header = 2000;
+  limits.head_time = 200ms;
+  Running running(limits);
+  const auto answer_to = [&](const std::string& text) {
+    Client client(running.port);
+    boost::system::error_code ignored;
+    asio::write(client.socket, asio::buffer(text), ignored);
+    return client.read_all();
+  };
+  CHECK(answer_to("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'))
+            .starts_with("HTTP/1.1 413 "));
+  CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer_to("GET / HTTP/1.1\r\nX: " + std::string(5000, 'x') + "\r\n\r\n").starts_with("HTTP/1.1 431 "));
+  CHECK(answer_to("GET / HTTP/1.1\r\nX: ").empty()); // a head that never ends: the connection does
+  CHECK(answer_to("GET /dropped HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 500 "));
+  CHECK(answer_to("GET /fine HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  CHECK(answer_to("HEAD /fine HTTP/1.1\r\nConnection: close\r\n\r\n").ends_with("\r\n\r\n"));
+}
+
+TEST_CASE("HttpServer asks for a body that waits to be asked for") {
+  Running running;
+  Client client(running.port);
+  client.send("POST /e HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  CHECK(client.read_until("100 Continue\r\n\r\n").starts_with("HTTP/1.1 100"));
+  client.send("ok");
+  CHECK(client.read_until("POST /e ok") != "");
+}
+
+TEST_CASE("HttpServer drains: streams under way end, idle connections and new ones do not hold it") {
+  HttpServer<> server;
+  REQUIRE(server.listen({"127.0.0.1", 0}).ok());
+  TestApp app;
+  app.transport = &server;
+  const std::uint16_t port = server.port();
+  std::thread thread([&] { server.run(app); });
+  Client idle(port), streaming(port);
+  streaming.send("GET /stream/100 HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(streaming.read_until("data: 3") != "");
+  server.post([&] { server.drain(10s); });
+  const std::string rest = streaming.read_until("0\r\n\r\n");
+  CHECK(rest.find("data: 99\n") != std::string::npos);
+  thread.join();
+  CHECK(app.gone == 0);
+}
+
+TEST_CASE("HttpServer's drain has a bound") {
+  HttpServer<> server;
+  REQUIRE(server.listen({"127.0.0.1", 0}).ok());
+  TestApp app;
+  app.transport = &server;
+  const std::uint16_t port = server.port();
+  std::thread thread([&] { server.run(app); });
+  Client client(port);
+  client.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return app.requests == 1; }));
+  server.post([&] { server.drain(50ms); });
+  thread.join();
+  CHECK(app.gone == 1);
+}
+
+TEST_CASE("HttpServer says of a port in use or an address that is none what would be right") {
+  HttpServer<> first, second, third;
+  REQUIRE(first.listen({"127.0.0.1", 0}).ok());
+  const Status taken = second.listen({"127.0.0.1", first.port()});
+  REQUIRE(!taken.ok());
+  CHECK(taken.error().line().find("--port: 127.0.0.1:") == 0);
+  const Status none = third.listen({"localhost", 0});
+  REQUIRE(!none.ok());
+  CHECK(none.error().line() == "--host: 'localhost' is no address; expected a number, as 127.0.0.1 or ::1");
+}
