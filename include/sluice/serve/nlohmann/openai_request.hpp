@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// read_completion: the bodies of /v1/chat/completions and /v1/completions.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/serve/completion.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+
+[[nodiscard]] inline ApiError api_error(std::string param, std::string message) {
+  ApiError error;
+  error.message = std::move(message);
+  error.param = std::move(param);
+  return error;
+}
+/// An error of a field, said by its reader: "temperature is 3; expected …".
+[[nodiscard]] inline ApiError api_error(std::string param, const Error& error) {
+  return api_error(std::move(param),
+                   without_controls(error.what + (error.expected.empty() ? "" : "; expected " + error.expected)));
+}
+
+/// Reads fields into places, one after another, until one is wrong.
+class CompletionFields {
+ public:
+  explicit CompletionFields(const nlohmann::json& body) : body_(&body), fields_(body, "the body") {}
+
+  template <class T>
+  void whole(const char* name, T& into, std::int64_t least, std::int64_t most) {
+    if (error || !fields_.has(name)) return;
+    const Expected<std::int64_t> value = fields_.whole(name, least, most);
+    if (!value) return fail(name, value.error());
+    into = static_cast<T>(*value);
+  }
+  void number(const char* name, double& into, double least, double most, const std::string& expected) {
+    if (error || !fields_.has(name)) return;
+    const Expected<double> value = fields_.number(name, least, most, expected);
+    if (!value) return fail(name, value.error());
+    into = *value;
+  }
+  void flag(const char* name, bool& into) {
+    if (error || !fields_.has(name)) return;
+    const Expected<bool> value = fields_.flag(name);
+    if (!value) return fail(name, value.error());
+    into = *value;
+  }
+  void text(const char* name, std::string& into) {
+    if (error || !fields_.has(name)) return;
+    const Expected<std::string> value = fields_.text(name, "a string");
+    if (!value) return fail(name, value.error());
+    into = *value;
+  }
+  void fail(std::string param, std::string message) {
+    if (!error) error = api_error(std::move(param), std::move(message));
+  }
+  void fail(const char* name, const Error& wrong) { error = api_error(name, wrong); }
+
+  [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
+  [[nodiscard]] const nlohmann::json& operator[](const char* name) const { return (*body_)[name]; }
+
+  std::optional<ApiError> error;
+
+ private:
+  const nlohmann::json* body_;
+  JsonFields fields_;
+};
+
+/// Fields of the API that change an answer and are not built. Each may be there with the value that changes nothing.
+inline void refuse_unbuilt(CompletionFields& fields, bool chat) {
+  struct Unbuilt {
+    const char* name;
+    nlohmann::json neutral;
+  };
+  static const std::vector<Unbuilt> unbuilt{{"tools", nlohmann::json::array()},
+                                            {"tool_choice", "none"},
+                                            {"functions", nlohmann::json::array()},
+                                            {"function_call", "none"},
+                                            {"response_format", {{"type", "text"}}},
+                                            {"logit_bias", nlohmann::json::object()},
+                                            {"presence_penalty", 0},
+                                            {"frequency_penalty", 0},
+                                            {"repetition_penalty", 1},
+                                            {"modalities", {"text"}},
+                                            {"audio", nullptr},
+                                            {"prediction", nullptr},
+                                            {"reasoning_effort", nullptr},
+                                            {"web_search_options", nullptr},
+                                            {"store", false},
+                                            {"min_tokens", 0},
+                                            {"min_p", 0},
+                                            {"best_of", 1},
+                                            {"use_beam_search", false},
+                                            {"guided_json", nullptr},
+                                            {"guided_regex", nullptr},
+                                            {"guided_choice", nullptr},
+                                            {"suffix", ""}};
+  for (const Unbuilt& one : unbuilt)
+    if (fields.has(one.name) && fields[one.name] != one.neutral)
+      return fields.fail(one.name, std::string{one.name} + " is not supported by this server");
+  if (chat && fields.has("echo") && fields["echo"] != false)
+    fields.fail("echo", "echo is not supported with chat; expected /v1/completions");
+}
+
+/// The text of a message: a string, or parts of type "text".
+[[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) return std::nullopt;
+  std::string text;
+  for (const nlohmann::json& part : content) {
+    if (!part.is_object()) return std::nullopt;
+    const auto type = part.find("type");
+    const auto piece = part.find("text");
+    if (type == part.end() || *type != "text" || piece == part.end() || !piece->is_string()) return std::nullopt;
+    text += piece->get<std::string>();
+  }
+  return text;
+}
+
+inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& into) {
+  if (fields.error) return;
+  if (!fields.has("messages")) return fields.fail("messages", "messages is missing; expected an array of messages");
+  const nlohmann::json& messages = fields["messages"];
+  if (!messages.is_array() || messages.empty())
+    return fields.fail("messages", "messages is not an array of at least one message");
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::string param = "messages[" + std::to_string(i) + "]";
+    const nlohmann::json& message = messages[i];
+    if (!message.is_object()) return fields.fail(param, param + " is no object; expected {\"role\", \"content\"}");
+    const auto role = message.find("role");
+    const auto content = message.find("content");
+    if (role == message.end() || !role->is_string())
+      return fields.fail(param + ".role", param + ".role is missing; expected system, user or assistant");
+    std::string name = role->get<std::string>();
+    if (name == "developer") name = "system"; // what newer models call the system's turn
+    if (name != "system" && name != "user" && name != "assistant")
+      return fields.fail(param + ".role", param + ".role is '" + without_controls(excerpt(name)) +
+                                              "'; expected system, user or assistant");
+    const std::optional<std::string> text = content == message.end() ? std::nullopt : message_text(*content);
+    if (!text)
+      return fields.fail(param + ".content", param + ".content is no text; expected a string, or parts of type text");
+    into.push_back({std::move(name), *text});
+  }
+}
+
+inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into) {
+  if (fields.error) return;
+  static constexpr const char* expected =
+      "; expected a string, an array of strings, an array of tokens, or an array of such arrays";
+  if (!fields.has("prompt")) return fields.fail("prompt", std::string{"prompt is missing"} + expected);
+  const nlohmann::json& prompt = fields["prompt"];
+  const auto tokens_of = [](const nlohmann::json& array, CompletionPrompt& one) {
+    one.is_tokens = true;
+    for (const nlohmann::json& token : array) {
+      if (!token.is_number_unsigned() || token.get<std::uint64_t>() > INT32_MAX) return false;
+      one.tokens.push_back(token.get<std::int32_t>());
+    }
+    return !one.tokens.empty();
+  };
+  const auto wrong = [&] { fields.fail("prompt", std::string{"prompt is none that can be read"} + expected); };
+  if (prompt.is_string()) {
+    into.emplace_back();
+    into.back().text = prompt.get<std::string>();
+  } else if (prompt.is_array() && !prompt.empty() && prompt[0].is_number()) {
+    into.emplace_back();
+    if (!tokens_of(prompt, into.back())) wrong();
+  } else if (prompt.is_array() && !prompt.empty()) {
+    for (const nlohmann::json& one : prompt) {
+      into.emplace_back();
+      if (one.is_string())
+        into.back().text = one.get<std::string>();
+      else if (!one.is_array() || !tokens_of(one, into.back()))
+        return wrong();
+    }
+  } else {
+    wrong();
+  }
+}
+
+inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) {
+  static constexpr std::size_t most = 16, longest = 512;
+  if (fields.error || !fields.has("stop")) return;
+  const nlohmann::json& stop = fields["stop"];
+  const auto wrong = [&] {
+    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
+  };
+  const nlohmann::json all = stop.is_array() ? stop : nlohmann::json::array({stop});
+  if (all.size() > most) return wrong();
+  for (const nlohmann::json& one : all) {
+    if (!one.is_string()) return wrong();
+    into.push_back(one.get<std::string>());
+    if (into.back().empty() || into.back().size() > longest) return wrong();
+  }
+}
+
+inline void read_slo(CompletionFields& fields, Slo& into) {
+  if (fields.error || !fields.has("slo")) return;
+  const nlohmann::json& slo = fields["slo"];
+  if (!slo.is_object()) return fields.fail("slo", "slo is no object; expected {\"ttft_ms\", \"tbt_ms\"}");
+  CompletionFields inner(slo);
+  double ttft_ms = into.ttft.count() * 1e3, tbt_ms = into.tbt.count() * 1e3;
+  const std::string expected = "milliseconds, above 0 and at most 1e9";
+  inner.number("ttft_ms", ttft_ms, 1e-3, 1e9, expected);
+  inner.number("tbt_ms", tbt_ms, 1e-3, 1e9, expected);
+  if (inner.error) return fields.fail("slo." + inner.error->param, "slo." + inner.error->message);
+  into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
+}
+
+} // namespace detail
+
+/// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`; answers with the error that the
+/// client is to get, or nothing. A field that changes the answer and is not built is an error that names it; a field
+/// that the API does not have is ignored, as the API does.
+[[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into) {
+  const Expected<nlohmann::json> parsed = parse_json_object(body, "the body");
+  if (!parsed) return detail::api_error("", parsed.error().line());
+  detail::CompletionFields fields(*parsed);
+  into.chat = chat;
+  detail::refuse_unbuilt(fields, chat);
+  fields.text("model", into.model);
+  if (chat)
+    detail::read_messages(fields, into.messages);
+  else
+    detail::read_prompts(fields, into.prompts);
+
+  static constexpr std::int64_t longest_answer = std::int64_t{1} << 30;
+  std::int64_t max_tokens = chat ? -1 : 16; // the API's default for completions
+  fields.whole("max_tokens", max_tokens, 1, longest_answer);
+  if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
+  if (max_tokens > 0) into.max_tokens = max_tokens;
+  fields.whole("n", into.choices, 1, 128);
+  fields.number("temperature", into.sampling.temperature, 0, 2, "a number from 0 to 2");
+  fields.number("top_p", into.sampling.top_p, 1e-9, 1, "a number above 0 and at most 1");
+  std::int64_t top_k = 0;
+  fields.whole("top_k", top_k, -1, longest_answer); // vLLM's: -1 or 0 is all
+  into.sampling.top_k = static_cast<int>(top_k < 0 ? 0 : top_k);
+  std::int64_t seed = 0;
+  fields.whole("seed", seed, INT64_MIN, INT64_MAX);
+  into.seeded = fields.has("seed");
+  into.sampling.seed = static_cast<std::uint64_t>(seed);
+  detail::read_stop(fields, into.stop);
+  fields.flag("ignore_eos", into.ignore_end);
+  fields.flag("stream", into.stream);
+  if (fields.has("stream_options")) {
+    const nlohmann::json& options = fields["stream_options"];
+    if (!options.is_object()) {
+      fields.fail("stream_options", "stream_options is no object; expected {\"include_usage\"}");
+    } else if (!into.stream) {
+      fields.fail("stream_options", "stream_options without stream; expected \"stream\": true");
+    } else {
+      detail::CompletionFields inner(options);
+      inner.flag("include_usage", into.include_usage);
+      if (inner.error) fields.fail("stream_options." + inner.error->param, "stream_options." + inner.error->message);
+    }
+  }
+  if (chat) {
+    bool wanted = false;
+    fields.flag("logprobs", wanted);
+    int likeliest = 0;
+    fields.whole("top_logprobs", likeliest, 0, 20);
+    if (!wanted && fields.has("top_logprobs") && likeliest > 0)
+      fields.fail("top_logprobs", "top_logprobs without logprobs; expected \"logprobs\": true");
+    if (wanted) into.logprobs = likeliest;
+  } else {
+    fields.whole("logprobs", into.logprobs, 0, 20);
+    fields.flag("echo", into.echo);
+  }
+  detail::read_slo(fields, into.slo);
+  fields.whole("priority", into.priority, INT32_MIN, INT32_MAX);
+  return fields.error;
+}
+
+} // namespace sluice

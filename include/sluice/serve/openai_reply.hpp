@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers of the OpenAI API: completions whole and in chunks, errors, and the events of a stream.
+#pragma once
+
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/serve/completion.hpp"
+#include "sluice/serve/http.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Why an answer ended, as the API spells it.
+enum class FinishReason : std::uint8_t {
+  stop,  ///< an end token or a stop string
+  length ///< `max_tokens`, or the context
+};
+[[nodiscard]] constexpr std::string_view finish_name(FinishReason reason) {
+  return reason == FinishReason::stop ? "stop" : "length";
+}
+
+struct TokenUsage {
+  std::int64_t prompt = 0;
+  std::int64_t completion = 0;
+};
+
+/// A token's logarithm of probability, and those of the likeliest in its place.
+struct TokenLogprob {
+  struct Likely {
+    std::string text; ///< the token's bytes, which may be part of a character
+    double logprob = 0;
+  };
+  Likely chosen;
+  std::vector<Likely> likeliest; ///< falling
+};
+
+/// What all answers to one request have in common.
+struct ReplyHead {
+  std::string id; ///< "chatcmpl-…", "cmpl-…"
+  bool chat = false;
+  std::int64_t created = 0; ///< seconds since 1970
+  std::string model;
+};
+
+/// One choice, whole.
+struct Choice {
+  std::string text;
+  FinishReason reason = FinishReason::stop;
+  std::vector<TokenLogprob> logprobs; ///< empty: none were asked for
+  bool with_logprobs = false;
+};
+
+[[nodiscard]] inline HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status;
+  JsonWriter json(response.body);
+  const auto or_null = [&](std::string_view key, const std::string& value) {
+    json.key(key);
+    if (value.empty())
+      json.null();
+    else
+      json.value(value);
+  };
+  json.begin_object().key("error").begin_object();
+  json.key("message").value(error.message).key("type").value(error.type);
+  or_null("param", error.param);
+  or_null("code", error.code);
+  json.end_object().end_object();
+  return response;
+}
+
+namespace detail {
+
+inline void write_usage(JsonWriter& json, const TokenUsage& usage) {
+  json.key("usage").begin_object();
+  json.key("prompt_tokens").value(usage.prompt).key("completion_tokens").value(usage.completion);
+  json.key("total_tokens").value(usage.prompt + usage.completion).end_object();
+}
+
+inline void write_bytes(JsonWriter& json, const std::string& text) {
+  json.key("bytes").begin_array();
+  for (const char byte : text) json.value(static_cast<int>(static_cast<unsigned char>(byte)));
+  json.end_array();
+}
+
+/// `logprobs` of chat: a list of tokens. Of completions: lists side by side, with each token's place in the text.
+inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLogprob> tokens, std::int64_t offset) {
+  json.key("logprobs").begin_object();
+  if (chat) {
+    json.key("content").begin_array();
+    for (const TokenLogprob& token : tokens) {
+      json.begin_object().key("token").value(token.chosen.text).key("logprob").value(token.chosen.logprob);
+      write_bytes(json, token.chosen.text);
+      json.key("top_logprobs").begin_array();
+      for (const TokenLogprob::Likely& likely : token.likeliest) {
+        json.begin_object().key("token").value(likely.text).key("logprob").value(likely.logprob);
+        write_bytes(json, likely.text);
+        json.end_object();
+      }
+      json.end_array().end_object();
+    }
+    json.end_array().end_object();
+    return;
+  }
+  json.key("tokens").begin_array();
+  for (const TokenLogprob& token : tokens) json.value(token.chosen.text);
+  json.end_array().key("token_logprobs").begin_array();
+  for (const TokenLogprob& token : tokens) json.value(token.chosen.logprob);
+  json.end_array().key("top_logprobs").begin_array();
+  for (const TokenLogprob& token : tokens) {
+    json.begin_object();
+    for (const TokenLogprob::Likely& likely : token.likeliest) json.key(likely.text).value(likely.logprob);
+    json.end_object();
+  }
+  json.end_array().key("text_offset").begin_array();
+  for (const TokenLogprob& token : tokens) {
+    json.value(offset);
+    offset += static_cast<std::int64_t>(token.chosen.text.size());
+  }
+  json.end_array().end_object();
+}
+
+inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
+  json.key("id").value(head.id);
+  json.key("object").value(head.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion");
+  json.key("created").value(head.created).key("model").value(head.model);
+}
+
+} // namespace detail
+
+/// The whole answer.
+[[nodiscard]] inline std::string completion_json(const ReplyHead& head, std::span<const Choice> choices,
+                                                 const TokenUsage& usage) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object();
+  detail::write_head(json, head, false);
+  json.key("choices").begin_array();
+  std::int64_t index = 0;
+  for (const Choice& choice : choices) {
+    json.begin_object().key("index").value(index++);
+    if (head.chat) {
+      json.key("message").begin_object().key("role").value("assistant").key("content").value(choice.text);
+      json.key("refusal").null().end_object();
+    } else {
+      json.key("text").value(choice.text);
+    }
+    if (choice.with_logprobs)
+      detail::write_logprobs(json, head.chat, choice.logprobs, 0);
+    else
+      json.key("logprobs").null();
+    json.key("finish_reason").value(finish_name(choice.reason)).end_object();
+  }
+  json.end_array();
+  detail::write_usage(json, usage);
+  json.end_object();
+  return text;
+}
+
+/// The events of one choice's stream. What does not change from chunk to chunk is written once, at the start: a token
+/// costs the escaping of its text.
+class ChunkWriter {
+ public:
+  ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage)
+      : chat_(head.chat), null_usage_(include_usage) {
+    JsonWriter json(begin_);
+    begin_ = "data: ";
+    json.begin_object();
+    detail::write_head(json, head, true);
+    json.key("choices").begin_array().begin_object().key("index").value(index);
+  }
+
+  /// Chat: the chunk that names the role, before any text.
+  void role(std::string& out) const { chunk(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", {}, nullptr); }
+
+  /// A piece of text, with the logarithms of the tokens that it came of, if they were asked for.
+  void text(std::string& out, std::string_view piece, const std::vector<TokenLogprob>* logprobs = nullptr) {
+    std::string content = chat_ ? "\"delta\":{\"content\":" : "\"text\":";
+    JsonWriter(content).value(piece);
+    if (chat_) content += '}';
+    chunk(out, content, {}, logprobs);
+    offset_ += static_cast<std::int64_t>(piece.size());
+  }
+  /// The last chunk of the choice.
+  void finish(std::string& out, FinishReason reason) const {
+    chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), nullptr);
+  }
+
+ private:
+  void chunk(std::string& out, std::string_view content, std::string_view reason,
+             const std::vector<TokenLogprob>* logprobs) const {
+    out += begin_;
+    out += ',';
+    out += content;
+    if (logprobs != nullptr) {
+      std::string object;
+      JsonWriter json(object);
+      json.begin_object();
+      detail::write_logprobs(json, chat_, *logprobs, offset_);
+      out += ',';
+      out += std::string_view(object).substr(1); // without the brace that a writer begins with
+    } else {
+      out += ",\"logprobs\":null";
+    }
+    out += ",\"finish_reason\":";
+    if (reason.empty()) {
+      out += "null";
+    } else {
+      out += '"';
+      out += reason;
+      out += '"';
+    }
+    out += null_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+  }
+
+  std::string begin_; ///< up to and with the choice's index
+  bool chat_;
+  bool null_usage_;
+  std::int64_t offset_ = 0; ///< bytes of text so far
+};
+
+/// The event that ends a stream's usage: no choices.
+[[nodiscard]] inline std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {
+  std::string text = "data: ";
+  JsonWriter json(text);
+  json.begin_object();
+  detail::write_head(json, head, true);
+  json.key("choices").begin_array().end_array();
+  detail::write_usage(json, usage);
+  json.end_object();
+  return text + "\n\n";
+}
+/// An error within a stream, whose status has long been sent.
+[[nodiscard]] inline std::string error_event(const ApiError& error) {
+  return "data: " + error_response(error).body + "\n\n";
+}
+inline constexpr std::string_view done_event = "data: [DONE]\n\n";
+
+} // namespace sluice

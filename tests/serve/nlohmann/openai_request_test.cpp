@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/nlohmann/openai_request.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+using namespace sluice;
+
+namespace {
+
+/// What the client would be told; empty: nothing.
+std::string wrong(const std::string& body, bool chat = true) {
+  Completion into;
+  const std::optional<ApiError> error = read_completion(body, chat, into);
+  if (!error) return "";
+  CHECK(error->status == 400);
+  CHECK(error->message.find('\n') == std::string::npos);
+  return error->param + "|" + error->message;
+}
+std::string chat_with(const std::string& field) {
+  return R"({"messages":[{"role":"user","content":"hi"}],)" + field + "}";
+}
+
+} // namespace
+
+TEST_CASE("read_completion reads a chat with everything in it") {
+  Completion into;
+  const auto error = read_completion(R"({
+    "model": "demo", "messages": [{"role": "developer", "content": "Be brief."},
+      {"role": "user", "content": [{"type": "text", "text": "Hello "}, {"type": "text", "text": "you"}]}],
+    "max_tokens": 7, "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": -1, "n": 2, "seed": -3,
+    "stop": ["\n", "END"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": true,
+    "top_logprobs": 3, "slo": {"ttft_ms": 500, "tbt_ms": 40}, "priority": -2, "tools": [], "presence_penalty": 0,
+    "response_format": {"type": "text"}, "no_such_field": {"a": [1]}, "user": "u"})",
+                                     true, into);
+  CHECK(!error.has_value());
+  CHECK(into.model == "demo");
+  REQUIRE(into.messages.size() == 2);
+  CHECK(into.messages[0].role == "system");
+  CHECK(into.messages[1].content == "Hello you");
+  CHECK(into.max_tokens == 9);
+  CHECK(into.sampling.temperature == 0.5);
+  CHECK(into.sampling.top_p == 0.9);
+  CHECK(into.sampling.top_k == 0);
+  CHECK(into.seeded);
+  CHECK(into.sampling.seed == static_cast<std::uint64_t>(-3));
+  CHECK(into.choices == 2);
+  CHECK(into.stop == std::vector<std::string>{"\n", "END"});
+  CHECK(into.stream);
+  CHECK(into.include_usage);
+  CHECK(into.logprobs == 3);
+  CHECK(into.slo.ttft.count() == doctest::Approx(0.5));
+  CHECK(into.slo.tbt.count() == doctest::Approx(0.04));
+  CHECK(into.priority == -2);
+}
+
+TEST_CASE("read_completion takes the API's defaults") {
+  Completion chat, text;
+  CHECK(!read_completion(R"({"messages":[{"role":"user","content":"hi"}]})", true, chat));
+  CHECK(!chat.max_tokens.has_value());
+  CHECK(chat.sampling.temperature == 1);
+  CHECK(chat.logprobs == -1);
+  CHECK(std::isinf(chat.slo.ttft.count()));
+  CHECK(!read_completion(R"({"prompt":"once","stop":null,"max_tokens":null})", false, text));
+  CHECK(text.max_tokens == 16);
+  CHECK(text.prompts.at(0).text == "once");
+}
+
+TEST_CASE("read_completion reads every kind of prompt") {
+  Completion texts, tokens, lists;
+  CHECK(!read_completion(R"({"prompt":["a","b"]})", false, texts));
+  CHECK(texts.prompts.size() == 2);
+  CHECK(!read_completion(R"({"prompt":[1,2,3]})", false, tokens));
+  CHECK(tokens.prompts.at(0).tokens == std::vector<std::int32_t>{1, 2, 3});
+  CHECK(!read_completion(R"({"prompt":[[1],[2,3]]})", false, lists));
+  CHECK(lists.prompts.at(1).tokens == std::vector<std::int32_t>{2, 3});
+  for (const char* bad : {R"({"prompt":[]})", R"({"prompt":{}})", R"({"prompt":[[]]})", R"({"prompt":[1,-2]})",
+                          R"({"prompt":[1,2.5]})", R"({"prompt":[1,"a"]})", R"({"prompt":[4294967296]})", R"({})"})
+    CHECK(wrong(bad, false).starts_with("prompt|prompt is "));
+}
+
+TEST_CASE("read_completion names the field that is wrong, what it is, and what would be right") {
+  CHECK(wrong(chat_with(R"("temperature":3)")) == "temperature|temperature is 3; expected a number from 0 to 2");
+  CHECK(wrong(chat_with(R"("max_tokens":-1)")) ==
+        "max_tokens|max_tokens is -1; expected a whole number from 1 to 1073741824");
+  CHECK(wrong(chat_with(R"("max_tokens":1e300)")).starts_with("max_tokens|max_tokens is 1e+300"));
+  CHECK(wrong(chat_with(R"("n":0)")).starts_with("n|n is 0"));
+  CHECK(wrong(chat_with(R"("top_p":0)")).starts_with("top_p|top_p is 0"));
+  CHECK(wrong(chat_with(R"("seed":99999999999999999999)")).starts_with("seed|"));
+  CHECK(wrong(chat_with(R"("stream":"yes")")).starts_with("stream|stream is \"yes\""));
+  CHECK(wrong(chat_with(R"("stop":[""])")).starts_with("stop|"));
+  CHECK(wrong(chat_with(R"("stop":7)")).starts_with("stop|"));
+  CHECK(wrong(chat_with(R"("stream_options":{"include_usage":true})")).starts_with("stream_options|"));
+  CHECK(wrong(chat_with(R"("top_logprobs":2)")).starts_with("top_logprobs|"));
+  CHECK(wrong(chat_with(R"("slo":{"ttft_ms":0})")).starts_with("slo.ttft_ms|slo.ttft_ms is 0"));
+  CHECK(wrong(R"({"messages":[]})").starts_with("messages|"));
+  CHECK(wrong(R"({"messages":[{"role":"tool","content":"x"}]})").starts_with("messages[0].role|"));
+  CHECK(
+      wrong(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").starts_with("messages[0].content|"));
+}
+
+TEST_CASE("read_completion refuses by name what the API has and this server has not") {
+  for (const std::string field :
+       {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})", R"("logit_bias":{"1":2})",
+        R"("presence_penalty":0.5)", R"("echo":true)", R"("reasoning_effort":"low")"}) {
+    const std::string name = field.substr(1, field.find('"', 1) - 1);
+    CHECK(wrong(chat_with(field)).starts_with(name + "|" + name + " is not supported"));
+  }
+}
+
+TEST_CASE("read_completion survives bodies that are no JSON") {
+  CHECK(wrong("").starts_with("|the body:1: the JSON ends too early"));
+  CHECK(wrong("[]").find("this is a JSON array") != std::string::npos);
+  CHECK(wrong("{\"a\":1e999}").find("1e999") != std::string::npos);
+  CHECK(wrong("{\"a\":\"\xFF\"}") != "");
+  CHECK(wrong(std::string(10'000, '[')) != "");
+  CHECK(wrong("{\"a\":" + std::string(10'000, '[') + std::string(10'000, ']') + "}").starts_with("messages|"));
+  CHECK(wrong(chat_with(R"("n":1,"n":2)")).find("twice") != std::string::npos);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/openai_reply.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+ReplyHead head(bool chat) { return {.id = "cmpl-1", .chat = chat, .created = 17, .model = "m\"x"}; }
+
+/// The JSON of each event; the stream must be nothing but events.
+std::vector<json> events(const std::string& stream) {
+  std::vector<json> all;
+  for (std::size_t at = 0; at < stream.size();) {
+    const std::size_t end = stream.find("\n\n", at);
+    REQUIRE(end != std::string::npos);
+    const std::string line = stream.substr(at, end - at);
+    REQUIRE(line.starts_with("data: "));
+    CHECK(line.find('\n') == std::string::npos);
+    all.push_back(json::parse(line.substr(6)));
+    at = end + 2;
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("ChunkWriter writes chunks as the chat API streams them") {
+  std::string stream;
+  ChunkWriter chunks(head(true), 1, true);
+  chunks.role(stream);
+  chunks.text(stream, "Hi \"you\"\n\xF0\x9F\x98\x80");
+  const std::vector<TokenLogprob> logprobs{{{"Hi", -0.5}, {{"Hi", -0.5}, {"\xF0\x9F", -1.5}}}};
+  chunks.text(stream, "Hi", &logprobs);
+  chunks.finish(stream, FinishReason::length);
+  stream += usage_event(head(true), {3, 4});
+  const std::vector<json> all = events(stream);
+  REQUIRE(all.size() == 5);
+  for (const json& each : all) {
+    CHECK(each["object"] == "chat.completion.chunk");
+    CHECK(each["id"] == "cmpl-1");
+    CHECK(each["model"] == "m\"x");
+  }
+  CHECK(all[0]["choices"][0]["delta"] == json{{"role", "assistant"}, {"content", ""}});
+  CHECK(all[0]["choices"][0]["finish_reason"].is_null());
+  CHECK(all[0]["usage"].is_null());
+  CHECK(all[1]["choices"][0]["index"] == 1);
+  CHECK(all[1]["choices"][0]["delta"]["content"] == "Hi \"you\"\n\xF0\x9F\x98\x80");
+  CHECK(all[2]["choices"][0]["logprobs"]["content"][0]["logprob"] == -0.5);
+  CHECK(all[2]["choices"][0]["logprobs"]["content"][0]["top_logprobs"][1]["bytes"] == json{0xF0, 0x9F});
+  CHECK(all[3]["choices"][0]["delta"] == json::object());
+  CHECK(all[3]["choices"][0]["finish_reason"] == "length");
+  CHECK(all[4]["choices"].empty());
+  CHECK(all[4]["usage"]["total_tokens"] == 7);
+}
+
+TEST_CASE("ChunkWriter writes chunks as the completions API streams them") {
+  std::string stream;
+  ChunkWriter chunks(head(false), 0, false);
+  chunks.text(stream, "ab");
+  const std::vector<TokenLogprob> logprobs{{{"c", -1}, {}}};
+  chunks.text(stream, "c", &logprobs);
+  chunks.finish(stream, FinishReason::stop);
+  const std::vector<json> all = events(stream);
+  CHECK(all[0]["object"] == "text_completion");
+  CHECK(all[0]["choices"][0]["text"] == "ab");
+  CHECK(!all[0].contains("usage"));
+  CHECK(all[1]["choices"][0]["logprobs"]["text_offset"] == json{2});
+  CHECK(all[2]["choices"][0]["finish_reason"] == "stop");
+}
+
+TEST_CASE("completion_json writes whole answers, and error_response errors, as the API does") {
+  const std::vector<Choice> choices{{"a", FinishReason::stop, {}, false}, {"b", FinishReason::length, {}, true}};
+  const json chat = json::parse(completion_json(head(true), choices, {5, 2}));
+  CHECK(chat["object"] == "chat.completion");
+  CHECK(chat["choices"][0]["message"]["content"] == "a");
+  CHECK(chat["choices"][0]["logprobs"].is_null());
+  CHECK(chat["choices"][1]["logprobs"]["content"].empty());
+  CHECK(chat["choices"][1]["finish_reason"] == "length");
+  CHECK(chat["usage"] == json{{"prompt_tokens", 5}, {"completion_tokens", 2}, {"total_tokens", 7}});
+  const json text = json::parse(completion_json(head(false), choices, {5, 2}));
+  CHECK(text["choices"][1]["text"] == "b");
+
+  ApiError error;
+  error.status = 404;
+  error.message = "there is no model 'x'";
+  error.code = "model_not_found";
+  const HttpResponse response = error_response(error);
+  CHECK(response.status == 404);
+  CHECK(json::parse(response.body)["error"] == json{{"message", "there is no model 'x'"},
+                                                    {"type", "invalid_request_error"},
+                                                    {"param", nullptr},
+                                                    {"code", "model_not_found"}});
+}
