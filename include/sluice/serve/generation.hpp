@@ -41,12 +41,13 @@ struct GenerationEvent {
 
   GenerationId id{};
   Kind kind = Kind::tokens;
-  std::vector<std::int32_t> tokens;              ///< of `tokens`: at least one
-  std::vector<std::vector<TokenChance>> chances; ///< beside them where asked for: the token's own first, then the likeliest
-  FinishReason reason = FinishReason::stop;      ///< of `ended`
-  ApiError error;                                ///< of `refused` and `failed`
-  double retry_after_s = 0;                      ///< of `refused`: above 0 where waiting helps
-  std::string forecast;                          ///< of `accepted`: what the gate predicts, for a header; may be empty
+  std::vector<std::int32_t> tokens; ///< of `tokens`: at least one
+  std::vector<std::vector<TokenChance>>
+      chances;                              ///< beside them where asked for: the token's own first, then the likeliest
+  FinishReason reason = FinishReason::stop; ///< of `ended`
+  ApiError error;                           ///< of `refused` and `failed`
+  double retry_after_s = 0;                 ///< of `refused`: above 0 where waiting helps
+  std::string forecast;                     ///< of `accepted`: what the gate predicts, for a header; may be empty
 };
 
 /// Hears of generations, on the engine's thread, all that a step brought in one call. Must not block.

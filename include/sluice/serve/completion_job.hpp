@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// CompletionJob: one request of the OpenAI API from its submission to its last byte, whole or streamed.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/serve/completion.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/http.hpp"
+#include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/stop_strings.hpp"
+#include "sluice/tokenizer/token_stream.hpp"
+#include "sluice/tokenizer/tokenizer.hpp"
+#include "sluice/tokenizer/utf8.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Turns the tokens of a request's generations into its answer. It knows neither engine nor transport: events go in,
+/// pieces of an answer go to the exchange, and `to_cancel` names the generations that nobody waits for any more.
+class CompletionJob {
+ public:
+  /// `prompts`: the tokens of each prompt; there are `request.choices` generations of each, in that order. `tokenizer`
+  /// must outlive the job.
+  CompletionJob(ReplyHead head, Completion request, std::vector<std::vector<std::int32_t>> prompts,
+                const Tokenizer& tokenizer, std::unique_ptr<Exchange> exchange)
+      : head_(std::move(head)), request_(std::move(request)), tokenizer_(&tokenizer), exchange_(std::move(exchange)) {
+    for (std::size_t prompt = 0; prompt < prompts.size(); ++prompt) {
+      usage_.prompt += static_cast<std::int64_t>(prompts[prompt].size());
+      for (int choice = 0; choice < request_.choices; ++choice) {
+        Answer& answer = answers_.emplace_back(tokenizer, request_.stop);
+        if (!request_.chat) // a text goes on: the space before its first word is one
+          for (const std::int32_t token : prompts[prompt]) (void)answer.text.push(token);
+        const std::string begun = request_.echo ? tokenizer.decode(prompts[prompt], SkipSpecial::yes) : std::string{};
+        answer.echo = replace_broken_utf8(begun);
+        if (request_.stream) {
+          answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, request_.include_usage);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t answers() const { return answers_.size(); }
+  [[nodiscard]] bool over() const { return over_; }
+  [[nodiscard]] const TokenUsage& usage() const { return usage_; }
+  [[nodiscard]] Exchange& exchange() { return *exchange_; }
+
+  /// An event of the generation of answer `at`. What it makes of the answer is sent by `flush`.
+  void take(std::size_t at, const GenerationEvent& event) {
+    if (over_) return;
+    Answer& answer = answers_[at];
+    if (answer.ended) return;
+    switch (event.kind) {
+    case GenerationEvent::Kind::accepted:
+      if (!event.forecast.empty()) forecast_ = event.forecast;
+      ++accepted_;
+      break;
+    case GenerationEvent::Kind::refused:
+    case GenerationEvent::Kind::failed:
+      fail(event);
+      break;
+    case GenerationEvent::Kind::tokens:
+      for (std::size_t i = 0; i < event.tokens.size() && !answer.ended; ++i)
+        add(answer, event.tokens[i],
+            i < event.chances.size() ? std::span(event.chances[i]) : std::span<const TokenChance>{});
+      break;
+    case GenerationEvent::Kind::ended:
+      end(answer, event.reason);
+      break;
+    }
+  }
+
+  /// Sends what the events so far have made of the answer: one piece for all of them.
+  void flush() {
+    if (over_) return;
+    if (request_.stream) {
+      if (accepted_ < answers_.size()) return; // a refusal still decides the status
+      begin();
+      for (Answer& answer : answers_)
+        if (answer.ended && !answer.told) {
+          answer.chunks.front().finish(out_, answer.reason);
+          answer.told = true;
+        }
+    }
+    const bool all = std::all_of(answers_.begin(), answers_.end(), [](const Answer& answer) { return answer.ended; });
+    if (request_.stream) {
+      if (all) {
+        if (request_.include_usage) out_ += usage_event(head_, usage_);
+        out_ += done_event;
+      }
+      exchange_->send(out_);
+      out_.clear();
+      if (all) exchange_->finish();
+    } else if (all) {
+      respond_whole();
+    }
+    over_ = over_ || all; // sending may have found that the client has left
+  }
+
+  /// Answers whose generations run on though nobody waits for them: a stop string has ended them, or the request has
+  /// failed. Each is named once.
+  [[nodiscard]] std::vector<std::size_t> to_cancel() { return std::exchange(cancel_, {}); }
+
+  /// The client has left, or the server ends: nothing more is sent.
+  void abandon() {
+    over_ = true;
+    for (std::size_t at = 0; at < answers_.size(); ++at)
+      if (!answers_[at].ended) cancel_.push_back(at);
+  }
+
+ private:
+  struct Answer {
+    Answer(const Tokenizer& tokenizer, const std::vector<std::string>& stop) : text(tokenizer), stops(stop) {}
+
+    TokenStream text;
+    StopStrings stops;
+    std::vector<ChunkWriter> chunks; ///< one where the answer is streamed
+    std::string echo;
+    std::string whole;
+    std::vector<TokenLogprob> logprobs; ///< of all tokens, or of those that no chunk has told yet
+    FinishReason reason = FinishReason::stop;
+    bool ended = false;
+    bool told = false; ///< that it ended
+  };
+
+  void add(Answer& answer, std::int32_t token, std::span<const TokenChance> chances) {
+    ++usage_.completion;
+    if (request_.logprobs >= 0 && !chances.empty()) {
+      TokenLogprob one;
+      one.chosen = likely(chances.front());
+      for (const TokenChance& chance : chances.subspan(1)) one.likeliest.push_back(likely(chance));
+      answer.logprobs.push_back(std::move(one));
+    }
+    pass(answer, answer.stops.push(replace_broken_utf8(answer.text.push(token))));
+    if (!answer.stops.hit()) return;
+    answer.ended = true;
+    answer.reason = FinishReason::stop;
+    cancel_.push_back(static_cast<std::size_t>(&answer - answers_.data()));
+  }
+  [[nodiscard]] TokenLogprob::Likely likely(const TokenChance& chance) const {
+    return {std::string{tokenizer_->vocabulary().text_of(chance.token)}, chance.logprob};
+  }
+
+  void end(Answer& answer, FinishReason reason) {
+    pass(answer, answer.stops.push(replace_broken_utf8(answer.text.finish())));
+    if (!answer.stops.hit()) pass(answer, answer.stops.finish());
+    answer.ended = true;
+    answer.reason = answer.stops.hit() ? FinishReason::stop : reason;
+  }
+
+  void pass(Answer& answer, std::string_view text) {
+    if (text.empty()) return;
+    if (!request_.stream) {
+      answer.whole += text;
+      return;
+    }
+    answer.chunks.front().text(out_, text, request_.logprobs >= 0 ? &answer.logprobs : nullptr);
+    answer.logprobs.clear();
+  }
+
+  /// The head of a stream, once every generation has been accepted.
+  void begin() {
+    if (begun_) return;
+    begun_ = true;
+    HttpResponse head;
+    head.type = "text/event-stream; charset=utf-8";
+    head.headers.add("Cache-Control", "no-store");
+    head.headers.add("X-Accel-Buffering", "no"); // nginx would keep the tokens together
+    if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
+    exchange_->begin(std::move(head));
+    std::string first;
+    for (Answer& answer : answers_) {
+      if (request_.chat) answer.chunks.front().role(first);
+      if (!answer.echo.empty()) answer.chunks.front().text(first, answer.echo);
+    }
+    out_.insert(0, first);
+  }
+
+  void respond_whole() {
+    std::vector<Choice> choices;
+    for (Answer& answer : answers_)
+      choices.push_back(
+          {answer.echo + answer.whole, answer.reason, std::move(answer.logprobs), request_.logprobs >= 0});
+    HttpResponse response;
+    response.body = completion_json(head_, choices, usage_);
+    if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);
+    exchange_->respond(std::move(response));
+  }
+
+  void fail(const GenerationEvent& event) {
+    for (std::size_t at = 0; at < answers_.size(); ++at)
+      if (!answers_[at].ended) cancel_.push_back(at);
+    over_ = true;
+    if (begun_) { // the status is sent: the error is an event, and the stream ends without [DONE]
+      exchange_->send(error_event(event.error));
+      exchange_->finish();
+      return;
+    }
+    HttpResponse response = error_response(event.error);
+    if (event.retry_after_s > 0) {
+      const auto seconds = static_cast<std::int64_t>(event.retry_after_s) + 1;
+      const auto milliseconds = static_cast<std::int64_t>(event.retry_after_s * 1e3) + 1;
+      response.headers.add("Retry-After", std::to_string(seconds));
+      response.headers.add("retry-after-ms", std::to_string(milliseconds));
+    }
+    exchange_->respond(std::move(response));
+  }
+
+  ReplyHead head_;
+  Completion request_;
+  const Tokenizer* tokenizer_;
+  std::unique_ptr<Exchange> exchange_;
+  std::vector<Answer> answers_;
+  std::vector<std::size_t> cancel_;
+  std::string out_; ///< events that `flush` will send
+  std::string forecast_;
+  TokenUsage usage_;
+  std::size_t accepted_ = 0;
+  bool begun_ = false;
+  bool over_ = false;
+};
+
+} // namespace sluice

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenAiApp: the endpoints of the server, before any engine that generates.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/text.hpp"
+#include "sluice/serve/completion_job.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/http.hpp"
+#include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/serve_metrics.hpp"
+#include "sluice/tokenizer/chat.hpp"
+#include "sluice/tokenizer/tokenizer.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What a server serves, and to whom.
+struct OpenAiSetup {
+  std::string model;                     ///< the name that clients ask for
+  const Tokenizer* tokenizer = nullptr;  ///< outlives the app
+  std::optional<ChatFormat> chat;        ///< none: /v1/chat/completions is refused
+  int vocabulary = 0;                    ///< tokens that the model has
+  std::int64_t context = 0;              ///< the longest prompt and answer together
+  Slo slo;                               ///< of requests that bring none
+  std::vector<std::string> api_keys;     ///< empty: anybody is served
+  std::string cors;                      ///< Access-Control-Allow-Origin; empty: none
+  std::int64_t created = 0;              ///< of the model, seconds since 1970
+  std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
+  std::function<double()> clock;         ///< seconds, for latencies
+  std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests that bring none
+  std::function<void(std::string)> log;  ///< one JSON object an event; may be empty
+};
+
+namespace detail {
+
+/// Whether two texts are equal, in a time that depends on the length of the first alone.
+[[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  unsigned different = given.size() == secret.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
+    different |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(other));
+  }
+  return different == 0;
+}
+
+} // namespace detail
+
+/// Lives on the transport's thread; the engine's events are posted to it.
+class OpenAiApp final : public HttpApp, public GenerationListener {
+ public:
+  OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
+      : setup_(std::move(setup)), transport_(&transport), engine_(&engine) {
+    SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
+  }
+
+  void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
+    const std::string_view path = request.path();
+    if (request.method == "OPTIONS" && !setup_.cors.empty()) return respond(*exchange, preflight());
+    if (path.starts_with("/v1/") && !allowed(request)) {
+      ApiError error;
+      error.status = 401;
+      error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
+      error.code = "invalid_api_key";
+      return respond(*exchange, error_response(error));
+    }
+    for (const Route& route : routes) {
+      if (path != route.path) continue;
+      if (request.method == route.method || (request.method == "HEAD" && route.method == std::string_view{"GET"}))
+        return (this->*route.answer)(request, std::move(exchange));
+      HttpResponse response = refuse(405, "this path answers " + std::string{route.method} + " alone");
+      response.headers.add("Allow", std::string{route.method});
+      return respond(*exchange, std::move(response));
+    }
+    respond(*exchange, refuse(404, "there is nothing at " + without_controls(excerpt(path))));
+  }
+
+  [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
+    ApiError error;
+    error.status = status;
+    error.message = std::move(what);
+    if (status >= 500) error.type = "server_error";
+    return error_response(error);
+  }
+
+  /// On the engine's thread.
+  void happened(std::vector<GenerationEvent> events) override {
+    transport_->post([this, events = std::move(events)] { take(events); });
+  }
+
+  /// New requests are answered with 503 from here on.
+  void drain() { draining_ = true; }
+  /// Requests under way.
+  [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
+  [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
+
+ private:
+  using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
+  struct Route {
+    const char* method;
+    const char* path;
+    Answering answer;
+  };
+  static const Route routes[10];
+
+  struct Job {
+    Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
+    CompletionJob job;
+    std::vector<GenerationId> ids;
+    std::vector<double> last; ///< when each answer's last token came; below 0: none yet
+    double begun;             ///< when the request came
+    std::string name;         ///< its id, for the log
+  };
+
+  // ---- endpoints
+
+  void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    HttpResponse response;
+    response.type = "text/plain";
+    response.body = "ok\n";
+    respond(*exchange, std::move(response));
+  }
+  void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    if (draining_ || !engine_->ready())
+      return respond(*exchange, refuse(503, draining_ ? "the server is draining" : "the weights are still loading"));
+    HttpResponse response;
+    response.type = "text/plain";
+    response.body = "ready\n";
+    respond(*exchange, std::move(response));
+  }
+  void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    HttpResponse response;
+    JsonWriter json(response.body);
+    json.begin_object().key("object").value("list").key("data").begin_array().begin_object();
+    json.key("id").value(setup_.model).key("object").value("model").key("created").value(setup_.created);
+    json.key("owned_by").value("sluice").key("max_model_len").value(setup_.context);
+    json.end_object().end_array().end_object();
+    respond(*exchange, std::move(response));
+  }
+  void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    HttpResponse response;
+    response.type = "text/plain; version=0.0.4; charset=utf-8";
+    PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
+    metrics_.write(writer);
+    response.body += engine_->metrics();
+    respond(*exchange, std::move(response));
+  }
+  void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    HttpResponse response;
+    response.body = engine_->live();
+    response.headers.add("Cache-Control", "no-store");
+    respond(*exchange, std::move(response));
+  }
+
+  void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    const Expected<nlohmann::json> body = parse_json_object(request.body, "the body");
+    if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
+    const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
+    if (!text) return respond(*exchange, error_response(detail::api_error("prompt", text.error())));
+    const auto tokens = setup_.tokenizer->encode(*text);
+    if (!tokens) return respond(*exchange, error_response(detail::api_error("prompt", tokens.error())));
+    HttpResponse response;
+    JsonWriter json(response.body);
+    json.begin_object().key("count").value(tokens->size()).key("max_model_len").value(setup_.context);
+    json.key("tokens").begin_array();
+    for (const std::int32_t token : *tokens) json.value(token);
+    json.end_array().end_object();
+    respond(*exchange, std::move(response));
+  }
+  void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    const Expected<nlohmann::json> body = parse_json_object(request.body, "the body");
+    if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
+    std::vector<CompletionPrompt> prompts;
+    const auto tokens = body->find("tokens");
+    bool good = tokens != body->end() && tokens->is_array();
+    std::vector<std::int32_t> all;
+    for (std::size_t i = 0; good && i < tokens->size(); ++i) {
+      const nlohmann::json& token = (*tokens)[i];
+      good = token.is_number_unsigned() && token.get<std::uint64_t>() < static_cast<std::uint64_t>(setup_.vocabulary);
+      if (good) all.push_back(token.get<std::int32_t>());
+    }
+    if (!good)
+      return respond(*exchange, error_response(detail::api_error(
+                                    "tokens", "tokens is no list of tokens; expected whole numbers from 0 to " +
+                                                  std::to_string(setup_.vocabulary - 1))));
+    HttpResponse response;
+    JsonWriter(response.body)
+        .begin_object()
+        .key("prompt")
+        .value(replace_broken_utf8(setup_.tokenizer->decode(all)))
+        .end_object();
+    respond(*exchange, std::move(response));
+  }
+
+  void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    complete(request, true, std::move(exchange));
+  }
+  void completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    complete(request, false, std::move(exchange));
+  }
+
+  // ---- completions
+
+  void complete(const HttpRequest& request, bool chat, std::unique_ptr<Exchange> exchange) {
+    Completion wanted;
+    wanted.slo = setup_.slo;
+    std::vector<std::vector<std::int32_t>> prompts;
+    std::optional<ApiError> error = read_completion(request.body, chat, wanted);
+    if (!error) error = read_slo_headers(request.headers, wanted.slo);
+    if (!error) error = check_model(wanted);
+    if (!error) error = encode(wanted, prompts);
+    if (!error && (draining_ || !engine_->ready())) {
+      error.emplace();
+      error->status = 503;
+      error->type = "server_error";
+      error->message = draining_ ? "the server is draining" : "the weights are still loading";
+    }
+    ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
+    log_request(request, head.id, wanted, prompts, error);
+    if (error) return respond(*exchange, error_response(*error));
+
+    const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
+    const std::uint64_t key = ++last_job_;
+    const int choices = wanted.choices;
+    std::vector<Generation> generations;
+    for (const std::vector<std::int32_t>& prompt : prompts) {
+      for (int choice = 0; choice < choices; ++choice) {
+        Generation generation;
+        generation.prompt = prompt;
+        const auto left = setup_.context - static_cast<std::int64_t>(prompt.size());
+        generation.max_tokens = wanted.max_tokens.value_or(left);
+        generation.ignore_end = wanted.ignore_end;
+        generation.sampling = wanted.sampling;
+        generation.sampling.seed = seed;
+        generation.sequence = generations.size(); // a request's first answer is the first of a run with this seed
+        generation.logprobs = wanted.logprobs;
+        generation.slo = wanted.slo;
+        generation.priority = wanted.priority;
+        generations.push_back(std::move(generation));
+      }
+    }
+    exchange->on_gone([this, key] { leave(key); });
+    std::string name = head.id;
+    const auto placed = jobs_.try_emplace(
+        key,
+        CompletionJob(std::move(head), std::move(wanted), std::move(prompts), *setup_.tokenizer, std::move(exchange)),
+        setup_.clock());
+    Job& job = placed.first->second;
+    job.name = std::move(name);
+    job.last.assign(generations.size(), -1);
+    metrics_.requests += 1;
+    metrics_.prompt_tokens += job.job.usage().prompt;
+    for (std::size_t at = 0; at < generations.size(); ++at) {
+      const GenerationId id{++last_generation_};
+      job.ids.push_back(id);
+      where_.emplace(id, std::pair{key, at});
+      engine_->submit(id, std::move(generations[at]));
+    }
+  }
+
+  [[nodiscard]] std::optional<ApiError> check_model(const Completion& wanted) const {
+    if (wanted.model.empty() || wanted.model == setup_.model) return std::nullopt;
+    ApiError error;
+    error.status = 404;
+    error.message =
+        "there is no model '" + without_controls(excerpt(wanted.model)) + "'; expected '" + setup_.model + "'";
+    error.param = "model";
+    error.code = "model_not_found";
+    return error;
+  }
+
+  /// The tokens of the prompts; an error if one is too long for what is asked of it.
+  [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const {
+    if (wanted.chat) {
+      if (!setup_.chat) return detail::api_error("messages", "this model has no chat format; expected /v1/completions");
+      const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
+      if (!text) return detail::api_error("messages", text.error().line());
+      auto tokens = setup_.tokenizer->encode(*text, AddSpecial::no);
+      if (!tokens) return detail::api_error("messages", tokens.error());
+      into.push_back(std::move(*tokens));
+    }
+    for (CompletionPrompt& prompt : wanted.prompts) {
+      if (prompt.is_tokens) {
+        into.push_back(std::move(prompt.tokens));
+        continue;
+      }
+      auto tokens = setup_.tokenizer->encode(prompt.text);
+      if (!tokens) return detail::api_error("prompt", tokens.error());
+      into.push_back(std::move(*tokens));
+    }
+    for (const std::vector<std::int32_t>& tokens : into) {
+      const char* const param = wanted.chat ? "messages" : "prompt";
+      if (tokens.empty()) return detail::api_error(param, "the prompt has no tokens; expected at least one");
+      for (const std::int32_t token : tokens)
+        if (token < 0 || token >= setup_.vocabulary)
+          return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
+                                              "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
+      const auto prompt = static_cast<std::int64_t>(tokens.size());
+      const std::int64_t answer = wanted.max_tokens.value_or(1);
+      if (prompt + answer <= setup_.context) continue;
+      ApiError error = detail::api_error(
+          param, "this model's maximum context length is " + std::to_string(setup_.context) +
+                     " tokens; the request has " + std::to_string(prompt + answer) + " (" + std::to_string(prompt) +
+                     " in the prompt, " + std::to_string(answer) + " in the completion)");
+      error.code = "context_length_exceeded";
+      return error;
+    }
+    return std::nullopt;
+  }
+
+  /// x-slo-ttft-ms and x-slo-tbt-ms, beside or in place of the body's.
+  [[nodiscard]] static std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo) {
+    for (const auto& [name, place] : {std::pair{"x-slo-ttft-ms", &slo.ttft}, std::pair{"x-slo-tbt-ms", &slo.tbt}}) {
+      const std::string_view text = headers.find(name);
+      if (text.empty()) continue;
+      double milliseconds = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
+      if (error != std::errc{} || end != text.data() + text.size() || !(milliseconds > 0 && milliseconds <= 1e9))
+        return detail::api_error(name, std::string{name} + " is '" + without_controls(excerpt(text)) +
+                                           "'; expected milliseconds, above 0 and at most 1e9");
+      *place = Seconds{milliseconds / 1e3};
+    }
+    return std::nullopt;
+  }
+
+  // ---- events
+
+  void take(const std::vector<GenerationEvent>& events) {
+    const double now = setup_.clock();
+    std::vector<std::uint64_t> touched;
+    for (const GenerationEvent& event : events) {
+      const auto found = where_.find(event.id);
+      if (found == where_.end()) continue; // its client has left
+      const auto [key, at] = found->second;
+      Job& job = jobs_.at(key);
+      if (event.kind == GenerationEvent::Kind::tokens)
+        count_tokens(job, at, event.tokens.size(), now);
+      else if (event.kind == GenerationEvent::Kind::ended)
+        metrics_.ended(event.reason, now - job.begun);
+      else if (event.kind != GenerationEvent::Kind::accepted)
+        metrics_.refused += 1;
+      job.job.take(at, event);
+      if (touched.empty() || touched.back() != key) touched.push_back(key);
+    }
+    for (const std::uint64_t key : touched) {
+      const auto found = jobs_.find(key);
+      if (found == jobs_.end()) continue;
+      found->second.job.flush();
+      settle(found);
+    }
+  }
+
+  void count_tokens(Job& job, std::size_t at, std::size_t tokens, double now) {
+    metrics_.generation_tokens += static_cast<std::int64_t>(tokens);
+    if (job.last[at] < 0) {
+      metrics_.ttft.observe(now - job.begun);
+      if (tokens > 1) metrics_.itl.observe(0, static_cast<std::int64_t>(tokens) - 1);
+    } else {
+      metrics_.itl.observe(now - job.last[at]);
+      if (tokens > 1) metrics_.itl.observe(0, static_cast<std::int64_t>(tokens) - 1);
+    }
+    job.last[at] = now;
+  }
+
+  using Jobs = std::unordered_map<std::uint64_t, Job>;
+
+  /// Cancels what nobody waits for, and forgets a request that is over.
+  void settle(Jobs::iterator at) {
+    Job& job = at->second;
+    for (const std::size_t answer : job.job.to_cancel()) {
+      engine_->cancel(job.ids[answer]);
+      where_.erase(job.ids[answer]);
+    }
+    if (!job.job.over()) return;
+    log_end(job);
+    for (const GenerationId id : job.ids) where_.erase(id);
+    jobs_.erase(at);
+  }
+
+  void leave(std::uint64_t key) {
+    const auto found = jobs_.find(key);
+    if (found == jobs_.end()) return;
+    metrics_.left += 1;
+    found->second.job.abandon();
+    // The transport calls from within the exchange that the job owns: the job ends once that call has returned.
+    for (const std::size_t answer : found->second.job.to_cancel()) {
+      engine_->cancel(found->second.ids[answer]);
+      where_.erase(found->second.ids[answer]);
+    }
+    transport_->post([this, key] {
+      const auto still = jobs_.find(key);
+      if (still != jobs_.end()) settle(still);
+    });
+  }
+
+  // ---- the rest
+
+  [[nodiscard]] bool allowed(const HttpRequest& request) const {
+    if (setup_.api_keys.empty()) return true;
+    std::string_view given = request.headers.find("Authorization");
+    if (!given.starts_with("Bearer ")) return false;
+    given.remove_prefix(7);
+    bool found = false;
+    for (const std::string& key : setup_.api_keys) found |= detail::equal_in_constant_time(given, key);
+    return found;
+  }
+  [[nodiscard]] HttpResponse preflight() const {
+    HttpResponse response;
+    response.status = 204;
+    response.type.clear();
+    response.headers.add("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    response.headers.add("Access-Control-Allow-Headers", "authorization, content-type, x-slo-ttft-ms, x-slo-tbt-ms");
+    response.headers.add("Access-Control-Max-Age", "86400");
+    return response;
+  }
+  void respond(Exchange& exchange, HttpResponse response) const {
+    if (!setup_.cors.empty()) response.headers.add("Access-Control-Allow-Origin", setup_.cors);
+    exchange.respond(std::move(response));
+  }
+  [[nodiscard]] std::string new_id(bool chat) const {
+    std::string id = chat ? "chatcmpl-" : "cmpl-";
+    for (std::uint64_t part : {setup_.random(), setup_.random()})
+      for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
+    return id;
+  }
+  void log_request(const HttpRequest& request, const std::string& id, const Completion& wanted,
+                   const std::vector<std::vector<std::int32_t>>& prompts, const std::optional<ApiError>& error) const {
+    if (!setup_.log) return;
+    std::int64_t tokens = 0;
+    for (const auto& prompt : prompts) tokens += static_cast<std::int64_t>(prompt.size());
+    std::string line;
+    JsonWriter json(line);
+    json.begin_object().key("event").value("request").key("time").value(setup_.clock()).key("id").value(id);
+    json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
+    json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
+    if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
+      json.key("traceparent").value(parent);
+    if (error) json.key("status").value(error->status).key("error").value(error->message);
+    json.end_object();
+    setup_.log(std::move(line));
+  }
+  void log_end(const Job& job) const {
+    if (!setup_.log) return;
+    std::string line;
+    JsonWriter json(line);
+    json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
+    json.key("completion_tokens").value(job.job.usage().completion);
+    json.key("seconds").value(setup_.clock() - job.begun).end_object();
+    setup_.log(std::move(line));
+  }
+
+  OpenAiSetup setup_;
+  HttpTransport* transport_;
+  GenerationEngine* engine_;
+  ServeMetrics metrics_;
+  Jobs jobs_;
+  std::map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< job and answer of each generation
+  std::uint64_t last_job_ = 0;
+  std::uint64_t last_generation_ = 0;
+  bool draining_ = false;
+};
+
+inline const OpenAiApp::Route OpenAiApp::routes[10] = {
+    {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
+    {"POST", "/v1/completions", &OpenAiApp::completions},
+    {"GET", "/v1/models", &OpenAiApp::models},
+    {"POST", "/tokenize", &OpenAiApp::tokenize},
+    {"POST", "/detokenize", &OpenAiApp::detokenize},
+    {"GET", "/health", &OpenAiApp::health},
+    {"GET", "/ready", &OpenAiApp::ready},
+    {"GET", "/metrics", &OpenAiApp::prometheus},
+    {"GET", "/live/state", &OpenAiApp::live_state},
+    {"GET", "/ping", &OpenAiApp::health},
+};
+
+} // namespace sluice

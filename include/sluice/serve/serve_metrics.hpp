@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServeMetrics: what a server counts of its clients, by the names that vLLM's metrics have.
+#pragma once
+
+#include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/prometheus.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace sluice {
+
+namespace detail {
+
+// The bounds of vLLM's histograms, so that its dashboards show ours.
+inline constexpr std::array<double, 22> ttft_bounds{0.001, 0.005, 0.01, 0.02,  0.04,  0.06,  0.08, 0.1,
+                                                    0.25,  0.5,   0.75, 1.0,   2.5,   5.0,   7.5,  10.0,
+                                                    20.0,  40.0,  80.0, 160.0, 640.0, 2560.0};
+inline constexpr std::array<double, 19> itl_bounds{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
+                                                   0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
+inline constexpr std::array<double, 21> e2e_bounds{0.3,  0.5,  0.8,   1.0,   1.5,   2.0,    2.5,
+                                                   5.0,  10.0, 15.0,  20.0,  30.0,  40.0,   50.0,
+                                                   60.0, 120., 240.0, 480.0, 960.0, 1920.0, 7680.0};
+
+} // namespace detail
+
+/// Latencies as the server sends: from a request's arrival to the piece in which its tokens go out.
+struct ServeMetrics {
+  PrometheusHistogram ttft{detail::ttft_bounds};
+  PrometheusHistogram itl{detail::itl_bounds};
+  PrometheusHistogram e2e{detail::e2e_bounds};
+  std::int64_t requests = 0;
+  std::int64_t stopped = 0, cut = 0; ///< answers that ended by themselves, or at their length
+  std::int64_t left = 0;             ///< requests whose client left
+  std::int64_t refused = 0;          ///< generations
+  std::int64_t prompt_tokens = 0, generation_tokens = 0;
+
+  void ended(FinishReason reason, double seconds) {
+    (reason == FinishReason::stop ? stopped : cut) += 1;
+    e2e.observe(seconds);
+  }
+
+  void write(PrometheusWriter& to) const {
+    const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
+    to.histogram("vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft);
+    to.histogram("vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", itl);
+    to.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e);
+    to.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", whole(prompt_tokens));
+    to.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", whole(generation_tokens));
+    to.counter("vllm:request_success_total", "Count of successfully processed requests.", whole(stopped),
+               {{"finished_reason", "stop"}});
+    to.counter("vllm:request_success_total", "", whole(cut), {{"finished_reason", "length"}});
+    to.counter("vllm:request_success_total", "", whole(left), {{"finished_reason", "abort"}});
+    to.counter("sluice:requests_total", "Requests accepted for an answer.", whole(requests));
+    to.counter("sluice:refused_total", "Generations that a gate or the engine refused.", whole(refused));
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/tokenizer/bytes.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+/// Runs what is posted when told to.
+class StepTransport final : public HttpTransport {
+ public:
+  void post(std::function<void()> work) override { queue.push_back(std::move(work)); }
+  void after(double /*seconds*/, std::function<void()> work) override { queue.push_back(std::move(work)); }
+  void run() {
+    while (!queue.empty()) {
+      auto work = std::move(queue.front());
+      queue.pop_front();
+      work();
+    }
+  }
+  std::deque<std::function<void()>> queue;
+};
+
+/// What a client has seen so far.
+struct Seen {
+  HttpResponse response;
+  bool begun = false, finished = false;
+  std::function<void()> gone;
+
+  [[nodiscard]] json body() const { return json::parse(response.body); }
+  /// The events of a stream without [DONE], which must be its last.
+  [[nodiscard]] std::vector<json> events() const {
+    std::vector<json> all;
+    std::string_view rest = response.body;
+    REQUIRE(rest.ends_with("data: [DONE]\n\n"));
+    rest.remove_suffix(14);
+    while (!rest.empty()) {
+      const std::size_t end = rest.find("\n\n");
+      all.push_back(json::parse(rest.substr(6, end - 6)));
+      rest.remove_prefix(end + 2);
+    }
+    return all;
+  }
+};
+
+class TestExchange final : public Exchange {
+ public:
+  explicit TestExchange(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
+  void respond(HttpResponse response) override {
+    CHECK(!seen_->begun);
+    seen_->response = std::move(response);
+    seen_->begun = seen_->finished = true;
+  }
+  void begin(HttpResponse head) override {
+    CHECK(!seen_->begun);
+    seen_->response = std::move(head);
+    seen_->begun = true;
+  }
+  void send(std::string_view piece) override { seen_->response.body += piece; }
+  void finish() override { seen_->finished = true; }
+  void on_gone(std::function<void()> gone) override { seen_->gone = std::move(gone); }
+
+ private:
+  std::shared_ptr<Seen> seen_;
+};
+
+/// Keeps what was submitted; the test says what happens.
+class ScriptedEngine final : public GenerationEngine {
+ public:
+  void submit(GenerationId id, Generation generation) override {
+    order.push_back(id);
+    generations[id] = std::move(generation);
+  }
+  void cancel(GenerationId id) override { cancelled.insert(id); }
+  bool ready() const override { return is_ready; }
+  std::string metrics() override { return "sluice:steps_total 7\n"; }
+  std::string live() override { return "{}"; }
+
+  std::vector<GenerationId> order;
+  std::map<GenerationId, Generation> generations;
+  std::set<GenerationId> cancelled;
+  bool is_ready = true;
+};
+
+struct World {
+  explicit World(const std::function<void(OpenAiSetup&)>& change = [](OpenAiSetup&) {}) {
+    OpenAiSetup setup;
+    setup.model = "tiny";
+    setup.tokenizer = &tokenizer;
+    setup.vocabulary = tokenizer.vocabulary().size();
+    setup.context = 100;
+    setup.now_s = [] { return 1'700'000'000; };
+    setup.clock = [this] { return clock; };
+    setup.random = [this] { return ++drawn; };
+    change(setup);
+    app = std::make_unique<OpenAiApp>(std::move(setup), transport, engine);
+  }
+  std::shared_ptr<Seen> ask(std::string method, std::string target, std::string body = "", HttpHeaders headers = {}) {
+    auto seen = std::make_shared<Seen>();
+    app->handle({std::move(method), std::move(target), std::move(headers), std::move(body)},
+                std::make_unique<TestExchange>(seen));
+    return seen;
+  }
+  void happen(std::vector<GenerationEvent> events) {
+    app->happened(std::move(events));
+    transport.run();
+  }
+  GenerationEvent event(std::size_t submitted, GenerationEvent::Kind kind, std::string_view bytes = "") {
+    GenerationEvent one;
+    one.id = engine.order.at(submitted);
+    one.kind = kind;
+    for (const char byte : bytes) {
+      const auto token = tokenizer.encode(std::string(1, byte), AddSpecial::no);
+      one.tokens.push_back(token->at(0));
+    }
+    return one;
+  }
+
+  ByteTokenizer tokenizer;
+  StepTransport transport;
+  ScriptedEngine engine;
+  std::unique_ptr<OpenAiApp> app;
+  double clock = 0;
+  std::uint64_t drawn = 0;
+};
+
+using Kind = GenerationEvent::Kind;
+
+} // namespace
+
+TEST_CASE("OpenAiApp answers a completion whole") {
+  World world;
+  const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"ab","max_tokens":5,"seed":3,"temperature":0})");
+  REQUIRE(world.engine.order.size() == 1);
+  const Generation& generation = world.engine.generations.begin()->second;
+  CHECK(generation.max_tokens == 5);
+  CHECK(generation.sampling.seed == 3);
+  CHECK(generation.sequence == 0);
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "cd")});
+  CHECK(!seen->begun);
+  GenerationEvent end = world.event(0, Kind::ended);
+  end.reason = FinishReason::length;
+  world.happen({world.event(0, Kind::tokens, "e"), end});
+  REQUIRE(seen->finished);
+  CHECK(seen->response.status == 200);
+  CHECK(seen->body()["choices"][0]["text"] == "cde");
+  CHECK(seen->body()["choices"][0]["finish_reason"] == "length");
+  CHECK(seen->body()["usage"]["completion_tokens"] == 3);
+  CHECK(world.app->under_way() == 0);
+  CHECK(world.engine.cancelled.empty());
+}
+
+TEST_CASE("OpenAiApp streams two answers side by side, characters whole, with usage at the end") {
+  World world;
+  const auto seen = world.ask("POST", "/v1/completions",
+                              R"({"prompt":"a","n":2,"stream":true,"stream_options":{"include_usage":true}})");
+  REQUIRE(world.engine.order.size() == 2);
+  world.happen({world.event(0, Kind::accepted)});
+  CHECK(!seen->begun); // the other may still be refused
+  world.happen({world.event(1, Kind::accepted)});
+  CHECK(seen->begun);
+  CHECK(seen->response.type.starts_with("text/event-stream"));
+  const std::string smile = "\xF0\x9F\x98\x80";
+  for (const char byte : smile) world.happen({world.event(0, Kind::tokens, std::string(1, byte))});
+  world.happen({world.event(1, Kind::tokens, "xy"), world.event(1, Kind::ended), world.event(0, Kind::tokens, "\xF0"),
+                world.event(0, Kind::ended)});
+  REQUIRE(seen->finished);
+  std::map<int, std::string> text;
+  for (const json& each : seen->events())
+    for (const json& choice : each["choices"]) text[choice["index"]] += choice["text"].get<std::string>();
+  CHECK(text[0] == smile + "\xEF\xBF\xBD"); // what never became a character is U+FFFD
+  CHECK(text[1] == "xy");
+  CHECK(seen->events().back()["usage"]["completion_tokens"] == 7);
+}
+
+TEST_CASE("OpenAiApp ends an answer at its stop string, which it never sends, and cancels the rest") {
+  World world;
+  const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true,"stop":"END"})");
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "xE")});
+  world.happen({world.event(0, Kind::tokens, "N")});
+  CHECK(seen->response.body.find("EN") == std::string::npos);
+  world.happen({world.event(0, Kind::tokens, "Dyz")});
+  REQUIRE(seen->finished);
+  std::string text;
+  for (const json& each : seen->events()) text += each["choices"][0]["text"].get<std::string>();
+  CHECK(text == "x");
+  CHECK(seen->events().back()["choices"][0]["finish_reason"] == "stop");
+  CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
+  world.happen({world.event(0, Kind::tokens, "late")}); // was on its way
+  CHECK(world.app->under_way() == 0);
+}
+
+TEST_CASE("OpenAiApp passes a gate's refusal on, with when to try again") {
+  World world;
+  const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");
+  GenerationEvent refused = world.event(1, Kind::refused);
+  refused.error.status = 429;
+  refused.error.message = "TTFT 2.3 s predicted, 0.5 asked";
+  refused.retry_after_s = 1.8;
+  world.happen({world.event(0, Kind::accepted), refused});
+  REQUIRE(seen->finished);
+  CHECK(seen->response.status == 429);
+  CHECK(seen->response.headers.find("retry-after") == "2");
+  CHECK(seen->response.headers.find("Retry-After-MS") == "1801");
+  CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
+  CHECK(world.app->under_way() == 0);
+}
+
+TEST_CASE("OpenAiApp cancels what a client that left has asked for") {
+  World world;
+  const auto waiting = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":3})");
+  const auto streaming = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
+  world.happen({world.event(3, Kind::accepted), world.event(3, Kind::tokens, "x")});
+  waiting->gone();
+  streaming->gone();
+  world.transport.run();
+  CHECK(world.engine.cancelled.size() == 4);
+  CHECK(world.app->under_way() == 0);
+  world.happen({world.event(3, Kind::tokens, "y"), world.event(0, Kind::accepted)});
+  CHECK(world.app->metrics().left == 2);
+}
+
+TEST_CASE("OpenAiApp says in a stream that a generation failed") {
+  World world;
+  const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
+  GenerationEvent failed = world.event(0, Kind::failed);
+  failed.error.message = "a copy failed";
+  failed.error.type = "server_error";
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x"), failed});
+  CHECK(seen->finished);
+  CHECK(seen->response.body.find("\"a copy failed\"") != std::string::npos);
+  CHECK(seen->response.body.find("[DONE]") == std::string::npos);
+}
+
+TEST_CASE("OpenAiApp refuses what the model cannot do") {
+  World world;
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a","model":"gpt-4"})")->response.status == 404);
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":[]})")->body()["error"]["param"] == "prompt");
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":[99999]})")->response.status == 400);
+  CHECK(world.ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}]})")->response.status ==
+        400); // bytes have no chat format
+  const auto longer = world.ask("POST", "/v1/completions", R"({"prompt":"abc","max_tokens":98})");
+  CHECK(longer->body()["error"]["code"] == "context_length_exceeded");
+  CHECK(
+      longer->body()["error"]["message"] ==
+      "this model's maximum context length is 100 tokens; the request has 102 (4 in the prompt, 98 in the completion)");
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"abc","max_tokens":96})")->begun == false);
+  HttpHeaders headers;
+  headers.add("X-SLO-TTFT-MS", "soon");
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a"})", headers)->body()["error"]["param"] ==
+        "x-slo-ttft-ms");
+  world.engine.is_ready = false;
+  CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a"})")->response.status == 503);
+  CHECK(world.ask("GET", "/ready")->response.status == 503);
+  CHECK(world.ask("GET", "/health")->response.status == 200);
+}
+
+TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and lets browsers in where told") {
+  World world([](OpenAiSetup& setup) {
+    setup.api_keys = {"secret", "other"};
+    setup.cors = "https://a.example";
+  });
+  const auto with = [](const std::string& authorization) {
+    HttpHeaders headers;
+    headers.add("authorization", authorization);
+    return headers;
+  };
+  CHECK(world.ask("GET", "/v1/models")->response.status == 401);
+  CHECK(world.ask("GET", "/v1/models", "", with("Bearer secre"))->response.status == 401);
+  CHECK(world.ask("GET", "/v1/models", "", with("Bearer secretsecret"))->response.status == 401);
+  const auto models = world.ask("GET", "/v1/models", "", with("Bearer other"));
+  CHECK(models->body()["data"][0]["id"] == "tiny");
+  CHECK(models->response.headers.find("access-control-allow-origin") == "https://a.example");
+  CHECK(world.ask("OPTIONS", "/v1/models")->response.status == 204);
+  CHECK(world.ask("GET", "/nothing")->response.status == 404);
+  const auto get = world.ask("GET", "/v1/completions", "", with("Bearer other"));
+  CHECK(get->response.status == 405);
+  CHECK(get->response.headers.find("Allow") == "POST");
+  CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
+}
+
+TEST_CASE("OpenAiApp turns text into tokens and back") {
+  World world;
+  const auto tokens = world.ask("POST", "/tokenize", R"({"prompt":"h\u00e9"})");
+  CHECK(tokens->body()["count"] == 4); // with the begin token
+  const auto text = world.ask("POST", "/detokenize", json{{"tokens", tokens->body()["tokens"]}}.dump());
+  CHECK(text->body()["prompt"] == "<begin>h\xC3\xA9");
+  CHECK(world.ask("POST", "/detokenize", R"({"tokens":[-1]})")->response.status == 400);
+}
+
+TEST_CASE("OpenAiApp counts what its clients see") {
+  World world;
+  world.ask("POST", "/v1/completions", R"({"prompt":"ab"})");
+  world.clock = 0.5;
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x")});
+  world.clock = 0.6;
+  world.happen({world.event(0, Kind::tokens, "yz"), world.event(0, Kind::ended)});
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  for (const char* line : {"vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.25\"} 0\n",
+                           "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.5\"} 1\n",
+                           "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"+Inf\"} 1\n",
+                           "vllm:inter_token_latency_seconds_count{model_name=\"tiny\",engine=\"0\"} 2\n",
+                           "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
+                           "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
+                           "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
+                           "# TYPE vllm:request_success_total counter\n", "sluice:steps_total 7\n"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line);
+}
