@@ -7,6 +7,9 @@
 #include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/backend/replayed.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/gate.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/token_source.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "compare/run.hpp"
@@ -47,6 +50,20 @@ struct Job {
   const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
 };
 
+/// A system that serves clients until it is told to stop.
+struct ServeJob {
+  const compared::Setup& setup;
+  sluice::Slo slo; ///< of clients that bring none: for policies that plan by one
+  std::shared_ptr<sluice::CpuWorld> world;
+  sluice::TokenSource& tokens;
+  sluice::GenerationListener& listener;
+  Recorded& recorded;
+  sluice::QueueLimit queue;
+};
+
+/// Starts the system on a thread of its own. Errors: no engine of that type can be made with this setup.
+using Server = sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> (*)(const ServeJob&);
+
 /// Runs the job to its end. Errors: no engine of that type can be made with this setup.
 using Runner = sluice::Status (*)(const Job&);
 
@@ -54,6 +71,7 @@ struct System {
   std::string_view name;
   std::string_view what; ///< one line for --list
   Runner run = nullptr;
+  Server serve = nullptr;
   /// Its placement drops KV and passes those tokens again: every iteration may pass everybody's.
   bool passes_again = false;
 };

@@ -60,6 +60,8 @@ void add_requests(Flags& flags, Options& options) {
               "of sampling, and of a trace's prompts (default: 0)");
 }
 
+} // namespace
+
 void add_machine(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--system", options.system, "who decides what is where; --list names them")->capture_default_str();
@@ -91,8 +93,6 @@ void add_machine(Flags& flags, Options& options) {
                "seconds per token that users are promised (default: no promise)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: no promise)");
 }
-
-} // namespace
 
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
   Flags flags("sluice-run", "Generates text on this machine under a system's policies: real tokens, and real bytes "

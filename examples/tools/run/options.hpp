@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+class Flags;
+
 namespace running {
 
 struct Options {
@@ -36,6 +38,9 @@ struct Options {
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }
 };
+
+/// The flags of the machine and its engine: a server has them too.
+void add_machine(Flags& flags, Options& options);
 
 /// Nothing: go on; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);

@@ -6,6 +6,7 @@
 #include "sluice/observer/decision_log.hpp"
 #include "sluice/observer/summary.hpp"
 #include "sluice/observer/timeline.hpp"
+#include "sluice/serve/generation_feed.hpp"
 
 #include <functional>
 #include <string_view>
@@ -17,7 +18,8 @@ struct Recorded {
   sluice::Summary::State summary;
   sluice::Timeline::State timeline;
   sluice::DecisionLog::State decisions;
-  bool keeps_timeline = false, keeps_decisions = false;
+  bool keeps_summary = true, keeps_timeline = false, keeps_decisions = false;
+  sluice::FeedListener* feed = nullptr; ///< of a server: hears of every token
   std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, sluice::Tokens first, sluice::Tokens count)> released =
       [](sluice::RequestId, sluice::Tokens, sluice::Tokens) {};

@@ -103,7 +103,7 @@ Seconds BasicEngine<C>::predict(const Surroundings& around, Sink&& sink) require
 template <class C>
 Seconds BasicEngine<C>::next_due() const {
   Seconds next = never_due;
-  if constexpr (delivery_type::deposits)
+  if constexpr (C::delivery_type::deposits)
     for (const auto* list : {&core_.requests.running, &core_.requests.preempted})
       for (const Slot slot : *list) next = std::min(next, policies_.delivery.next_due(core_.row(slot)));
   return next;
@@ -111,7 +111,7 @@ Seconds BasicEngine<C>::next_due() const {
 
 template <class C>
 void BasicEngine<C>::release_due(Seconds until) {
-  if constexpr (delivery_type::deposits) {
+  if constexpr (C::delivery_type::deposits) {
     if (next_due() > until) return;
     TokenAccounts<C>::advance(core_, policies_, until);
     if constexpr (KeepsRequests<backend_type>) backend_.released(until);

@@ -34,7 +34,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     return status.error();
   };
   if (const Status status = detail::check_length(id, spec, core_.limits); !status.ok()) return refused(status);
-  if constexpr (admission_type::knows_lengths)
+  if constexpr (C::admission_type::knows_lengths)
     if (spec.output_is_bound) return refused(detail::unknown_length(id));
   // Alone, at its longest, with the least device memory that the placement could choose: does it fit?
   const Footprint room = detail::least_room(core_, policies_.placement.least(core_.geometry.layers), spec);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-serve: a model on this machine under the policies of a system, behind the OpenAI API.
+//
+// The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
+// behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
+// speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+#include "sluice/serve/beast/http_server.hpp"
+#include "sluice/serve/nlohmann/openai_app.hpp"
+
+#include "run/job.hpp"
+#include "serve/options.hpp"
+#include "serve/system.hpp"
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <optional>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace {
+
+using namespace sluice;
+
+int fail(const Error& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "sluice-serve: %s\n", error.line().c_str());
+  return 2;
+}
+
+double seconds_of(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+/// Breaks the circle between the application, which submits to the engine, and the engine, which tells the application:
+/// the engine is made first, and tells this.
+class Relay final : public GenerationListener {
+ public:
+  void happened(std::vector<GenerationEvent> events) override {
+    if (to != nullptr) to->happened(std::move(events));
+  }
+  GenerationListener* to = nullptr; ///< set before the first submission, and not changed
+};
+
+int serve(serving::Options& options) {
+  const Expected<const running::System*> system = running::find_system(options.run.system);
+  if (!system) return fail(system.error());
+  Expected<serving::Served> served = serving::set_up(options, **system);
+  if (!served) return fail(served.error());
+
+  HttpLimits limits;
+  limits.max_body = static_cast<std::size_t>(options.max_body);
+  HttpServer<> server(limits);
+  if (const Status listening = server.listen({options.host, options.port}); !listening) return fail(listening.error());
+
+  const auto began = std::chrono::steady_clock::now();
+  OpenAiSetup setup;
+  setup.model = served->name;
+  setup.tokenizer = served->tokenizer.get();
+  setup.chat = find_chat_format(*served->tokenizer);
+  setup.vocabulary = served->vocabulary;
+  setup.context = served->context;
+  setup.slo = {Seconds{options.run.slo_ttft}, Seconds{options.run.slo_tbt}};
+  setup.api_keys = options.api_keys;
+  setup.cors = options.cors;
+  setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  setup.created = setup.now_s();
+  setup.clock = [began] { return seconds_of(began); };
+  setup.random = [random = std::make_shared<std::mt19937_64>(std::random_device{}())] { return (*random)(); };
+  if (!options.quiet)
+    setup.log = [](std::string line) {
+      line += '\n';
+      std::fputs(line.c_str(), stderr);
+    };
+
+  Relay relay;
+  running::Recorded recorded;
+  recorded.keeps_summary = false; // grows with every request
+  Expected<std::unique_ptr<GenerationEngine>> engine = (*system)->serve(
+      {served->setup, setup.slo, served->world, *served->tokens, relay, recorded, QueueLimit{options.queue}});
+  if (!engine) return fail(engine.error());
+  OpenAiApp app(std::move(setup), server, **engine);
+  relay.to = &app;
+
+  // The second signal finds the server draining, and ends it.
+  std::function<void(int)> on_signal = [&](int) {
+    if (server.draining()) return server.stop();
+    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n",
+               app.under_way(), options.drain);
+    app.drain();
+    server.drain(std::chrono::milliseconds(static_cast<std::int64_t>(options.drain * 1000)));
+    server.on_signal({SIGTERM, SIGINT}, [&](int) { server.stop(); });
+  };
+  server.on_signal({SIGTERM, SIGINT}, on_signal);
+
+  fmt::print("{} under {}: {}\n", served->name, options.run.system, served->what);
+  fmt::print("http://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", options.host, server.port());
+  std::fflush(stdout);
+  server.run(app);
+  engine->reset(); // joins its thread before what it tells is gone
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  serving::Options options;
+  if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
+  if (options.list) {
+    for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+    return std::fflush(stdout) == 0 ? 0 : 2;
+  }
+  if (Status status = serving::check_options(options); !status) return fail(status.error());
+  try {
+    return serve(options);
+  } catch (const std::bad_alloc&) {
+    return fail({ErrorCode::out_of_memory, "memory", "the system refuses what this server needs",
+                 "smaller memories, or a larger limit (ulimit -v)"});
+  } catch (const std::system_error& error) {
+    return fail({ErrorCode::out_of_memory, "threads", error.what(), "a larger limit (ulimit -u)"});
+  }
+}

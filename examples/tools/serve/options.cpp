@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of sluice-serve.
+#include "serve/options.hpp"
+
+#include "sluice/core/text.hpp"
+
+#include "shared/flags.hpp"
+#include "shared/sizes.hpp"
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace serving {
+
+using namespace sluice;
+
+std::optional<int> parse_options(int argc, char** argv, Options& options) {
+  Flags flags("sluice-serve", "Serves a model on this machine under a system's policies, behind the OpenAI API.");
+  CLI::App& app = flags.app();
+  app.add_option("--model", options.run.model,
+                 "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), or tiny: a small random Llama; "
+                 "with --simulate also a model by name")
+      ->capture_default_str();
+  app.add_option("--name", options.name, "what clients call the model (default: its folder's name)");
+  running::add_machine(flags, options.run);
+  flags.whole("--context", options.context, 2, 1 << 24,
+              "the longest prompt and answer together, in tokens (default: the model's, at most 4096)");
+  app.add_option("--simulate", options.simulate,
+                 "no machine: the system on this device, by name or JSON file, at the pace that it would have, with "
+                 "drawn tokens");
+  app.add_option("--host", options.host, "the address to listen on")->capture_default_str();
+  flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
+  app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
+      ->allow_extra_args(false);
+  app.add_option("--api-key-file", options.api_key_file, "the same, a key a line");
+  app.add_option("--cors", options.cors, "an origin whose pages may ask, or *");
+  flags.whole("--queue", options.queue, 0, 1 << 30, "refuse newcomers while so many wait (default: 256)");
+  flags.other("--max-body", "of a request, e.g. 8MiB (default)", [&options](std::string_view text) -> std::string {
+    const std::optional<double> bytes = read_bytes(text);
+    if (!bytes || *bytes < 1) return "a size such as 8MiB";
+    options.max_body = static_cast<std::int64_t>(*bytes);
+    return {};
+  });
+  flags.number("--drain", options.drain, 0, true,
+               "seconds that requests under way may take after TERM; a second TERM ends them (default: 30)");
+  app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
+  app.add_flag("--list", options.list, "name the systems, and stop");
+  return flags.parse(argc, argv);
+}
+
+Status check_options(Options& options) {
+  if (options.run.device_memory && options.run.kv_memory)
+    return running::flag_error("--kv-memory", "--device-memory is given as well",
+                               "one of the two: KV is what it leaves beside weights and buffers");
+  if (options.run.lanes != "shared" && options.run.lanes != "each-way")
+    return running::flag_error("--lanes", "it is '" + excerpt(options.run.lanes) + "'", "each-way or shared");
+  if (!options.api_key_file.empty()) {
+    std::ifstream file(options.api_key_file);
+    if (!file)
+      return running::flag_error("--api-key-file", "there is no file '" + excerpt(options.api_key_file, 200) + "'",
+                                 "a file with a key a line");
+    std::size_t before = options.api_keys.size();
+    for (std::string line; std::getline(file, line);)
+      if (!line.empty()) options.api_keys.push_back(line);
+    if (options.api_keys.size() == before)
+      return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
+  }
+  for (const std::string& key : options.api_keys)
+    if (key.empty()) return running::flag_error("--api-key", "it is empty", "at least one character");
+  return {};
+}
+
+} // namespace serving

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets up what a server runs.
+#include "serve/system.hpp"
+
+#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/cost/roofline.hpp"
+#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/local/configure.hpp"
+#include "sluice/local/memory.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/serve/cpu_tokens.hpp"
+#include "sluice/serve/drawn_tokens.hpp"
+#include "sluice/tokenizer/bytes.hpp"
+
+#include "run/costs.hpp"
+#include "run/machine.hpp"
+#include "run/model.hpp"
+#include "shared/sizes.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace serving {
+
+using namespace sluice;
+
+namespace {
+
+constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
+
+std::optional<Bytes> bytes(const std::optional<std::int64_t>& stated) {
+  return stated ? std::optional{Bytes{*stated}} : std::nullopt;
+}
+
+std::string name_of(const Options& options) {
+  if (!options.name.empty()) return options.name;
+  const std::filesystem::path path = std::filesystem::path{options.run.model}.lexically_normal();
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  return name.empty() ? options.run.model : name;
+}
+
+Limits limits_of(const Options& options, std::int64_t context) {
+  Limits limits;
+  limits.batch = options.run.batch;
+  limits.batch_tokens = Tokens{options.run.batch_tokens};
+  limits.max_context = Tokens{context};
+  return limits;
+}
+
+/// Real tokens on this machine.
+Expected<Served> on_machine(const Options& options, const running::System& system) {
+  Expected<LocalModel> model = running::open_model(options.run.model, true);
+  if (!model) return model.error();
+  const ModelWeights& weights = model->weights;
+  const ModelShape shape = weights.config.shape;
+  const std::int64_t most = weights.config.max_positions;
+  if (options.context && *options.context > most)
+    return running::flag_error("--context", fmt::format("the model has {} positions", most),
+                               fmt::format("at most {}", most));
+  const std::int64_t context = options.context.value_or(std::min(most, longest_by_default));
+  CpuSetup setup;
+  setup.limits = limits_of(options, context);
+  setup.link = {options.run.link, options.run.link, options.run.lanes == "each-way"};
+  std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, options.run.threads);
+  Expected<running::Costs> costs = running::costs_of(options.run, weights, *decoder, setup);
+  if (!costs) return costs.error();
+  // The longest that may come: as many as run at once.
+  const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
+  const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
+  if (system.passes_again)
+    setup.rebuilt =
+        setup.limits.block_tokens * longest_batch(batch, setup.limits.block_tokens, 1, batch.size()).count();
+  const LocalMemory memory = divide_memory(
+      weights, *decoder, batch,
+      {bytes(options.run.device_memory), bytes(options.run.kv_memory), bytes(options.run.host_memory)}, setup);
+  if (memory.kv.count() < 0)
+    return running::flag_error(
+        options.run.device_memory ? "--device-memory" : "--kv-memory",
+        fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
+        "more, or a system that streams weights");
+  costs->device.memory = memory.device;
+  costs->device.host_memory = memory.of(memory.host);
+  compared::Setup engine{.limits = setup.limits,
+                         .geometry = local_geometry(weights, setup.limits.block_tokens),
+                         .device_blocks = memory.kv,
+                         .host_blocks = memory.host,
+                         .cost = costs->cost,
+                         .model = shape,
+                         .device = costs->device,
+                         .open = {}};
+  engine.worst_batch = TokenBlocks{longest_batch(batch, setup.limits.block_tokens, 1, 1).count() * options.run.batch};
+  auto tokens = std::make_unique<CpuTokens>();
+  const std::string what = fmt::format("{}; device {}, KV {} layer blocks; host {} layer blocks", costs->text,
+                                       exact_bytes(memory.device.count()), memory.kv.count(), memory.host.count());
+  auto machine = running::make_machine(std::move(model->weights), std::move(decoder), setup, tokens->listener());
+  if (!machine) return machine.error();
+  tokens->attach(*machine);
+  return Served{name_of(options),  std::move(model->tokenizer), shape.vocabulary,  context,
+                std::move(engine), *std::move(machine),         std::move(tokens), what};
+}
+
+/// The same system on a device that is not there.
+Expected<Served> simulated(const Options& options) {
+  Expected<Device> device = find_or_read_device(options.simulate);
+  if (!device) {
+    Error error = device.error();
+    error.where = "--simulate";
+    return error;
+  }
+  const std::string wanted = options.run.model == "tiny" ? "llama3-8b" : options.run.model;
+  std::error_code ignored;
+  Expected<ModelShape> shape = std::filesystem::exists(wanted, ignored) ? read_hf_config(wanted) : find_model(wanted);
+  if (!shape) return shape.error();
+  auto tokenizer = std::make_unique<ByteTokenizer>();
+  const std::int64_t context = options.context.value_or(longest_by_default);
+  const Limits limits = limits_of(options, context);
+  const Roofline cost{*shape, *device};
+  const TokenBlocks kv =
+      options.run.kv_memory
+          ? TokenBlocks{*options.run.kv_memory / shape->token_block_bytes(limits.block_tokens).count()}
+          : kv_blocks_beside_weights(*shape, *device, limits.block_tokens);
+  const Bytes block = shape->layer_block_bytes(limits.block_tokens);
+  compared::Setup engine{
+      .limits = limits,
+      .geometry = {shape->layers, block, shape->layer_weight_bytes(), shape->layer_hidden_bytes(limits.block_tokens)},
+      .device_blocks = across_layers(kv, shape->layers),
+      .host_blocks = LayerBlocks{device->host_memory / block},
+      .cost = compared::CostChoice{cost},
+      .model = *shape,
+      .device = *device,
+      .open = {}};
+  engine.worst_batch = TokenBlocks{blocks_for(Tokens{context}, limits.block_tokens).count() *
+                                   static_cast<std::int64_t>(options.run.batch)};
+  std::vector<std::int32_t> letters; // lower case, and a space after about every fifth
+  for (const char* text = "etaoinshrdlucmfwypvbgk     ,."; *text != '\0'; ++text) {
+    const auto token = tokenizer->encode(std::string(1, *text), AddSpecial::no);
+    letters.push_back(token->front());
+  }
+  const auto world = std::make_shared<SimulatedWorld<compared::CostChoice>>(engine.cost, SimulatedPace::wall);
+  const int vocabulary = static_cast<int>(tokenizer->vocabulary().size());
+  return Served{options.name.empty() && options.run.model == "tiny" ? wanted : name_of(options),
+                std::move(tokenizer),
+                vocabulary,
+                context,
+                std::move(engine),
+                world,
+                std::make_unique<DrawnTokens>(std::move(letters)),
+                fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count())};
+}
+
+} // namespace
+
+Expected<Served> set_up(const Options& options, const running::System& system) {
+  return options.simulate.empty() ? on_machine(options, system) : simulated(options);
+}
+
+} // namespace serving

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server runs: a model's tokens and an engine's setup, on this machine or simulated.
+#pragma once
+
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/serve/token_source.hpp"
+#include "sluice/tokenizer/tokenizer.hpp"
+
+#include "run/job.hpp"
+#include "serve/options.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace serving {
+
+struct Served {
+  std::string name; ///< of the model
+  std::unique_ptr<sluice::Tokenizer> tokenizer;
+  int vocabulary = 0;
+  std::int64_t context = 0;
+  compared::Setup setup;
+  std::shared_ptr<sluice::CpuWorld> world;
+  std::unique_ptr<sluice::TokenSource> tokens;
+  std::string what; ///< a line for people: on what, with how much memory
+};
+
+/// Reads the model and sets up the machine, or its simulation.
+sluice::Expected<Served> set_up(const Options& options, const running::System& system);
+
+} // namespace serving

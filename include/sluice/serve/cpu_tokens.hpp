@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuTokens: the tokens that a CpuMachine computes, kept until delivery releases them.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/serve/token_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+
+/// The logarithms of the probabilities of `chosen` and of the `count` likeliest tokens, falling, equals by number.
+[[nodiscard]] inline std::vector<TokenChance> chances_of(std::span<const float> logits, std::int32_t chosen,
+                                                         int count) {
+  const float largest = logits[static_cast<std::size_t>(greedy_token(logits))];
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(largest));
+  const double base = static_cast<double>(largest) + std::log(sum);
+  const auto chance = [&](std::int32_t token) {
+    return TokenChance{token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - base};
+  };
+  std::vector<TokenChance> chances{chance(chosen)};
+  if (count == 0) return chances;
+  std::vector<std::uint64_t> places;
+  for (std::size_t token = 0; token < logits.size(); ++token)
+    places.push_back(sampling_place(logits[token], static_cast<std::int64_t>(token)));
+  const auto most = std::min(static_cast<std::size_t>(count), places.size());
+  sort_likeliest(places, most);
+  for (std::size_t i = 0; i < most; ++i) chances.push_back(chance(static_cast<std::int32_t>(places[i] & 0xffffffffU)));
+  return chances;
+}
+
+} // namespace detail
+
+/// Make it, then the machine with its `listener`, then `attach` the machine.
+class CpuTokens final : public TokenSource {
+ public:
+  [[nodiscard]] CpuListener listener() {
+    CpuListener listener;
+    listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
+    listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
+    return listener;
+  }
+  void attach(std::shared_ptr<CpuMachine> machine) {
+    const DecoderConfig& config = machine->weights().config;
+    end_tokens_ = config.end_tokens;
+    machine_ = std::move(machine);
+  }
+
+  void enter(RequestId id, const Generation& generation) override {
+    SLUICE_ASSERT(machine_ != nullptr, "attached to a machine");
+    CpuRequest request;
+    request.tokens = generation.prompt;
+    request.sampling = generation.sampling;
+    request.sequence = generation.sequence;
+    request.ends = !generation.ignore_end;
+    machine_->enter(id, std::move(request));
+    requests_[index(id)].wanted = generation.logprobs;
+    requests_[index(id)].ends = !generation.ignore_end;
+  }
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, std::size_t /*count*/) override {
+    return requests_.at(index(id)).tokens;
+  }
+  [[nodiscard]] std::span<const std::vector<TokenChance>> chances(RequestId id) override {
+    return requests_.at(index(id)).chances;
+  }
+  [[nodiscard]] bool stopped(RequestId id) override {
+    const Kept& kept = requests_.at(index(id));
+    return kept.ends && !kept.tokens.empty() &&
+           std::find(end_tokens_.begin(), end_tokens_.end(), kept.tokens.back()) != end_tokens_.end();
+  }
+  void forget(RequestId id) override {
+    machine_->forget(id);
+    requests_.erase(index(id));
+  }
+
+ private:
+  struct Kept {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::vector<TokenChance>> chances;
+    std::vector<float> logits; ///< that the next token is chosen from, where its chances are wanted
+    int wanted = -1;
+    bool ends = true;
+  };
+
+  void choosing(RequestId id, std::span<const float> logits) {
+    const auto found = requests_.find(index(id));
+    if (found != requests_.end() && found->second.wanted >= 0)
+      found->second.logits.assign(logits.begin(), logits.end());
+  }
+  void chosen(RequestId id, std::int32_t token) {
+    const auto found = requests_.find(index(id));
+    if (found == requests_.end()) return; // cancelled while its last token was computed
+    Kept& kept = found->second;
+    kept.tokens.push_back(token);
+    if (kept.wanted >= 0) kept.chances.push_back(detail::chances_of(kept.logits, token, kept.wanted));
+  }
+
+  std::shared_ptr<CpuMachine> machine_;
+  std::vector<int> end_tokens_;
+  std::unordered_map<std::uint32_t, Kept> requests_;
+};
+
+} // namespace sluice

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gate: whether a newcomer is let in, asked before the engine hears of it.
+#pragma once
+
+#include "sluice/serve/generation.hpp"
+#include "sluice/view/view.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+/// What a gate says of a newcomer.
+struct GateAnswer {
+  bool admit = true;
+  ApiError error;           ///< where it does not admit
+  double retry_after_s = 0; ///< above 0: when it would
+  std::string forecast;     ///< for a response header, also of those that are admitted; may be empty
+};
+
+/// Answers at once, on the engine's thread, between two steps.
+///
+///  - `answer(newcomer, engine)`: `engine` as it is, without the newcomer; a gate may copy its state.
+///  - `explain()`: what the gate does, for the log.
+template <class G, class E>
+concept Gate = requires(G& gate, const Generation& newcomer, const E& engine) {
+  { gate.answer(newcomer, engine) } -> std::same_as<GateAnswer>;
+};
+
+/// Refuses newcomers while so many requests wait: who would wait longer than they care to hears so at once.
+struct QueueLimit {
+  std::int64_t most = 256; ///< requests that wait or are preempted
+
+  template <class E>
+  [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const E& engine) const {
+    const View view = engine.view();
+    const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size());
+    if (waiting < most) return {};
+    GateAnswer answer;
+    answer.admit = false;
+    answer.error.status = 429;
+    answer.error.type = "rate_limit_error";
+    answer.error.code = "queue_full";
+    answer.error.message =
+        "the queue is full: " + std::to_string(waiting) + " requests wait; expected below " + std::to_string(most);
+    answer.retry_after_s = 1;
+    return answer;
+  }
+};
+
+} // namespace sluice
