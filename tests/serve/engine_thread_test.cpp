@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/device/named.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/serve/drawn_tokens.hpp"
+#include "sluice/serve/engine_thread.hpp"
+#include "sluice/systems/orbitflow.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sluice;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Keeps what it is told, by generation; waits until something holds.
+class Told final : public GenerationListener {
+ public:
+  void happened(std::vector<GenerationEvent> events) override {
+    const std::lock_guard lock{mutex_};
+    for (GenerationEvent& event : events) of_[event.id].push_back(std::move(event));
+    changed_.notify_all();
+  }
+  template <class Holds>
+  bool wait(Holds&& holds) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, 20s, [&] { return holds(of_); });
+  }
+  std::map<GenerationId, std::vector<GenerationEvent>> all() {
+    const std::lock_guard lock{mutex_};
+    return of_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<GenerationId, std::vector<GenerationEvent>> of_;
+};
+
+using Kind = GenerationEvent::Kind;
+using Of = std::map<GenerationId, std::vector<GenerationEvent>>;
+
+bool is_over(const std::vector<GenerationEvent>& events) {
+  return !events.empty() && events.back().kind != Kind::accepted && events.back().kind != Kind::tokens;
+}
+std::vector<std::int32_t> tokens_of(const std::vector<GenerationEvent>& events) {
+  std::vector<std::int32_t> all;
+  for (const GenerationEvent& event : events) all.insert(all.end(), event.tokens.begin(), event.tokens.end());
+  return all;
+}
+
+std::vector<std::int32_t> hundred() {
+  std::vector<std::int32_t> tokens(100);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+/// A fast device, so that a test takes no time; memory for so many blocks.
+Server machine(std::int64_t kv_blocks, int batch = 8) {
+  Device device = *find_device("h100");
+  device.half_precision_peak = FlopsPerSecond{device.half_precision_peak.count() * 1e3};
+  device.memory_bandwidth = BytesPerSecond{device.memory_bandwidth.count() * 1e3};
+  Limits limits;
+  limits.batch = batch;
+  limits.max_context = Tokens{4096};
+  return {llama3_8b(), device, TokenBlocks{kv_blocks}, limits};
+}
+
+Generation generation(int prompt, std::int64_t most, std::uint64_t seed = 1) {
+  Generation one;
+  one.prompt.assign(static_cast<std::size_t>(prompt), 5);
+  one.max_tokens = most;
+  one.sampling.seed = seed;
+  return one;
+}
+
+template <class E, class... Gates>
+struct Running {
+  explicit Running(const Server& server, Gates... gates) : tokens(hundred()), thread(tokens, told, gates...) {
+    const Status started = thread.start([&](FeedListener& feed) {
+      typename E::Config config = configure<E>(server);
+      config.observers = std::tuple{GenerationFeed{&feed}};
+      return config;
+    });
+    REQUIRE(started.ok());
+  }
+  DrawnTokens tokens;
+  Told told;
+  EngineThread<E, Gates...> thread; // last: its thread ends before what it uses
+};
+
+using Simulated8b = With<OrbitFlow, GenerationFeed>;
+
+} // namespace
+
+TEST_CASE("EngineThread gives every generation its tokens, in order, once, and says how it ended") {
+  Running<Simulated8b> running(machine(1000));
+  for (std::uint64_t i = 0; i < 40; ++i)
+    running.thread.submit(GenerationId{i}, generation(10 + static_cast<int>(i), 1 + static_cast<std::int64_t>(i), i));
+  CHECK(running.told.wait([](const Of& of) {
+    int over = 0;
+    for (const auto& [id, events] : of) over += is_over(events) ? 1 : 0;
+    return over == 40;
+  }));
+  for (const auto& [id, events] : running.told.all()) {
+    const auto i = static_cast<std::uint64_t>(id);
+    CHECK(events.front().kind == Kind::accepted);
+    CHECK(events.back().kind == Kind::ended);
+    CHECK(events.back().reason == FinishReason::length);
+    DrawnTokens again(hundred());
+    again.enter(RequestId{0}, generation(1, 1, i));
+    const auto expected = again.generated(RequestId{0}, i + 1);
+    CHECK(tokens_of(events) == std::vector<std::int32_t>(expected.begin(), expected.end()));
+  }
+}
+
+TEST_CASE(
+    "EngineThread cancels generations wherever they are; nothing is told of them afterwards, and the others go on") {
+  Running<Simulated8b> running(machine(200, 2));
+  for (std::uint64_t i = 0; i < 30; ++i) running.thread.submit(GenerationId{i}, generation(100, 50, i));
+  CHECK(running.told.wait(
+      [](const Of& of) { return of.count(GenerationId{0}) != 0 && of.at(GenerationId{0}).size() > 3; }));
+  for (std::uint64_t i = 0; i < 30; i += 2) running.thread.cancel(GenerationId{i});
+  running.thread.cancel(GenerationId{999});
+  CHECK(running.told.wait([](const Of& of) {
+    for (std::uint64_t i = 1; i < 30; i += 2)
+      if (of.count(GenerationId{i}) == 0 || !is_over(of.at(GenerationId{i}))) return false;
+    return true;
+  }));
+  for (std::uint64_t i = 1; i < 30; i += 2) CHECK(tokens_of(running.told.all().at(GenerationId{i})).size() == 50);
+  const std::string metrics = running.thread.metrics();
+  CHECK(metrics.find("vllm:num_requests_running 0\n") != std::string::npos);
+  CHECK(metrics.find("vllm:kv_cache_usage_perc 0\n") != std::string::npos);
+}
+
+TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in, with the reason") {
+  Running<Simulated8b, QueueLimit> running(machine(100, 1), QueueLimit{3});
+  running.thread.submit(GenerationId{100}, generation(5000, 10));
+  CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{100}) != 0; }));
+  const GenerationEvent never = running.told.all().at(GenerationId{100}).front();
+  CHECK(never.kind == Kind::refused);
+  CHECK(never.error.status == 400);
+  CHECK(!never.error.message.empty());
+
+  for (std::uint64_t i = 0; i < 50; ++i) running.thread.submit(GenerationId{i}, generation(100, 200, i));
+  CHECK(running.told.wait([](const Of& of) {
+    int over = 0;
+    for (const auto& [id, events] : of) over += is_over(events) ? 1 : 0;
+    return over == 51;
+  }));
+  int full = 0, served = 0;
+  for (const auto& [id, events] : running.told.all()) {
+    full += events.back().error.code == "queue_full" ? 1 : 0;
+    served += events.back().kind == Kind::ended ? 1 : 0;
+    if (events.back().error.code == "queue_full") CHECK(events.back().retry_after_s > 0);
+  }
+  CHECK(full > 0);
+  CHECK(served > 0);
+  CHECK(full + served == 50);
+}
+
+TEST_CASE("EngineThread ends with generations under way") {
+  Running<Simulated8b> running(machine(1000));
+  for (std::uint64_t i = 0; i < 10; ++i) running.thread.submit(GenerationId{i}, generation(100, 2000, i));
+  CHECK(running.told.wait([](const Of& of) { return of.size() == 10; }));
+  running.thread.stop();
+  running.thread.stop();
+}
+
+TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall's pace") {
+  using E = With<OrbitFlow, Cpu, GenerationFeed>;
+  Server server = machine(1000);
+  server.device = *find_device("h100"); // a decode step takes about 5 ms
+  const Roofline cost{server.model, server.device};
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineThread<E> thread(tokens, told);
+  const auto began = std::chrono::steady_clock::now();
+  const Status started = thread.start([&](FeedListener& feed) {
+    const auto simulated = configure<With<OrbitFlow, GenerationFeed>>(server);
+    return E::Config{.limits = simulated.limits,
+                     .geometry = simulated.geometry,
+                     .device_blocks = simulated.device_blocks,
+                     .host_blocks = simulated.host_blocks,
+                     .cost = cost,
+                     .backend = Cpu{std::make_shared<SimulatedWorld<Roofline>>(cost, SimulatedPace::wall)},
+                     .observers = std::tuple{GenerationFeed{&feed}}};
+  });
+  REQUIRE(started.ok());
+  thread.submit(GenerationId{1}, generation(100, 20));
+  CHECK(told.wait([](const Of& of) { return of.count(GenerationId{1}) != 0 && is_over(of.at(GenerationId{1})); }));
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  CHECK(tokens_of(told.all().at(GenerationId{1})).size() == 20);
+  Work one;
+  one.decodes = 1;
+  one.decode_context = Tokens{100};
+  CHECK(took >= 20 * cost.step(one).total(server.model.layers).count() * 0.9);
+}
