@@ -36,9 +36,10 @@ struct Decided {
 };
 
 /// All of a trial's requests, in the order of arrival, through an engine on `backend`; `enter(id, i)` tells a machine
-/// what request i is made of.
+/// what request i is made of. Users leave as the trial says, or as the record that is replayed.
 template <class System, class Backend, class Enter>
-Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend backend, Enter&& enter) {
+Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend backend, Enter&& enter,
+               const Replay* replay = nullptr) {
   using E = With<System, Backend, SmallCost, DecisionLog>;
   const ModelShape& shape = trial.weights.config.shape;
   SmallCost cost;
@@ -56,8 +57,14 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return trial.arrivals[a] < trial.arrivals[b]; });
+  Random users(trial.leaving);
   for (std::size_t next = 0; engine->steps() < 5000;) {
-    while (next < order.size() && trial.arrivals[order[next]] <= engine->now().count()) {
+    if (replay != nullptr) {
+      if (replay->repeat(*engine, static_cast<std::int64_t>(next))) continue;
+    } else if (trial.leaving > 0) {
+      for (const RequestId id : leaving_of(engine->view(), users, trial.leaving)) REQUIRE(engine->cancel(id).ok());
+    }
+    if (next < order.size() && trial.arrivals[order[next]] <= engine->now().count()) {
       const std::size_t i = order[next++];
       RequestSpec spec;
       spec.arrival = Seconds{trial.arrivals[i]};
@@ -65,6 +72,7 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
       spec.output = Tokens{trial.outputs[i]};
       spec.slo.tbt = trial.slo;
       if (const Expected<RequestId> id = engine->submit(spec)) enter(*id, i);
+      continue;
     }
     const Stepped stepped = engine->step();
     if (stepped == Stepped::failed) FAIL(engine->status().error().line());
@@ -100,11 +108,13 @@ Decided decide_really(const RealTrial& trial, std::int64_t kv_blocks, ClockRecor
 template <class System>
 void check_replays(std::uint64_t seed, int rounds, double share) {
   Random random(seed);
-  std::int64_t moved = 0, planned_async = 0;
+  std::int64_t moved = 0, planned_async = 0, cancelled = 0;
   int otherwise = 0;
   // How long things take is this machine's: on a slow or busy one a few rounds may move nothing, or decide the same of
   // other times. So as many more are run as it takes to see something.
-  const auto seen = [&] { return moved > 0 && otherwise > 0 && (planned_async > 0 || !System::lookahead_type::ahead); };
+  const auto seen = [&] {
+    return cancelled > 0 && moved > 0 && otherwise > 0 && (planned_async > 0 || !System::lookahead_type::ahead);
+  };
   for (int round = 0; round < rounds || (!seen() && round < 100); ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -114,6 +124,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
       trial.faults.failing = 0.1; // now and then twice: requests fail
       trial.faults.most_delay = Seconds{0.0002};
     }
+    if (round % 2 == 1) trial.leaving = 30;
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const Bytes block{kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4};
     ClockRecord record;
@@ -122,13 +133,15 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     moved += real.moved;
     for (const ClockEvent& event : record.events)
       planned_async += event.kind == ClockEvent::Kind::ready || event.kind == ClockEvent::Kind::late;
+    for (const ClockEvent& event : record.events) cancelled += event.kind == ClockEvent::Kind::cancel;
 
     const Expected<ClockRecord> read =
         read_clock_record(LineReader{std::make_unique<std::istringstream>(record.text()), "clock.csv"});
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
     const auto replayed = [&](Replay& replay) {
-      return decide<System>(trial, LayerBlocks{kv}, block, Replayed<Cpu, SmallCost>{replay, SmallCost{}},
-                            [](RequestId, std::size_t) {});
+      return decide<System>(
+          trial, LayerBlocks{kv}, block, Replayed<Cpu, SmallCost>{replay, SmallCost{}}, [](RequestId, std::size_t) {},
+          &replay);
     };
     Replay replay{*read};
     const Decided again = replayed(replay);
@@ -146,6 +159,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     Replay elsewhen{disturbed};
     otherwise += replayed(elsewhen).decisions() != real.decisions() || !elsewhen.status().ok();
   }
+  CHECK(cancelled > 0);
   CHECK(moved > 0);
   CHECK(otherwise > 0);
   CHECK((planned_async > 0) == System::lookahead_type::ahead);
