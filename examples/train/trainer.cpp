@@ -5,6 +5,7 @@
 #include "sluice/checkpoint/element.hpp"
 #include "sluice/core/random.hpp"
 
+#include "adamw.hpp"
 #include "llama_pass.hpp"
 
 #include <algorithm>
@@ -24,9 +25,9 @@ double normal(sluice::Random& random) {
 
 /// Matrices keep the size of what they multiply; those that write to the residual stream begin smaller, the more
 /// layers add to it (GPT-2's rule).
-std::vector<float> first_weights(const LlamaShape& shape, const ParameterPlaces& places, std::uint64_t seed) {
+Numbers first_weights(const LlamaShape& shape, const ParameterPlaces& places, std::uint64_t seed) {
   sluice::Random random(seed);
-  std::vector<float> weights(places.count);
+  Numbers weights(places.count);
   for (const ParameterTensor& tensor : places.tensors) {
     double deviation = 1 / std::sqrt(static_cast<double>(tensor.columns));
     if (tensor.writes_residual()) deviation /= std::sqrt(2.0 * shape.layers);
@@ -45,7 +46,7 @@ struct Trainer::Slice {
   explicit Slice(const LlamaShape& shape) : pass(shape), gradient(pass.places().count) {}
 
   LlamaPass<float> pass;
-  std::vector<float> gradient;
+  Numbers gradient;
   double loss = 0;
 };
 
@@ -55,7 +56,7 @@ Trainer::Trainer(const LlamaShape& shape, const Recipe& recipe, int threads)
       places_(shape),
       threads_(threads),
       weights_(first_weights(shape, places_, recipe.seed)),
-      optimiser_(places_) {
+      optimiser_(std::make_unique<AdamW>(places_)) {
   for (std::size_t i = 0; i < slices_of_a_batch; ++i) slices_.push_back(std::make_unique<Slice>(shape));
 }
 
@@ -86,12 +87,12 @@ double Trainer::step(std::int64_t at, std::span<const Window> batch) {
       slice.loss += slice.pass.loss_and_gradient(weights_, batch[i], scale, slice.gradient);
   });
   double sum = slices_[0]->loss;
-  std::vector<float>& gradient = slices_[0]->gradient;
+  Numbers& gradient = slices_[0]->gradient;
   for (std::size_t i = 1; i < slices_.size(); ++i) {
     sum += slices_[i]->loss;
     for (std::size_t k = 0; k < gradient.size(); ++k) gradient[k] += slices_[i]->gradient[k];
   }
-  optimiser_.step(places_, recipe_, at, gradient, weights_);
+  optimiser_->step(places_, recipe_, at, gradient, weights_);
   return sum / static_cast<double>(tokens);
 }
 

@@ -2,8 +2,9 @@
 // Trainer: the weights of a model, trained on batches of windows by some threads.
 #pragma once
 
-#include "adamw.hpp"
 #include "llama.hpp"
+#include "numbers.hpp"
+#include "recipe.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include <vector>
 
 namespace training {
+
+class AdamW;
 
 using Window = std::span<const std::uint16_t>;
 
@@ -47,8 +50,8 @@ class Trainer {
   Recipe recipe_;
   ParameterPlaces places_;
   int threads_;
-  std::vector<float> weights_;
-  AdamW optimiser_;
+  Numbers weights_;
+  std::unique_ptr<AdamW> optimiser_; ///< no Eigen here: who includes this is compiled for other vectors
   std::vector<std::unique_ptr<Slice>> slices_;
 };
 

@@ -24,7 +24,7 @@ void write_text(const std::string& path, int paragraphs) {
 }
 
 constexpr const char* small = " --vocabulary 512 --hidden 32 --layers 2 --heads 2 --kv-heads 1 --head-size 16 --mlp 64"
-                              " --window 32 --steps 60 --batch 3 --rate 0.01 2>&1";
+                              " --window 32 --steps 300 --batch 3 --rate 0.01 2>&1";
 
 } // namespace
 
