@@ -36,7 +36,7 @@ void list_names() {
   fmt::print("\nHCache is not here: this backend keeps no hidden states. Ellm passes the oldest tokens through every "
              "layer for "
              "that reason.\n\n--model:\n{}",
-             running::tiny_text());
+             running::models_text());
 }
 
 /// What the standard library throws where the system refuses memory or threads ends here, in a line.

@@ -11,6 +11,7 @@
 #endif
 
 #include "run/options.hpp"
+#include "shared/shipped_model.hpp"
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -40,21 +41,25 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder) {
 
 } // namespace
 
+std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
+
 Expected<LocalModel> open_model(const std::string& name, bool text) {
   if (name == "tiny") return tiny_model();
+  const std::string folder = model_folder(name);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(name, ignored))
-    return flag_error("--model", "there is no folder '" + excerpt(name, 200) + "'",
-                      "tiny, or a folder with config.json and *.safetensors");
-  Expected<LocalModel> model = read_model(name);
+  if (!std::filesystem::is_directory(folder, ignored))
+    return flag_error("--model", "there is no folder '" + excerpt(folder, 200) + "'",
+                      "tiny, demo where this program was built, or a folder with config.json and *.safetensors");
+  Expected<LocalModel> model = read_model(folder);
+  if (model) model->name = name;
   if (!model || !text) return model;
-  Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(name);
+  Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(folder);
   if (!tokenizer) return tokenizer.error();
   model->tokenizer = std::move(*tokenizer);
   return model;
 }
 
-std::string tiny_text() {
+std::string models_text() {
   const ModelWeights tiny = tiny_llama();
   const ModelShape& shape = tiny.config.shape;
   const std::int64_t layer = tiny.layout.bytes.count();
@@ -63,7 +68,8 @@ std::string tiny_text() {
       "tiny                   a random Llama of a fixed seed: {} layers, {} KV heads of {}, {} query heads, "
       "{} tokens\n"
       "                       weights {} bytes (f32): {} bytes a layer, {} outside the layers\n"
-      "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n",
+      "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n"
+      "demo                   a Llama of 1.4 million parameters that has read Jane Austen's novels, and speaks\n",
       shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary,
       layer * shape.layers + tiny.outer_bytes().count(), layer, tiny.outer_bytes().count(), block, block / 1024);
 }

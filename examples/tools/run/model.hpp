@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open_model: the model of the command line.
+// open_model, model_folder: the model of the command line.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -9,10 +9,13 @@
 
 namespace running {
 
-/// `name`: a folder, or tiny. `text`: the tokenizer is wanted too.
+/// The folder that `name` stands for: demo's beside the program, any other name is the folder's own. Not for tiny.
+std::string model_folder(const std::string& name);
+
+/// `name`: a folder, tiny or demo. `text`: the tokenizer is wanted too.
 sluice::Expected<sluice::LocalModel> open_model(const std::string& name, bool text);
 
-/// What tiny is, in some lines.
-std::string tiny_text();
+/// What tiny and demo are, in some lines.
+std::string models_text();
 
 } // namespace running

@@ -35,8 +35,10 @@ void add_size(Flags& flags, const std::string& flag, std::optional<std::int64_t>
 
 void add_requests(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
-  app.add_option("--model", options.model,
-                 "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), or tiny: a small random Llama")
+  app.add_option(
+         "--model", options.model,
+         "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), tiny: a small random Llama, or demo: "
+         "a small Llama that speaks")
       ->capture_default_str();
   app.add_option("--prompt", options.prompts, "a prompt's text; may be given more than once")->allow_extra_args(false);
   app.add_option("--prompt-ids", options.prompt_ids, "a prompt's tokens, e.g. 1,2,3; may be given more than once")

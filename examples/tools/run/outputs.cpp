@@ -4,6 +4,8 @@
 
 #include "sluice/report/unfinished_file.hpp"
 
+#include "run/model.hpp"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -51,7 +53,7 @@ void add_folder(const char* flag, const std::string& folder, std::vector<Named>&
 
 Status check_outputs(const Options& options) {
   std::vector<Named> taken;
-  if (options.model != "tiny") add_folder("--model", options.model, taken);
+  if (options.model != "tiny") add_folder("--model", model_folder(options.model), taken);
   if (!options.profile.empty()) add_folder("--profile", options.profile, taken);
   for (const auto& [flag, path] : {std::pair{"--trace", &options.trace}, {"--replay-clock", &options.replay_clock}})
     if (!path->empty()) taken.emplace_back(flag, leads_to(*path));
