@@ -3,7 +3,7 @@ JOBS ?= 2
 OUT ?= out/demo
 RELEASE := build/release
 
-.PHONY: demo test build setup umbrella format ci clean
+.PHONY: demo test serve build setup umbrella format ci clean
 .DEFAULT_GOAL := build
 
 ## demo: build sluice-compare and run it on a generated workload; table on the screen, report in out/demo
@@ -15,6 +15,12 @@ demo: $(RELEASE)/build.ninja
 test: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target tests
 	@.ci/test-summary release -j$(JOBS)
+
+## serve: build sluice-serve and start it on the model that comes with the repository; FLAGS="--system SuperInfer" adds flags
+FLAGS ?= --system OrbitFlow
+serve: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS) --target sluice-serve
+	$(RELEASE)/bin/sluice-serve --model demo $(FLAGS)
 
 ## build: everything, benchmarks included
 build: $(RELEASE)/build.ninja
