@@ -4,10 +4,8 @@
 
 #include "kernels/attention/divisor.hpp"
 #include "kernels/products/product_tile.hpp"
-#include "kernels/rows/row_floats.hpp"
-#include "kernels/rows/row_math.hpp"
+#include "kernels/rows/head_halves.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,16 +41,14 @@ struct RebuildTile {
   using T = ElementOf<element>;
   using Product = ProductTile<element, 64>;
   using Shared = typename Product::Shared;
-  using Floats = RowFloats<T>;
+  using Halves = HeadHalves<T, head_dim>;
+  using Floats = typename Halves::Floats;
 
   static constexpr int threads = Product::threads;
   static constexpr int rows = Product::rows;
   static constexpr int heads_at_once = Product::outputs / head_dim;
   static constexpr int workspace = rows * Product::outputs;
-  static constexpr int half = head_dim / 2;
-  static constexpr int packets = half / Floats::size; ///< of half a head, which lanes side by side have
-  static constexpr int group = static_cast<int>(std::bit_ceil(static_cast<unsigned>(packets)));
-  static_assert(heads_at_once >= 1 && half % Floats::size == 0 && group <= warp_lanes);
+  static_assert(heads_at_once >= 1, "sluice: a tile holds a head");
 
   /// Tiles that there are: K's heads and V's, as one row of heads.
   [[nodiscard]] SLUICE_HOST_DEVICE static constexpr int tiles(const RebuildParams& params) {
@@ -83,10 +79,10 @@ struct RebuildTile {
                          .accumulate = false,
                          .wide = false});
     cta.sync(); // the tile is there; and nobody reads shared memory any more
-    constexpr int per_warp = warp_lanes / group;
+    constexpr int group = Halves::group, per_warp = warp_lanes / group;
     for (int base = cta.warp() * per_warp; base < tile_rows * tile_heads; base += threads / group) {
       const int unit = base + cta.lane() / group;
-      const bool there = unit < tile_rows * tile_heads && cta.lane() % group < packets;
+      const bool there = unit < tile_rows * tile_heads && cta.lane() % group < Halves::packets;
       const int row = there ? unit / tile_heads : 0;
       const int head = there ? unit % tile_heads : 0;
       store(cta, params, first_row + row, first_head + head, there, mine + row * Product::outputs + head * head_dim);
@@ -103,69 +99,30 @@ struct RebuildTile {
     return {row(all.head, first), all.tail, all.split - first};
   }
 
-  /// One head of K or V (V's follow K's, in `qkv` and in the block): a lane has a packet of its first half, and the
-  /// packet of its second half that rotation pairs with it.
+  /// One head of K or V. V's follow K's, in `qkv` and in the block.
   template <TensorCta C>
   SLUICE_DEVICE static void store(const C& cta, const RebuildParams& params, int row, int head, bool there,
                                   const T* from) {
-    const int low_at = cta.lane() % group * Floats::size;
-    const int high_at = half + low_at;
+    const int at = Halves::low_at(cta.lane());
     const bool is_key = head < params.kv_heads;
-    Floats low{};
-    Floats high{};
+    Halves halves;
     if (there) {
-      low.load_written(from, low_at, 0, true);
-      high.load_written(from, high_at, 0, true);
-      if (params.qkv_bias != nullptr) {
-        const T* const bias = static_cast<const T*>(params.qkv_bias) + (params.heads + head) * head_dim;
-        add(low, bias + low_at);
-        add(high, bias + high_at);
-      }
+      halves.low.load_written(from, at, 0, true);
+      halves.high.load_written(from, Halves::half + at, 0, true);
+      if (params.qkv_bias != nullptr)
+        halves.add(static_cast<const T*>(params.qkv_bias) + (params.heads + head) * head_dim, at);
     }
-    if (params.key_norm != nullptr) {
-      float squares = 0;
-      SLUICE_UNROLL
-      for (int j = 0; j < Floats::size; ++j)
-        squares = fused(high.of[j], high.of[j], fused(low.of[j], low.of[j], squares));
-      SLUICE_UNROLL
-      for (int with = group / 2; with > 0; with /= 2) squares += cta.shuffle_xor(squares, with);
-      if (there && is_key) {
-        const float factor = inverse_root(squares / static_cast<float>(head_dim) + params.epsilon);
-        multiply(low, factor, static_cast<const T*>(params.key_norm) + low_at);
-        multiply(high, factor, static_cast<const T*>(params.key_norm) + high_at);
-      }
-    }
+    if (params.key_norm != nullptr)
+      halves.normalise(cta, there && is_key ? static_cast<const T*>(params.key_norm) : nullptr, at, params.epsilon);
     if (!there) return;
     const int position = params.positions[row];
-    if (is_key && params.turns != nullptr) {
-      SLUICE_UNROLL
-      for (int j = 0; j < Floats::size; ++j) {
-        const CosineAndSine angle = cosine_and_sine(position * params.turns[low_at + j]);
-        const float left = low.of[j];
-        const float right = high.of[j];
-        low.of[j] = left * angle.cosine - right * angle.sine;
-        high.of[j] = right * angle.cosine + left * angle.sine;
-      }
-    }
+    if (is_key && params.turns != nullptr)
+      halves.rotate(at, [&](int pair) { return cosine_and_sine(position * params.turns[pair]); });
     const int block = params.block_tokens.quotient(position);
     const int token = position - block * params.block_tokens.value();
     T* const to = static_cast<T*>(params.blocks[params.first_block[params.sequences[row]] + block]) +
                   (static_cast<std::int64_t>(head) * params.block_tokens.value() + token) * head_dim;
-    low.store(to, low_at, 0, true);
-    high.store(to, high_at, 0, true);
-  }
-
-  SLUICE_DEVICE static void add(Floats& value, const T* bias) {
-    Floats added;
-    added.load(bias, 0, 0, true);
-    SLUICE_UNROLL
-    for (int j = 0; j < Floats::size; ++j) value.of[j] += added.of[j];
-  }
-  SLUICE_DEVICE static void multiply(Floats& value, float factor, const T* scale) {
-    Floats scales;
-    scales.load(scale, 0, 0, true);
-    SLUICE_UNROLL
-    for (int j = 0; j < Floats::size; ++j) value.of[j] = value.of[j] * factor * scales.of[j];
+    halves.store(to, at);
   }
 };
 

@@ -5,10 +5,8 @@
 #include "sluice/core/assert.hpp"
 
 #include "kernels/cta.hpp"
-#include "kernels/rows/row_floats.hpp"
-#include "kernels/rows/row_math.hpp"
+#include "kernels/rows/head_halves.hpp"
 
-#include <bit>
 #include <cstdint>
 
 namespace sluice::kernels {
@@ -46,9 +44,8 @@ struct RopeAndStoreParams {
   float epsilon = 1e-5F; ///< of the norms
 };
 
-/// A block for each row, a group of lanes for each head: a lane has a packet of the head's first half and the one of
-/// the second half that it turns against (RoFormer, Su et al., 2021, in Hugging Face's order). Bias, norm, rotation
-/// and one rounding, as the CPU's decoder has them.
+/// A block for each row, a group of lanes for each head (HeadHalves). Bias, norm, rotation and one rounding, as the
+/// CPU's decoder has them.
 ///
 /// Angles come from a table of frequencies in double and are reduced on the device, not from a table of angles: that
 /// would be 64 MiB for 131072 positions of 64 pairs, or 20 ms of a host core per 8192 rows. Two operations in double
@@ -60,13 +57,9 @@ template <RopeAndStoreConfig config>
 struct RopeAndStore {
   using T = ElementOf<config.element>;
   using Params = RopeAndStoreParams;
-  using Floats = RowFloats<T>;
+  using Halves = HeadHalves<T, config.head_dim>;
   static constexpr int threads = 128, ctas_per_sm = 8;
-  static constexpr int head_dim = config.head_dim, half = head_dim / 2;
-  static constexpr int packets = half / Floats::size; ///< of half a head
-  static constexpr int group = static_cast<int>(std::bit_ceil(static_cast<unsigned>(packets)));
-  static_assert(head_dim % (2 * Floats::size) == 0, "sluice: halves of a head are whole packets of 16 bytes");
-  static_assert(group <= warp_lanes, "sluice: a warp holds a head");
+  static constexpr int head_dim = config.head_dim, half = Halves::half;
 
   struct Shared {
     SharedArray<CosineAndSine, half> angles;
@@ -76,7 +69,7 @@ struct RopeAndStore {
     SLUICE_ASSERT(params.rows >= 0 && params.query_rows >= 0 && params.query_rows <= params.rows,
                   "rows of the product");
     SLUICE_ASSERT(params.heads > 0 && params.kv_heads > 0 && params.block_tokens > 0, "heads and blocks");
-    SLUICE_ASSERT(params.query_stride % Floats::size == 0, "rows of queries that begin with a packet");
+    SLUICE_ASSERT(params.query_stride % Packet<T>::size == 0, "rows of queries that begin with a packet");
     return {params.rows, 1};
   }
 
@@ -102,73 +95,35 @@ struct RopeAndStore {
 
     // Heads that nobody wants are left out at either end. All lanes of a warp take each turn, for the norm's shuffles.
     const int begin = asks ? 0 : params.heads, end = stores ? all : params.heads;
-    constexpr int per_warp = warp_lanes / group, stride = threads / group;
-    const int packet = cta.lane() % group;
+    constexpr int per_warp = warp_lanes / Halves::group, stride = threads / Halves::group;
+    const bool has_packet = cta.lane() % Halves::group < Halves::packets;
+    const int at = Halves::low_at(cta.lane());
     for (int base = begin + cta.warp() * per_warp; base < end; base += stride) {
-      const int head = base + cta.lane() / group;
-      const bool mine = head < end && packet < packets;
+      const int head = base + cta.lane() / Halves::group;
+      const bool mine = head < end && has_packet;
       const bool is_query = head < params.heads, is_value = head >= params.heads + params.kv_heads;
-      const int low_at = packet * Floats::size, high_at = half + low_at;
-      Floats low{}, high{};
+      Halves halves;
       if (mine) {
-        load_with_bias(low, from, params.qkv_bias, head * head_dim + low_at);
-        load_with_bias(high, from, params.qkv_bias, head * head_dim + high_at);
+        halves.low.load(from, head * head_dim + at, 0, true);
+        halves.high.load(from, head * head_dim + half + at, 0, true);
+        if (params.qkv_bias != nullptr) halves.add(static_cast<const T*>(params.qkv_bias) + head * head_dim, at);
       }
       if (params.query_norm != nullptr || params.key_norm != nullptr) {
-        const void* const scale = is_query ? params.query_norm : is_value ? nullptr : params.key_norm;
-        float squares = 0;
-        SLUICE_UNROLL
-        for (int j = 0; j < Floats::size; ++j)
-          squares = fused(high.of[j], high.of[j], fused(low.of[j], low.of[j], squares));
-        SLUICE_UNROLL
-        for (int with = group / 2; with > 0; with /= 2) squares += cta.shuffle_xor(squares, with);
-        if (mine && scale != nullptr) {
-          const float factor = inverse_root(squares / static_cast<float>(head_dim) + params.epsilon);
-          multiply(low, factor, static_cast<const T*>(scale) + low_at);
-          multiply(high, factor, static_cast<const T*>(scale) + high_at);
-        }
+        const void* const scale = !mine || is_value ? nullptr : is_query ? params.query_norm : params.key_norm;
+        halves.normalise(cta, static_cast<const T*>(scale), at, params.epsilon);
       }
       if (!mine) continue;
-      if (!is_value && params.turns != nullptr) {
-        SLUICE_UNROLL
-        for (int j = 0; j < Floats::size; ++j) {
-          const CosineAndSine angle = shared.angles[low_at + j];
-          const float left = low.of[j], right = high.of[j];
-          low.of[j] = left * angle.cosine - right * angle.sine;
-          high.of[j] = right * angle.cosine + left * angle.sine;
-        }
-      }
+      if (!is_value && params.turns != nullptr) halves.rotate(at, [&](int pair) { return shared.angles[pair]; });
       if (is_query) {
-        store(static_cast<T*>(params.query) + row * params.query_stride + std::int64_t{head} * head_dim, low_at, low,
-              high);
+        halves.store(static_cast<T*>(params.query) + row * params.query_stride + std::int64_t{head} * head_dim, at);
       } else {
         const int kv_head = head - params.heads; // values follow keys in the row and in the block
-        const std::int64_t at = (std::int64_t{kv_head} * params.block_tokens + token) * head_dim;
-        store(static_cast<T*>(params.blocks[block_at]) + at, low_at, low, high);
+        const std::int64_t head_at = (std::int64_t{kv_head} * params.block_tokens + token) * head_dim;
+        halves.store(static_cast<T*>(params.blocks[block_at]) + head_at, at);
         if (params.also != nullptr && params.also[block_at] != nullptr)
-          store(static_cast<T*>(params.also[block_at]) + at, low_at, low, high);
+          halves.store(static_cast<T*>(params.also[block_at]) + head_at, at);
       }
     }
-  }
-
- private:
-  SLUICE_DEVICE static void load_with_bias(Floats& into, const T* from, const void* bias, int at) {
-    into.load(from, at, 0, true);
-    if (bias == nullptr) return;
-    Floats added;
-    added.load(static_cast<const T*>(bias), at, 0, true);
-    SLUICE_UNROLL
-    for (int j = 0; j < Floats::size; ++j) into.of[j] += added.of[j];
-  }
-  SLUICE_DEVICE static void multiply(Floats& value, float factor, const T* scale) {
-    Floats scales;
-    scales.load(scale, 0, 0, true);
-    SLUICE_UNROLL
-    for (int j = 0; j < Floats::size; ++j) value.of[j] = value.of[j] * factor * scales.of[j];
-  }
-  SLUICE_DEVICE static void store(T* head, int low_at, const Floats& low, const Floats& high) {
-    low.store(head, low_at, 0, true);
-    high.store(head, half + low_at, 0, true);
   }
 };
 
