@@ -86,7 +86,10 @@ class BasicEngine : public C {
   void idle_until(Seconds when) { backend_.idle_until(when); }
   /// The same, but not longer than until the bell rings: a request has arrived on another thread. `when` may be
   /// infinite. For backends in real time.
-  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<backend_type> { backend_.idle_until(when, bell); }
+  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<backend_type> {
+    // clang 14 instantiates the bodies of such functions, too, where the class is explicitly instantiated.
+    if constexpr (is_real_time<backend_type>) backend_.idle_until(when, bell);
+  }
   [[nodiscard]] Seconds now() const { return backend_.now(); }
   /// Ok, or the policy's mistake that ended the run: `step` has answered `failed`.
   [[nodiscard]] const Status& status() const { return status_; }
