@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled and linked by nvcc with -lcublasLt -lcublas: the models of Product, whole. Where there is a card it also
+// Compiled by nvcc and linked with cuBLASLt: the models of Product, whole. Where there is a card it also
 // asks it (exit status 0: own tiles keep the bits of rows), and without one it says so.
 #include "kernels/products/cublas_lt.cuh"
 #include "kernels/products/invariant.cuh"
