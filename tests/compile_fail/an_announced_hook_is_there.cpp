@@ -58,6 +58,7 @@ struct Oracle {
   using role = roles::Backend;
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
+  static constexpr bool keeps_requests = false;
   static constexpr bool plans_async = false;
   static constexpr bool predicts = true;
   Seconds now() const { return Seconds{0}; }
@@ -70,14 +71,16 @@ struct Oracle {
   }
   template <class Transfer, class Sink>
   void replay(const Iteration&, typename Transfer::State&, Sink&&) {}
-  template <class Transfer, class Sink>
 #ifdef GOOD
-  IterationCost predict(const Iteration&, typename Transfer::State&, Sink&&){
+  template <class Transfer, class Sink>
+  IterationCost predict(const Iteration&, typename Transfer::State&, Sink&&) {
+    return {};
+  }
 #else
+  template <class Transfer, class Sink>
   IterationCost predicted(const Iteration&, typename Transfer::State&, Sink&&) {
+    return {};
+  }
 #endif
-      return {};
-}
-}
-;
+};
 static_assert(explain<Oracle>());

@@ -2,6 +2,7 @@
 // In real time an engine decides ahead while an iteration runs, which takes a second thread of the backend.
 // sentences: 1
 // says: OneStepAhead in real time needs a Backend that says plans_async = true
+#include "sluice/backend/doorbell.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/lookahead/one_step_ahead.hpp"
 
@@ -9,10 +10,13 @@ struct Machine {
   using role = sluice::roles::Backend;
   static constexpr bool real_time = true;
   static constexpr bool ends_requests = false;
+  static constexpr bool keeps_requests = false;
   static constexpr bool plans_async = false;
   static constexpr bool predicts = false;
   sluice::Seconds now() const { return sluice::Seconds{0}; }
   void idle_until(sluice::Seconds) {}
+  void idle_until(sluice::Seconds, sluice::Doorbell&) {}
+  sluice::Status load() { return {}; }
   template <class Transfer>
   void launch(const sluice::Iteration&) {}
   template <class Transfer>

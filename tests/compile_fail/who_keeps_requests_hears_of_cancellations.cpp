@@ -16,6 +16,7 @@ struct Silent {
   static constexpr bool real_time = false;
   static constexpr bool ends_requests = false;
   static constexpr bool plans_async = false;
+  static constexpr bool predicts = false;
   Seconds now() const { return Seconds{0}; }
   void idle_until(Seconds) {}
   template <class Transfer>
