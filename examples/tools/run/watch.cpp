@@ -28,7 +28,7 @@ void Watch::refused(State&, RequestId id, const RequestSpec& spec, Seconds now, 
 }
 void Watch::preempted(State&, const RequestRow& row, Kept kept, Seconds now) const {
   each(*into, [&](const auto& observer, auto& of) { observer.preempted(of, row, kept, now); });
-  if (into->feed != nullptr) into->feed->preempted(row, now);
+  if (into->feed != nullptr) into->feed->preempted(row, kept, now);
 }
 void Watch::resumed(State&, const RequestRow& row, Seconds now) const {
   each(*into, [&](const auto& observer, auto& of) { observer.resumed(of, row, now); });
@@ -42,6 +42,7 @@ void Watch::ended(State&, const RequestRow& row, Seconds now) const {
 void Watch::cancelled(State&, const RequestRow& row, Seconds now) const {
   each(*into, [&](const auto& observer, auto& of) { observer.cancelled(of, row, now); });
   into->cancelled(row.id);
+  if (into->feed != nullptr) into->feed->cancelled(row, now);
 }
 void Watch::delivered(State&, const RequestRow& row, Tokens count, Seconds when) const {
   each(*into, [&](const auto& observer, auto& of) { observer.delivered(of, row, count, when); });
@@ -50,7 +51,7 @@ void Watch::delivered(State&, const RequestRow& row, Tokens count, Seconds when)
 }
 void Watch::planned(State&, const View& view, const Plan& plan, Seconds virtual_time, Seconds wall_time) const {
   each(*into, [&](const auto& observer, auto& of) { observer.planned(of, view, plan, virtual_time, wall_time); });
-  if (into->feed != nullptr) into->feed->planned(plan, wall_time);
+  if (into->feed != nullptr) into->feed->planned(view, plan, wall_time);
 }
 void Watch::recorded(const IterationRecord& record, const Replayed& replay) const {
   each(*into, [&](const auto& observer, auto& of) { observer.iterated(of, record, replay); });

@@ -2,144 +2,290 @@
 // EngineFigures: what an engine thread counts, as Prometheus reads it and as the live page shows it.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
 #include "sluice/observer/observer.hpp"
+#include "sluice/serve/live_json.hpp"
+#include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
 #include "sluice/view/view.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace sluice {
 
-/// Written by the engine's thread, read by any.
+/// The engine's thread writes, any thread reads. What happens is noted without a lock; `update`, once a step, hands
+/// out a copy under one. Memory is bounded but for a note of each request that is alive.
 class EngineFigures {
  public:
+  using Clock = std::chrono::steady_clock;
+
+  // ---- on the engine's thread
+
+  void entered(RequestId id, const RequestSpec& spec) {
+    const KeptPromises promises{.slo = spec.slo, .arrival = spec.arrival};
+    notes_.insert_or_assign(index(id), Note{promises, true});
+    queue_.push_back({index(id), spec.prompt.count(), promises});
+  }
+  /// `count` tokens reach their user together.
+  void released(const RequestRow& row, Tokens count, Seconds when) {
+    state_.released += count.count();
+    const auto found = notes_.find(index(row.id));
+    if (found == notes_.end() || count.count() < 1) return;
+    KeptPromises& promises = found->second.promises;
+    std::int64_t at_once = count.count() - 1; // after the first of them
+    if (!promises.started()) {
+      promises.first = when;
+      if (!std::isinf(promises.slo.ttft.count()))
+        (promises.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
+    } else if (promises.paces()) {
+      const std::int64_t missed = deadlines_missed(when - promises.last, promises.slo.tbt, when);
+      promises.missed += missed;
+      state_.missed += missed;
+      if (on_time(when - promises.last, promises.slo.tbt, when)) ++at_once;
+    }
+    promises.last = when;
+    if (!promises.paces()) return;
+    promises.on_time += at_once;
+    state_.on_time += at_once;
+  }
+  void preempted(const RequestRow& row, Kept kept, Seconds now) {
+    ++state_.preemptions;
+    LiveEvent event = event_of(LiveEvent::Kind::preempt, row, now);
+    event.kept = kept;
+    state_.recent_moves.add(event);
+  }
+  void resumed(const RequestRow& row, Seconds now) {
+    LiveEvent event = event_of(LiveEvent::Kind::resume, row, now);
+    event.away = now - row.preempted_since;
+    event.to_compute = row.pending().count();
+    state_.paused_s += event.away.count();
+    state_.recent_moves.add(event);
+  }
+  void ended(const RequestRow& row, Seconds now) {
+    ++state_.ended;
+    over(LiveEvent::Kind::end, row, now);
+  }
+  void cancelled(const RequestRow& row, Seconds now) {
+    ++state_.cancelled;
+    over(LiveEvent::Kind::cancel, row, now);
+  }
+  /// The engine let it in and cannot serve it.
+  void refused(RequestId id, std::string_view reason) {
+    refused(reason);
+    forget(index(id));
+  }
+  /// It was not let in.
+  void refused(std::string_view reason) {
+    ++state_.refused;
+    state_.refusal = reason;
+  }
+  void planned(const View& view, const Plan& plan, Seconds wall_time) {
+    ++state_.plans;
+    state_.planning_s += wall_time.count();
+    LivePlan shown;
+    shown.number = state_.plans;
+    shown.step = view.step;
+    shown.when = view.now;
+    shown.requests = static_cast<std::int64_t>(plan.requests.size());
+    for (const RequestPlan& part : plan.requests) {
+      const int layers = part.holding.away().count();
+      if (layers == 0) continue;
+      const auto at = static_cast<std::size_t>(shown.offload++);
+      if (at < LivePlan::most_named) shown.away[at] = {index(view.row(part.slot).id), layers};
+    }
+    shown.streamed = plan.weights.streamed.count();
+    shown.in_flight = plan.in_flight.count();
+    shown.predicted = plan.predicted_step;
+    shown.bound = plan.lower_bound;
+    shown.proven = plan.proven_optimal;
+    shown.binding = plan.binding;
+    shown.effort = plan.effort;
+    shown.wall = wall_time;
+    state_.recent_plans.add(shown);
+  }
   void iterated(const IterationRecord& record) {
-    const std::lock_guard lock{mutex_};
-    ++steps_;
-    busy_s_ += record.duration.count();
-    stall_s_ += record.stall.count();
-    to_device_ += record.to_device.count();
-    to_host_ += record.to_host.count();
-    weights_ += record.weights.count();
-    running_ = record.running;
-    waiting_ = record.waiting;
-    preempted_ = record.preempted;
-    device_used_ = record.device_used.count();
-    device_capacity_ = record.device_capacity.count();
-    host_used_ = record.host_used.count();
-  }
-  void preempted(const RequestRow& /*row*/, Seconds /*now*/) {
-    const std::lock_guard lock{mutex_};
-    ++preemptions_;
-  }
-  void resumed(const RequestRow& /*row*/, Seconds /*now*/) {}
-  void planned(const Plan& /*plan*/, Seconds wall_time) {
-    const std::lock_guard lock{mutex_};
-    ++plans_;
-    planning_s_ += wall_time.count();
-  }
-  void ended() {
-    const std::lock_guard lock{mutex_};
-    ++ended_;
-  }
-  void cancelled() {
-    const std::lock_guard lock{mutex_};
-    ++cancelled_;
+    ++state_.steps;
+    state_.busy_s += record.duration.count();
+    state_.stall_s += record.stall.count();
+    state_.to_device += record.to_device.count();
+    state_.to_host += record.to_host.count();
+    state_.weights += record.weights.count();
+    state_.last_step_s = record.duration.count();
+    state_.last_stall_s = record.stall.count();
+    state_.last_tokens = record.tokens.count();
   }
 
   /// After each step: the requests as they are now.
-  void update(const View& view, const Plan& /*plan*/) {
-    const std::lock_guard lock{mutex_};
-    now_ = view.now;
-    running_ = static_cast<std::int64_t>(view.running.size());
-    waiting_ = view.waiting;
-    preempted_ = static_cast<std::int64_t>(view.preempted.size());
-    device_used_ = view.ledger->device().used().count();
-    device_capacity_ = view.ledger->device().capacity().count();
-    host_used_ = view.ledger->host().used().count();
-    rows_.clear();
-    for (const auto* list : {&view.running, &view.preempted}) {
-      for (const Slot slot : *list) {
-        const RequestRow& row = view.row(slot);
-        rows_.push_back({index(row.id), list == &view.preempted, row.spec.prompt.count(), row.computed.count(),
-                         row.generated.count(), row.delivered.count(), row.holding.host.count(),
-                         row.holding.nowhere.count(), row.resident_layers, row.spec.slo.tbt.count(),
-                         row.times_preempted});
-      }
-    }
+  void update(const View& view) {
+    state_.now = view.now;
+    state_.layers = view.geometry.layers;
+    state_.layer_block_bytes = view.geometry.layer_block_bytes.count();
+    state_.running = static_cast<std::int64_t>(view.running.size());
+    state_.waiting = view.waiting;
+    state_.preempted = static_cast<std::int64_t>(view.preempted.size());
+    state_.device_used = view.ledger->device().used().count();
+    state_.device_capacity = view.ledger->device().capacity().count();
+    state_.host_used = view.ledger->host().used().count();
+    state_.host_capacity = view.ledger->host().capacity().count();
+    state_.requests.clear();
+    state_.held = 0;
+    bool entered = false;
+    for (const auto* list : {&view.running, &view.preempted})
+      for (const Slot slot : *list) entered |= show(view.row(slot), list == &view.preempted);
+    if (entered) std::erase_if(queue_, [&](const LiveWaiting& waiting) { return !waits(waiting.id); });
+    state_.queue.assign(queue_.begin(),
+                        queue_.begin() + static_cast<std::ptrdiff_t>(std::min(queue_.size(), LiveState::most_waiting)));
+    state_.history.add({view.now.count(), state_.running, state_.waiting, state_.preempted, state_.device_used,
+                        state_.device_capacity, state_.host_used, state_.to_device, state_.to_host, state_.released,
+                        state_.missed, state_.busy_s, state_.stall_s});
+    publish();
   }
+  /// The run has ended, with everything in it.
+  void failed(std::string_view why) {
+    state_.failure = why;
+    state_.running = state_.waiting = state_.preempted = state_.held = 0;
+    state_.requests.clear();
+    state_.queue.clear();
+    publish();
+  }
+
+  // ---- on any thread
 
   /// Lines of Prometheus' text format, without labels: the engine has one of each.
   [[nodiscard]] std::string metrics() const {
     const std::lock_guard lock{mutex_};
+    const LiveState& s = published_;
     std::string text;
     PrometheusWriter to(text, {});
     const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
-    to.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", whole(running_));
-    to.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", whole(waiting_ + preempted_));
+    to.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", whole(s.running));
+    to.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.",
+             whole(s.waiting + s.preempted));
     to.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.",
-             device_capacity_ > 0 ? whole(device_used_) / whole(device_capacity_) : 0);
-    to.counter("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.", whole(preemptions_));
-    to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(preempted_));
-    to.counter("sluice:steps_total", "Iterations of the engine.", whole(steps_));
-    to.counter("sluice:busy_seconds_total", "Time in iterations.", busy_s_);
-    to.counter("sluice:stall_seconds_total", "Time that computing waited for transfers.", stall_s_);
-    to.counter("sluice:blocks_to_device_total", "Layer blocks of KV fetched from the host.", whole(to_device_));
-    to.counter("sluice:blocks_to_host_total", "Layer blocks of KV moved to the host.", whole(to_host_));
-    to.counter("sluice:weight_bytes_total", "Bytes of weights streamed to the device.", whole(weights_));
-    to.counter("sluice:plans_total", "Plans made.", whole(plans_));
-    to.counter("sluice:planning_seconds_total", "Wall time of planning.", planning_s_);
-    to.counter("sluice:ended_total", "Requests that ended by themselves.", whole(ended_));
-    to.counter("sluice:cancelled_total", "Requests whose client left.", whole(cancelled_));
+             s.device_capacity > 0 ? whole(s.device_used) / whole(s.device_capacity) : 0);
+    to.counter("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.", whole(s.preemptions));
+    to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(s.preempted));
+    to.counter("sluice:paused_seconds_total", "Time for which requests that came back had been paused.", s.paused_s);
+    to.counter("sluice:steps_total", "Iterations of the engine.", whole(s.steps));
+    to.counter("sluice:busy_seconds_total", "Time in iterations.", s.busy_s);
+    to.counter("sluice:stall_seconds_total", "Time that computing waited for transfers.", s.stall_s);
+    to.counter("sluice:blocks_to_device_total", "Layer blocks of KV fetched from the host.", whole(s.to_device));
+    to.counter("sluice:blocks_to_host_total", "Layer blocks of KV moved to the host.", whole(s.to_host));
+    to.counter("sluice:weight_bytes_total", "Bytes of weights streamed to the device.", whole(s.weights));
+    to.counter("sluice:plans_total", "Plans made.", whole(s.plans));
+    to.counter("sluice:planning_seconds_total", "Wall time of planning.", s.planning_s);
+    to.counter("sluice:tokens_released_total", "Tokens that the engine has handed over.", whole(s.released));
+    to.gauge("sluice:deposit_tokens", "Tokens made and held back.", whole(s.held));
+    to.counter("sluice:tokens_on_time_total", "Tokens that followed another within the SLO.", whole(s.on_time));
+    to.counter("sluice:deadlines_missed_total", "Deadlines for a token that passed without one.", whole(s.missed));
+    to.counter("sluice:first_tokens_total", "First tokens that were promised, by whether in time.",
+               whole(s.first_in_time), {{"in_time", "true"}});
+    to.counter("sluice:first_tokens_total", "", whole(s.first_late), {{"in_time", "false"}});
+    to.counter("sluice:ended_total", "Requests that ended by themselves.", whole(s.ended));
+    to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
     return text;
   }
 
-  /// What the live page shows.
-  [[nodiscard]] std::string live() const {
-    const std::lock_guard lock{mutex_};
-    std::string text;
-    JsonWriter json(text);
-    json.begin_object().key("now").value(now_.count()).key("steps").value(steps_).key("busy_s").value(busy_s_);
-    json.key("stall_s").value(stall_s_).key("running").value(running_).key("waiting").value(waiting_);
-    json.key("preempted").value(preempted_).key("preemptions").value(preemptions_).key("plans").value(plans_);
-    json.key("device_used").value(device_used_).key("device_capacity").value(device_capacity_);
-    json.key("host_used").value(host_used_).key("to_device").value(to_device_).key("to_host").value(to_host_);
-    json.key("ended").value(ended_).key("cancelled").value(cancelled_);
-    json.key("requests").begin_array();
-    for (const Row& row : rows_) {
-      json.begin_object().key("id").value(row.id).key("preempted").value(row.preempted);
-      json.key("prompt").value(row.prompt).key("computed").value(row.computed).key("generated").value(row.generated);
-      json.key("delivered").value(row.delivered).key("host_layers").value(row.host_layers);
-      json.key("nowhere_layers").value(row.nowhere_layers).key("resident_layers").value(row.resident_layers);
-      json.key("tbt_s").value(row.tbt_s).key("times_preempted").value(row.times_preempted).end_object();
+  /// What the live page shows, and how long ago it was. The JSON is written from a copy: the engine does not wait.
+  [[nodiscard]] std::string live(Clock::time_point now = Clock::now()) const {
+    LiveState copy;
+    double age = 0;
+    {
+      const std::lock_guard lock{mutex_};
+      copy = published_;
+      age = std::chrono::duration<double>(now - published_at_).count();
     }
-    json.end_array().end_object();
+    std::string text;
+    write_live(text, copy, std::max(0.0, age));
     return text;
   }
 
  private:
-  struct Row {
-    std::uint32_t id;
-    bool preempted;
-    std::int64_t prompt, computed, generated, delivered;
-    int host_layers, nowhere_layers, resident_layers;
-    double tbt_s;
-    int times_preempted;
+  struct Note {
+    KeptPromises promises;
+    bool waits = true; ///< it has never run
   };
 
-  mutable std::mutex mutex_;
-  Seconds now_{0};
-  std::int64_t steps_ = 0, plans_ = 0, preemptions_ = 0, ended_ = 0, cancelled_ = 0;
-  std::int64_t running_ = 0, waiting_ = 0, preempted_ = 0;
-  std::int64_t device_used_ = 0, device_capacity_ = 0, host_used_ = 0;
-  std::int64_t to_device_ = 0, to_host_ = 0, weights_ = 0;
-  double busy_s_ = 0, stall_s_ = 0, planning_s_ = 0;
-  std::vector<Row> rows_;
+  void publish() {
+    const Clock::time_point at = Clock::now();
+    const std::lock_guard lock{mutex_};
+    published_ = state_;
+    published_at_ = at;
+  }
+  [[nodiscard]] bool waits(std::uint32_t id) const {
+    const auto found = notes_.find(id);
+    return found != notes_.end() && found->second.waits;
+  }
+  void forget(std::uint32_t id) {
+    if (waits(id)) std::erase_if(queue_, [&](const LiveWaiting& waiting) { return waiting.id == id; });
+    notes_.erase(id);
+  }
+  /// Whether the request is here for the first time.
+  bool show(const RequestRow& row, bool preempted) {
+    LiveRequest shown;
+    shown.id = index(row.id);
+    shown.phase = preempted                                                 ? LiveRequest::Phase::preempted
+                  : row.generated.count() > 0 && row.pending().count() <= 1 ? LiveRequest::Phase::decode
+                                                                            : LiveRequest::Phase::prefill;
+    shown.prompt = row.spec.prompt.count();
+    shown.computed = row.computed.count();
+    shown.generated = row.generated.count();
+    shown.delivered = row.delivered.count();
+    shown.has_kv = row.blocks.count() > 0;
+    shown.host = row.holding.host;
+    shown.nowhere = row.holding.nowhere;
+    shown.hidden = row.holding.hidden;
+    shown.head = row.holding.head;
+    shown.times_preempted = row.times_preempted;
+    shown.preempted_since = row.preempted_since;
+    state_.held += row.deposit().count();
+    bool first = false;
+    if (const auto found = notes_.find(shown.id); found != notes_.end()) {
+      shown.promises = found->second.promises;
+      first = std::exchange(found->second.waits, false);
+    } else { // it came before this feed did
+      shown.promises = {.slo = row.spec.slo, .arrival = row.spec.arrival};
+    }
+    state_.requests.push_back(shown);
+    return first;
+  }
+  [[nodiscard]] static LiveEvent event_of(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
+    LiveEvent event;
+    event.kind = kind;
+    event.id = index(row.id);
+    event.when = now;
+    event.generated = row.generated.count();
+    event.held = row.deposit().count();
+    return event;
+  }
+  void over(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
+    LiveEvent event = event_of(kind, row, now);
+    if (const auto found = notes_.find(event.id); found != notes_.end()) {
+      const KeptPromises& promises = found->second.promises;
+      if (promises.started()) event.first = promises.first - promises.arrival;
+      event.missed = promises.missed;
+      event.verdict = promises.verdict(promises.started() ? promises.last : now);
+    }
+    forget(event.id);
+    state_.recent_ends.add(event);
+  }
+
+  LiveState state_;                               ///< the engine thread's own
+  std::vector<LiveWaiting> queue_;                ///< requests that have never run, the oldest first
+  std::unordered_map<std::uint32_t, Note> notes_; ///< of the requests that are alive
+
+  mutable std::mutex mutex_; ///< of what follows
+  LiveState published_;
+  Clock::time_point published_at_ = Clock::now();
 };
 
 } // namespace sluice

@@ -110,7 +110,7 @@ class EngineThread final : public GenerationEngine, private FeedListener {
       if (stepped == Stepped::failed) return fail(engine_->status());
       idle = stepped == Stepped::idle;
       if constexpr (!real_time) hold_back();
-      figures_.update(engine_->view(), engine_->plan());
+      figures_.update(engine_->view());
       tell();
     }
   }
@@ -161,6 +161,7 @@ class EngineThread final : public GenerationEngine, private FeedListener {
       return refuse(id, std::move(error), 0);
     }
     tokens_->enter(*entered, generation);
+    figures_.entered(*entered, spec);
     alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0});
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
@@ -173,7 +174,6 @@ class EngineThread final : public GenerationEngine, private FeedListener {
     const RequestId request = found->second;
     (void)engine_->cancel(request); // it is alive: what ends leaves the table
     forget(request, id);
-    figures_.cancelled();
   }
   void forget(RequestId request, GenerationId id) {
     tokens_->forget(request);
@@ -181,6 +181,7 @@ class EngineThread final : public GenerationEngine, private FeedListener {
     requests_.erase(id);
   }
   void refuse(GenerationId id, ApiError error, double retry_after_s) {
+    figures_.refused(error.message);
     GenerationEvent event = event_of(id, GenerationEvent::Kind::refused);
     event.error = std::move(error);
     event.retry_after_s = retry_after_s;
@@ -190,6 +191,7 @@ class EngineThread final : public GenerationEngine, private FeedListener {
   void fail(Status status) {
     status_ = std::move(status);
     ready_.store(false, std::memory_order_release);
+    figures_.failed(status_.error().line());
     std::vector<Message> messages;
     for (;;) {
       for (const auto& [request, alive] : alive_) events_.push_back(failure(alive.id));
@@ -223,7 +225,8 @@ class EngineThread final : public GenerationEngine, private FeedListener {
 
   // ---- what the engine does, told between two steps of the loop above
 
-  void released(const RequestRow& row, Tokens /*count*/, Seconds /*when*/) override {
+  void released(const RequestRow& row, Tokens count, Seconds when) override {
+    figures_.released(row, count, when);
     const auto found = alive_.find(index(row.id));
     if (found == alive_.end()) return;
     Alive& alive = found->second;
@@ -241,18 +244,19 @@ class EngineThread final : public GenerationEngine, private FeedListener {
     alive.told = total;
     events_.push_back(std::move(event));
   }
-  void ended(const RequestRow& row, Seconds /*now*/) override {
+  void ended(const RequestRow& row, Seconds now) override {
+    figures_.ended(row, now);
     const auto found = alive_.find(index(row.id));
     if (found == alive_.end()) return;
     GenerationEvent event = event_of(found->second.id, GenerationEvent::Kind::ended);
     event.reason = tokens_->stopped(row.id) ? FinishReason::stop : FinishReason::length;
     events_.push_back(std::move(event));
     forget(row.id, found->second.id);
-    figures_.ended();
   }
   void refused(RequestId id, std::string_view reason) override {
     const auto found = alive_.find(index(id));
     if (found == alive_.end()) return; // at submission: `submit` has said so
+    figures_.refused(id, reason);
     GenerationEvent event = event_of(found->second.id, GenerationEvent::Kind::failed);
     event.error.status = 500;
     event.error.type = "server_error";
@@ -260,9 +264,12 @@ class EngineThread final : public GenerationEngine, private FeedListener {
     events_.push_back(std::move(event));
     forget(id, found->second.id);
   }
-  void preempted(const RequestRow& row, Seconds now) override { figures_.preempted(row, now); }
+  void cancelled(const RequestRow& row, Seconds now) override { figures_.cancelled(row, now); }
+  void preempted(const RequestRow& row, Kept kept, Seconds now) override { figures_.preempted(row, kept, now); }
   void resumed(const RequestRow& row, Seconds now) override { figures_.resumed(row, now); }
-  void planned(const Plan& plan, Seconds wall_time) override { figures_.planned(plan, wall_time); }
+  void planned(const View& view, const Plan& plan, Seconds wall_time) override {
+    figures_.planned(view, plan, wall_time);
+  }
   void iterated(const IterationRecord& record) override { figures_.iterated(record); }
 
   TokenSource* tokens_;

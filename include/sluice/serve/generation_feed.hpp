@@ -20,9 +20,10 @@ class FeedListener {
   virtual void released(const RequestRow& row, Tokens count, Seconds when) = 0;
   virtual void ended(const RequestRow& row, Seconds now) = 0;
   virtual void refused(RequestId id, std::string_view reason) = 0;
-  virtual void preempted(const RequestRow& row, Seconds now) = 0;
+  virtual void cancelled(const RequestRow& row, Seconds now) = 0;
+  virtual void preempted(const RequestRow& row, Kept kept, Seconds now) = 0;
   virtual void resumed(const RequestRow& row, Seconds now) = 0;
-  virtual void planned(const Plan& plan, Seconds wall_time) = 0;
+  virtual void planned(const View& view, const Plan& plan, Seconds wall_time) = 0;
   virtual void iterated(const IterationRecord& record) = 0;
 };
 
@@ -38,8 +39,8 @@ struct GenerationFeed {
   void refused(State&, RequestId id, const RequestSpec&, Seconds, std::string_view reason) const {
     if (listener != nullptr) listener->refused(id, reason);
   }
-  void preempted(State&, const RequestRow& row, Kept, Seconds now) const {
-    if (listener != nullptr) listener->preempted(row, now);
+  void preempted(State&, const RequestRow& row, Kept kept, Seconds now) const {
+    if (listener != nullptr) listener->preempted(row, kept, now);
   }
   void resumed(State&, const RequestRow& row, Seconds now) const {
     if (listener != nullptr) listener->resumed(row, now);
@@ -47,12 +48,14 @@ struct GenerationFeed {
   void ended(State&, const RequestRow& row, Seconds now) const {
     if (listener != nullptr) listener->ended(row, now);
   }
-  void cancelled(State&, const RequestRow&, Seconds) const {}
+  void cancelled(State&, const RequestRow& row, Seconds now) const {
+    if (listener != nullptr) listener->cancelled(row, now);
+  }
   void delivered(State&, const RequestRow& row, Tokens count, Seconds when) const {
     if (listener != nullptr) listener->released(row, count, when);
   }
-  void planned(State&, const View&, const Plan& plan, Seconds, Seconds wall_time) const {
-    if (listener != nullptr) listener->planned(plan, wall_time);
+  void planned(State&, const View& view, const Plan& plan, Seconds, Seconds wall_time) const {
+    if (listener != nullptr) listener->planned(view, plan, wall_time);
   }
   template <class Replay>
   void iterated(State&, const IterationRecord& record, const Replay&) const {

@@ -7,6 +7,7 @@
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
+#include "sluice/serve/live_page.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
@@ -32,6 +33,7 @@ namespace sluice {
 /// What a server serves, and to whom.
 struct OpenAiSetup {
   std::string model;                     ///< the name that clients ask for
+  std::string about;                     ///< a line on the live page: which system, on what
   const Tokenizer* tokenizer = nullptr;  ///< outlives the app
   std::optional<ChatFormat> chat;        ///< none: /v1/chat/completions is refused
   int vocabulary = 0;                    ///< tokens that the model has
@@ -115,7 +117,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     const char* path;
     Answering answer;
   };
-  static const Route routes[10];
+  static const Route routes[11];
 
   struct Job {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
@@ -159,9 +161,30 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.body += engine_->metrics();
     respond(*exchange, std::move(response));
   }
+  void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    HttpResponse response;
+    response.type = "text/html; charset=utf-8";
+    response.body = live_page();
+    // Whatever a prompt or a name brings into the page, it runs no script of others and asks nobody else.
+    response.headers.add("Content-Security-Policy", live_page_policy);
+    response.headers.add("Cache-Control", "no-cache");
+    respond(*exchange, std::move(response));
+  }
+  /// What the live page polls: of the server what /metrics says of it, and of the engine what the engine says.
   void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
-    response.body = engine_->live();
+    response.body = "{\"server\":";
+    JsonWriter json(response.body);
+    json.begin_object().key("model").value(setup_.model).key("about").value(setup_.about);
+    json.key("context").value(setup_.context).key("ready").value(engine_->ready()).key("draining").value(draining_);
+    json.key("under_way").value(jobs_.size()).key("requests").value(metrics_.requests);
+    json.key("refused").value(metrics_.refused).key("left").value(metrics_.left);
+    json.key("stopped").value(metrics_.stopped).key("cut").value(metrics_.cut);
+    json.key("prompt_tokens").value(metrics_.prompt_tokens);
+    json.key("generation_tokens").value(metrics_.generation_tokens);
+    json.key("ttft_sum_s").value(metrics_.ttft.sum()).key("ttft_count").value(metrics_.ttft.count());
+    json.key("itl_sum_s").value(metrics_.itl.sum()).key("itl_count").value(metrics_.itl.count()).end_object();
+    response.body += ",\"engine\":" + engine_->live() + "}";
     response.headers.add("Cache-Control", "no-store");
     respond(*exchange, std::move(response));
   }
@@ -474,7 +497,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   bool draining_ = false;
 };
 
-inline const OpenAiApp::Route OpenAiApp::routes[10] = {
+inline const OpenAiApp::Route OpenAiApp::routes[11] = {
     {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
     {"POST", "/v1/completions", &OpenAiApp::completions},
     {"GET", "/v1/models", &OpenAiApp::models},
@@ -483,6 +506,7 @@ inline const OpenAiApp::Route OpenAiApp::routes[10] = {
     {"GET", "/health", &OpenAiApp::health},
     {"GET", "/ready", &OpenAiApp::ready},
     {"GET", "/metrics", &OpenAiApp::prometheus},
+    {"GET", "/live", &OpenAiApp::live},
     {"GET", "/live/state", &OpenAiApp::live_state},
     {"GET", "/ping", &OpenAiApp::health},
 };
