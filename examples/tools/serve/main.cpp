@@ -61,6 +61,7 @@ int serve(serving::Options& options) {
   const auto began = std::chrono::steady_clock::now();
   OpenAiSetup setup;
   setup.model = served->name;
+  setup.about = fmt::format("{}: {}", options.run.system, served->what);
   setup.tokenizer = served->tokenizer.get();
   setup.chat = find_chat_format(*served->tokenizer);
   setup.vocabulary = served->vocabulary;

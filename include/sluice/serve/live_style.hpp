@@ -30,9 +30,9 @@ header>div{flex:1 1 320px;min-width:0} header p{margin:0}
 .dot{width:11px;height:11px;border-radius:50%;background:var(--mute);flex:none}
 .dot.good{background:var(--good)} .dot.bad{background:var(--bad);border-radius:1px}
 .skip{position:absolute;left:-9999px} .skip:focus{left:8px;top:8px;background:var(--card);padding:6px 10px;z-index:9}
-.alert{margin:14px 0 0;padding:9px 12px;border:1px solid var(--bad);border-left-width:5px;border-radius:8px;background:var(--badsoft);overflow-wrap:anywhere}
+.alert{max-width:none;margin:14px 0 0;padding:9px 12px;border:1px solid var(--bad);border-left-width:5px;border-radius:8px;background:var(--badsoft);overflow-wrap:anywhere}
 #all.old{opacity:.55}
-dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
+dl.facts{display:grid;grid-template-columns:repeat(6,1fr);margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
 dl.facts div{padding:8px 12px;box-shadow:0 0 0 .5px var(--line)}
 dt{font-size:12px;color:var(--mute)}
 dd{margin:0;font-weight:600;font-size:16px;font-variant-numeric:tabular-nums}
@@ -44,7 +44,7 @@ button:hover{border-color:var(--mute)} button[aria-pressed=true]{border-color:va
 :focus-visible{outline:2px solid var(--c0);outline-offset:1px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;margin:4px 0 8px;padding:0;list-style:none;color:var(--mute)}
 .legend li{display:flex;align-items:center;gap:6px}
-.legend svg{flex:none}
+.legend svg{flex:none} #more{margin:8px 10px 0}
 .columns{display:flex;gap:24px;align-items:flex-start} .columns>section{flex:1 1 0;min-width:0}
 .row{display:grid;grid-template-columns:62px 92px minmax(90px,1fr) 92px 78px 78px 78px 118px;gap:0 12px;align-items:center;padding:5px 10px;font-size:14px;font-variant-numeric:tabular-nums}
 .heads{font-size:12px;color:var(--mute)} .n{text-align:right}
@@ -62,7 +62,8 @@ aside .bar{height:34px;margin:8px 0} aside dl{margin:8px 0 0;display:grid;grid-t
 #plan{margin-top:8px;padding:10px 14px;border:1px solid var(--line);border-radius:8px;background:var(--soft)} #plan p{margin:0} #plan p+p{margin-top:4px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr));gap:14px 26px}
 figure{margin:8px 0 0;min-width:0} figcaption{font-size:13px;font-weight:600}
-figcaption ul{margin:0} figure svg{display:block;width:100%;height:auto;overflow:visible}
+figcaption .legend{font-weight:400;margin:0 0 2px} figcaption b{color:var(--fg);font-variant-numeric:tabular-nums}
+figure>svg{display:block;width:100%;height:auto;overflow:visible}
 svg text{font:11px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans",sans-serif;fill:var(--mute);font-variant-numeric:tabular-nums}
 .g{stroke:var(--grid);stroke-width:1;shape-rendering:crispEdges}
 .logs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:16px 24px}
@@ -71,7 +72,7 @@ svg text{font:11px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans"
 .logs li{padding:3px 12px 3px 92px;text-indent:-80px;overflow-wrap:anywhere} .logs time{display:inline-block;width:80px;text-indent:0;color:var(--mute)} .logs li.sub{padding-left:12px;text-indent:0}
 footer{margin-top:40px;color:var(--mute);font-size:13px;border-top:1px solid var(--line);padding-top:12px}
 @media(prefers-reduced-motion:no-preference){.dot{transition:background .2s} #all{transition:opacity .2s}}
-@media(max-width:1100px){aside{flex-basis:290px} .columns.open .row{grid-template-columns:56px 86px minmax(70px,1fr) 60px 104px} .columns.open .opt{display:none}}
+@media(max-width:1100px){dl.facts{grid-template-columns:repeat(4,1fr)} aside{flex-basis:290px} .columns.open .row{grid-template-columns:56px 86px minmax(70px,1fr) 60px 104px} .columns.open .opt{display:none}}
 @media(max-width:760px){
 main{padding:14px 12px 48px} h1{font-size:22px}
 header>div{flex-basis:100%} #status{flex:1}
