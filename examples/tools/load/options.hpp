@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: the flags of sluice-load.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace loading {
+
+/// "http://127.0.0.1:8080/prefix", in parts.
+struct Url {
+  std::string host, port;
+  std::string prefix; ///< of every path; empty, or with a slash before and none behind
+  [[nodiscard]] std::string authority() const {
+    return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  }
+};
+
+struct Options {
+  std::string url = "http://127.0.0.1:8080";
+  Url address; ///< `url`, read by `check_options`
+  std::string model, api_key;
+  std::string endpoint = "completions";
+  std::string trace, format, generate, prompt_text, json;
+  std::optional<std::int64_t> limit, max_tokens;
+  std::optional<double> rate_scale, step_time;
+  std::int64_t concurrency = 4096;
+  std::int64_t seed = 0;
+  double temperature = 0;
+  double leave = 0, slow = 0; ///< shares of the requests
+  double timeout = 600;       ///< seconds
+  double slo_ttft = std::numeric_limits<double>::infinity();
+  double slo_tbt = std::numeric_limits<double>::infinity();
+  bool count_tokens = false, standard = false, quiet = false;
+
+  [[nodiscard]] bool chat() const { return endpoint == "chat"; }
+  [[nodiscard]] sluice::Slo slo() const { return {sluice::Seconds{slo_ttft}, sluice::Seconds{slo_tbt}}; }
+};
+
+/// Nothing: go on; otherwise the program's exit status.
+std::optional<int> parse_options(int argc, char** argv, Options& options);
+
+/// The flags' own rules.
+sluice::Status check_options(Options& options);
+
+[[nodiscard]] inline sluice::Error flag_error(std::string flag, std::string what, std::string expected) {
+  return {sluice::ErrorCode::bad_input, std::move(flag), std::move(what), std::move(expected)};
+}
+
+} // namespace loading

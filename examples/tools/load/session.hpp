@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: one request on a connection, from its first byte to the last of its answer.
+#pragma once
+
+#include "load/reply_parser.hpp"
+#include "load/stream_check.hpp"
+#include <boost/asio.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace loading {
+
+namespace asio = boost::asio;
+using Tcp = asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+inline constexpr auto as_tuple_awaitable = asio::as_tuple(asio::use_awaitable);
+
+[[nodiscard]] inline double seconds_since(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+/// Reads an answer: a stream of events goes to the check, anything else is kept.
+class Session {
+ public:
+  Session(Tcp::socket socket, const Asked& asked)
+      : check(asked, &gaps), parser([this](std::string_view body) { take(body); }), socket_(std::move(socket)) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  asio::awaitable<bool> send(const std::string& message) {
+    sent_ = last_ = Clock::now();
+    auto [error, bytes] = co_await asio::async_write(socket_, asio::buffer(message), as_tuple_awaitable);
+    co_return !error;
+  }
+  /// Waits for bytes, and reads at most so many. False at the end: of the answer, or of the connection.
+  asio::awaitable<bool> receive(std::size_t most = buffer_size) {
+    auto [error, bytes] = co_await socket_.async_read_some(asio::buffer(buffer_.data(), std::min(most, buffer_.size())),
+                                                           as_tuple_awaitable);
+    last_ = Clock::now();
+    if (bytes > 0) {
+      any_ = true;
+      if (unread_.empty()) // mostly: nothing was left of the last call's
+        unread_.assign(buffer_.data(), bytes);
+      else
+        unread_.append(buffer_.data(), bytes);
+      if (!parser.feed(unread_)) {
+        malformed_ = true;
+        co_return false;
+      }
+      if (unread_.size() > (std::size_t{1} << 20)) malformed_ = true;
+    }
+    if (error) ended_ = true;
+    if (error) parser.finish();
+    co_return !error && !parser.is_done() && !malformed_;
+  }
+  void close() {
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  /// The answer is whole by HTTP's rules.
+  [[nodiscard]] bool whole() { return parser.finish(); }
+  [[nodiscard]] bool streams() const {
+    return parser.is_header_done() && parser.status() == 200 && parser.type().starts_with("text/event-stream");
+  }
+  /// Not a byte has come of an answer.
+  [[nodiscard]] bool silent() const { return !any_; }
+  [[nodiscard]] bool malformed() const { return malformed_; }
+  /// Whether the connection takes another request.
+  [[nodiscard]] bool reusable() { return parser.is_done() && parser.keep_alive() && !ended_ && unread_.empty(); }
+  [[nodiscard]] Tcp::socket& socket() { return socket_; }
+  [[nodiscard]] const std::string& body() const { return body_; }
+  [[nodiscard]] Clock::time_point sent() const { return sent_; }
+  [[nodiscard]] double silence() const { return seconds_since(last_); }
+  void touch() { last_ = Clock::now(); }
+
+  std::vector<float> gaps;
+  StreamCheck check;
+  ReplyParser parser;
+  bool given_up = false; ///< by the time limit
+
+ private:
+  static constexpr std::size_t buffer_size = 4096;
+  static constexpr std::size_t most_kept = std::size_t{16} << 20;
+
+  void take(std::string_view bytes) {
+    if (streams())
+      check.feed(bytes, std::chrono::duration<double>(last_ - sent_).count());
+    else if (body_.size() + bytes.size() <= most_kept)
+      body_.append(bytes);
+  }
+
+  Tcp::socket socket_;
+  std::array<char, buffer_size> buffer_;
+  std::string unread_, body_;
+  Clock::time_point sent_, last_;
+  bool any_ = false, ended_ = false, malformed_ = false;
+};
+
+} // namespace loading

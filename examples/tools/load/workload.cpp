@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces and generators of sluice-load.
+#include "load/workload.hpp"
+
+#include "sluice/core/random.hpp"
+#include "sluice/core/text.hpp"
+#include "sluice/workload/nlohmann/open_trace.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace loading {
+
+using namespace sluice;
+
+namespace {
+
+Expected<Trace> open(const Options& options) {
+  const ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale.value_or(1), .slo = options.slo()};
+  if (!options.generate.empty())
+    return open_generator(options.generate, static_cast<std::uint64_t>(options.seed), read);
+  std::optional<TraceFormat> format = told_format(options.trace);
+  if (!options.format.empty()) {
+    const Expected<TraceFormat> said = find_format(options.format);
+    if (!said) return said.error();
+    format = *said;
+  }
+  if (!format)
+    return flag_error("--trace",
+                      "'" + excerpt(options.trace, 200) + "' cannot be read, or is of no format that it names",
+                      "a trace, with --format azure, mooncake, orbitflow or vllm");
+  if (*format == TraceFormat::orbitflow && !options.step_time)
+    return flag_error("--step-time", "arrivals of '" + excerpt(options.trace, 200) + "' count an engine's steps",
+                      "the seconds of one");
+  const std::optional<Seconds> step = options.step_time ? std::optional{Seconds{*options.step_time}} : std::nullopt;
+  return open_trace(options.trace, *format, read, step);
+}
+
+} // namespace
+
+Expected<Workload> read_workload(const Options& options) {
+  Expected<Trace> trace = open(options);
+  if (!trace) return trace.error();
+  const Expected<std::vector<RequestSpec>> specs = read_all(*trace);
+  if (!specs) return specs.error();
+  Workload workload;
+  workload.name = trace->workload().name;
+  workload.requests.reserve(specs->size());
+  for (const RequestSpec& spec : *specs) {
+    Planned planned{.spec = spec};
+    if (options.max_tokens) planned.spec.output = std::min(spec.output, Tokens{*options.max_tokens});
+    workload.requests.push_back(planned);
+  }
+  draw_manners(workload.requests, options.leave, options.slow, static_cast<std::uint64_t>(options.seed));
+  return workload;
+}
+
+void draw_manners(std::vector<Planned>& requests, double leave, double slow_share, std::uint64_t seed) {
+  Random random(seed ^ 0x10adu); // apart from what a generator draws with the same seed
+  for (Planned& planned : requests) {
+    const double draw = random.uniform();
+    const std::uint64_t which = random.below(6);
+    const std::int64_t output = planned.spec.output.count();
+    const auto after =
+        static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(std::max<std::int64_t>(1, output - 1))));
+    if (draw < leave) {
+      planned.manner = which % 3 == 0   ? Manner::leaves_waiting
+                       : which % 3 == 1 ? Manner::leaves_prefill
+                                        : Manner::leaves_decode;
+      planned.leave_after = 1 + after;
+    } else if (draw < leave + slow_share) {
+      planned.manner = which % 2 == 0 ? Manner::reads_slowly : Manner::reads_never;
+    }
+  }
+}
+
+} // namespace loading
