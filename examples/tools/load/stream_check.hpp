@@ -6,8 +6,8 @@
 #include "sluice/observer/deadlines.hpp"
 #include "sluice/workload/request.hpp"
 
-#include "load/chunk.hpp"
-#include "load/sse.hpp"
+#include "chunk.hpp" // by its place: tests include this header without the programs' include path
+#include "sse.hpp"
 
 #include <array>
 #include <cmath>

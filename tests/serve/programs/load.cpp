@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-serve under sluice-load: nothing is lost, who leaves leaves nothing behind, and TERM lets streams end.
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace {
+
+using sluice_test::check_refused;
+using sluice_test::needs_program;
+using sluice_test::Ran;
+using sluice_test::run_program;
+using sluice_test::ServerProcess;
+using sluice_test::TemporaryFolder;
+
+struct Loaded {
+  int code = -1;
+  std::string out;
+  nlohmann::json json;
+};
+
+Loaded load(const std::string& url, const std::string& arguments) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "load.json").string();
+  const Ran ran = run_program("sluice-load", "--quiet --url " + url + " --json " + file + " " + arguments + " 2>&1");
+  const std::string text = sluice_test::content(file);
+  return {ran.code, ran.out, text.empty() ? nlohmann::json::object() : nlohmann::json::parse(text)};
+}
+
+std::string generated(int requests, int prompt, int output) {
+  return "--generate even:rate=100000,requests=" + std::to_string(requests) + ",prompt=" + std::to_string(prompt) +
+         ",output=" + std::to_string(output) + " ";
+}
+
+void check_nothing_held(const ServerProcess& server) {
+  CHECK(ServerProcess::eventually([&] { return server.metric("vllm:num_requests_running") == 0; }));
+  CHECK(ServerProcess::eventually([&] { return server.metric("vllm:num_requests_waiting") == 0; }));
+  CHECK(ServerProcess::eventually([&] { return server.metric("vllm:kv_cache_usage_perc") == 0; }));
+}
+
+} // namespace
+
+TEST_CASE("200 streams at once: nothing is lost, nothing comes twice" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny"});
+  const Loaded loaded = load(server.url(), generated(200, 16, 20) + "--temperature 1 --count-tokens");
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(loaded.json["completed"] == 200);
+  CHECK(loaded.json["failed"] == 0);
+  CHECK(loaded.json["total_input_tokens"] == 200 * 16);
+  CHECK(loaded.json["total_output_tokens"] == 200 * 20);
+  for (const auto& [name, count] : loaded.json["violations"].items()) {
+    INFO(name);
+    CHECK(count == 0);
+  }
+  for (const char* name :
+       {"mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "mean_itl_ms",
+        "p99_itl_ms", "mean_e2el_ms", "p99_e2el_ms", "request_throughput", "output_throughput", "duration"}) {
+    INFO(name);
+    CHECK(loaded.json[name].is_number());
+  }
+  CHECK(loaded.json["slo_attainment"].is_null()); // nothing was promised
+  CHECK(server.metric("vllm:generation_tokens_total") == 200 * 20);
+  CHECK(server.metric("vllm:prompt_tokens_total") == 200 * 16);
+  check_nothing_held(server);
+}
+
+TEST_CASE("a few connections serve many requests, and promises are judged" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny"});
+  const Loaded loaded = load(server.url(), generated(60, 8, 6) + "--concurrency 4 --slo-ttft 60 --slo-tbt 60");
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(loaded.json["completed"] == 60);
+  CHECK(loaded.json["max_concurrent_requests"] == 4);
+  CHECK(loaded.json["slo_attainment"] == 1);
+  CHECK(loaded.json["ttft_attainment"] == 1);
+  CHECK(loaded.json["tbt_attainment"] == 1);
+  const Loaded missed = load(server.url(), generated(10, 8, 6) + "--slo-ttft 0.000001 --slo-tbt 60");
+  CHECK(missed.json["slo_attainment"] == 0);
+  CHECK(missed.json["goodput"] == 0);
+}
+
+TEST_CASE("clients that leave, in every phase, leave nothing behind" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny", "--queue", "1000"});
+  for (const char* share : {"1", "0.5"}) {
+    const Loaded loaded = load(server.url(), generated(150, 16, 60) + "--temperature 1 --leave " + share);
+    INFO(loaded.out);
+    CHECK(loaded.code == 0);
+    const int waiting = loaded.json["left_waiting"], prefill = loaded.json["left_prefill"],
+              decode = loaded.json["left_decode"], completed = loaded.json["completed"];
+    CHECK(waiting > 0);
+    CHECK(prefill > 0);
+    CHECK(decode > 0);
+    CHECK(waiting + prefill + decode + completed == 150);
+    check_nothing_held(server);
+  }
+  CHECK(server.metric("sluice:cancelled_total") > 0);
+}
+
+TEST_CASE("clients that read slowly or never do not hold up the others" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny"});
+  const Loaded loaded = load(server.url(), generated(40, 8, 20) + "--temperature 1 --slow 0.25");
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(loaded.json["completed"].get<int>() + loaded.json["slow_cut"].get<int>() == 40);
+  CHECK(loaded.json["slow"].get<int>() + loaded.json["slow_cut"].get<int>() > 0);
+  check_nothing_held(server);
+}
+
+TEST_CASE("a full queue is told by its status, and is no violation" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny", "--queue", "5", "--batch", "2"});
+  const Loaded loaded = load(server.url(), generated(80, 8, 40));
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(loaded.json["errors"]["429"].get<int>() > 0);
+  CHECK(loaded.json["errors"]["429"].get<int>() + loaded.json["completed"].get<int>() == 80);
+  CHECK(loaded.out.find("429: ") != std::string::npos);
+}
+
+TEST_CASE("TERM while 20 streams run: all of them end, then the server does" * needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "tiny"});
+  Loaded loaded;
+  std::thread client([&] { loaded = load(server.url(), generated(20, 16, 400) + "--temperature 1 --count-tokens"); });
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 20; }));
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+  client.join();
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(loaded.json["completed"] == 20);
+  CHECK(loaded.json["total_output_tokens"] == 20 * 400);
+}
+
+TEST_CASE("a second TERM ends what the first one let run" * needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "tiny"});
+  Loaded loaded;
+  std::thread client([&] { loaded = load(server.url(), generated(4, 16, 4000) + "--temperature 1"); });
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 4; }));
+  server.signal(SIGTERM);
+  CHECK(ServerProcess::eventually([&] { return sluice_test::get(server.port(), "/ready").empty(); }));
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+  client.join();
+  CHECK(loaded.code == 1);
+  CHECK(loaded.json["violations"]["end"] == 4);
+}
+
+TEST_CASE("sluice-serve: a port in use, a model that is not there" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny"});
+  check_refused("sluice-serve", "--model tiny --port " + std::to_string(server.port()), "--port: ");
+  check_refused("sluice-serve", "--model /nowhere --port 0", "--model: ");
+}
+
+TEST_CASE("sluice-load: what is wrong is said in one line" * needs_program("sluice-load")) {
+  const std::string some = generated(1, 1, 1);
+  check_refused("sluice-load", "", "there is nothing to ask for; expected --generate or --trace");
+  check_refused("sluice-load", some + "--url 127.0.0.1:80", "--url: ");
+  check_refused("sluice-load", some + "--url https://127.0.0.1", "TLS");
+  check_refused("sluice-load", some + "--url http://127.0.0.1:99999", "--url: its port is '99999'");
+  check_refused("sluice-load", some + "--url http://127.0.0.1:1", "there is no server");
+  check_refused("sluice-load", some + "--endpoint talk", "--endpoint: it is 'talk'; expected chat or completions");
+  check_refused("sluice-load", some + "--leave 1.5", "--leave: ");
+  check_refused("sluice-load", some + "--leave 0.6 --slow 0.6", "--slow: ");
+  check_refused("sluice-load", some + "--concurrency 0", "--concurrency: ");
+  check_refused("sluice-load", some + "--trace README.md", "not both");
+  check_refused("sluice-load", "--trace README.md", "--trace: ");
+  check_refused("sluice-load", "--generate nothing", "--generate: ");
+  check_refused("sluice-load", "--nothing", "--help");
+}
