@@ -66,13 +66,14 @@ TEST_CASE("ChunkWriter writes chunks as the completions API streams them") {
   chunks.text(stream, "ab");
   const std::vector<TokenLogprob> logprobs{{{"c", -1}, {}}};
   chunks.text(stream, "c", &logprobs);
-  chunks.finish(stream, FinishReason::stop);
+  chunks.finish(stream, FinishReason::stop, &logprobs); // of a token that has no text
   const std::vector<json> all = events(stream);
   CHECK(all[0]["object"] == "text_completion");
   CHECK(all[0]["choices"][0]["text"] == "ab");
   CHECK(!all[0].contains("usage"));
   CHECK(all[1]["choices"][0]["logprobs"]["text_offset"] == json{2});
   CHECK(all[2]["choices"][0]["finish_reason"] == "stop");
+  CHECK(all[2]["choices"][0]["logprobs"]["tokens"] == json{"c"});
 }
 
 TEST_CASE("completion_json writes whole answers, and error_response errors, as the API does") {

@@ -86,7 +86,7 @@ class CompletionJob {
       begin();
       for (Answer& answer : answers_)
         if (answer.ended && !answer.told) {
-          answer.chunks.front().finish(out_, answer.reason);
+          answer.chunks.front().finish(out_, answer.reason, answer.logprobs.empty() ? nullptr : &answer.logprobs);
           answer.told = true;
         }
     }

@@ -186,9 +186,9 @@ class ChunkWriter {
     chunk(out, content, {}, logprobs);
     offset_ += static_cast<std::int64_t>(piece.size());
   }
-  /// The last chunk of the choice.
-  void finish(std::string& out, FinishReason reason) const {
-    chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), nullptr);
+  /// The last chunk of the choice, with the logarithms of tokens at its end that have no text.
+  void finish(std::string& out, FinishReason reason, const std::vector<TokenLogprob>* logprobs = nullptr) const {
+    chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), logprobs);
   }
 
  private:
