@@ -67,7 +67,7 @@ std::string report_text(const Options& options, const LoadReport& report) {
                        report.left[2]);
   if (report.slow + report.slow_cut > 0)
     out += fmt::format(", {} read slowly ({} of them cut)", report.slow + report.slow_cut, report.slow_cut);
-  out += fmt::format("\n{} tokens in, {} out in {}: {} requests/s, {} tokens/s; at most {} at once\n\n", report.input,
+  out += fmt::format("\n{} tokens in, {} out in {}: {} requests/s, {} tokens/s; at most {} at once\n", report.input,
                      report.output, time_text(report.duration),
                      short_text(a_second(static_cast<double>(report.completed), report)),
                      short_text(a_second(static_cast<double>(report.output), report)), report.most_at_once);
@@ -83,8 +83,9 @@ std::string report_text(const Options& options, const LoadReport& report) {
                        percent_text(met.both), percent_text(met.ttft), percent_text(met.tpot), percent_text(met.tbt),
                        short_text(a_second(static_cast<double>(report.met_both), report)));
   if (report.latest_start > 0.1)
-    out += fmt::format("\na request was sent {} after its arrival: more than {} at once were wanted\n",
-                       time_text(report.latest_start), options.concurrency);
+    out += fmt::format("\na request was sent {} after its arrival: {}\n", time_text(report.latest_start),
+                       report.most_at_once >= options.concurrency ? "--concurrency held it back"
+                                                                  : "this machine had no time for it");
   for (const auto& [what, error] : report.errors)
     out += fmt::format("\n{}: {} requests{}", what, error.count, error.example.empty() ? "" : ": " + error.example);
   for (std::size_t flaw = 0; flaw < report.flaws.size(); ++flaw)

@@ -52,10 +52,10 @@ using Flaws = std::array<std::int64_t, flaw_names.size()>; ///< answers that hav
 /// What was asked for.
 struct Asked {
   std::int64_t max_tokens = 0;
-  std::optional<std::int64_t> prompt_tokens; ///< where they are known
+  std::optional<std::int64_t> prompt_tokens{}; ///< where they are known
   bool logprobs = false; ///< each token comes with its own: they can be counted. Otherwise a token may have no text,
                          ///< and pieces of text are only known to be at most as many as tokens
-  sluice::Slo slo;
+  sluice::Slo slo{};
 };
 
 /// Fed with the body's bytes, however they are cut.

@@ -5,7 +5,9 @@
 #include "../../../examples/tools/load/sse.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +70,6 @@ TEST_CASE("SseParser: cutting the bytes anywhere changes nothing") {
     std::string text;
     for (int i = 0; i < 30; ++i) text += parts[random.below(std::size(parts))];
     const Events whole = events_of(text);
-    for (const std::size_t piece : {1, 2, 3, 7}) CHECK(events_of(text, piece) == whole);
+    for (const std::size_t piece : {1u, 2u, 3u, 7u}) CHECK(events_of(text, piece) == whole);
   }
 }

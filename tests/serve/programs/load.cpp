@@ -33,7 +33,7 @@ Loaded load(const std::string& url, const std::string& arguments) {
 }
 
 std::string generated(int requests, int prompt, int output) {
-  return "--generate even:rate=100000,requests=" + std::to_string(requests) + ",prompt=" + std::to_string(prompt) +
+  return "--generate even:rate=10000,requests=" + std::to_string(requests) + ",prompt=" + std::to_string(prompt) +
          ",output=" + std::to_string(output) + " ";
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a full queue is told by its status, and is no violation" * needs_prog
 }
 
 TEST_CASE("TERM while 20 streams run: all of them end, then the server does" * needs_program("sluice-serve")) {
-  ServerProcess server({"--model", "tiny"});
+  ServerProcess server({"--model", "tiny", "--drain", "600"});
   Loaded loaded;
   std::thread client([&] { loaded = load(server.url(), generated(20, 16, 400) + "--temperature 1 --count-tokens"); });
   CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 20; }));
@@ -137,7 +137,7 @@ TEST_CASE("TERM while 20 streams run: all of them end, then the server does" * n
 }
 
 TEST_CASE("a second TERM ends what the first one let run" * needs_program("sluice-serve")) {
-  ServerProcess server({"--model", "tiny"});
+  ServerProcess server({"--model", "tiny", "--drain", "600"});
   Loaded loaded;
   std::thread client([&] { loaded = load(server.url(), generated(4, 16, 4000) + "--temperature 1"); });
   CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 4; }));
