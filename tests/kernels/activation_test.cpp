@@ -46,7 +46,7 @@ void agrees() {
       std::vector<T> out = no_numbers<T>(count * width);
       ActivationParams params;
       params.gate = product.data();
-      if (config.gated) params.up = product.data() + width;
+      if (config.gated && rows > 0) params.up = product.data() + width;
       if (biased) params.gate_bias = gate_bias.data();
       if (biased && config.gated) params.up_bias = up_bias.data();
       params.out = out.data();
