@@ -8,6 +8,7 @@
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/attention/divisor.hpp"
 
+#include <cmath>
 #include <limits>
 
 namespace sluice::kernels {
@@ -28,7 +29,10 @@ struct PagedAttentionParams {
   int query_stride = 0;   ///< elements from one row of the activations to the next; a multiple of a packet's
   int result_stride = 0;
 
-  void* const* blocks = nullptr;    ///< K then V, each [KV head][token of the block][head_dim]
+  /// K then V, each [KV head][token of the block][head_dim]. **Those of a sequence's tokens are finite**, up to its
+  /// last row in the launch; behind that anything may lie. Rows of a tile share their products with V: a row has weight
+  /// 0 for a token after its own, and 0 times an infinity is no number.
+  void* const* blocks = nullptr;
   const int* first_block = nullptr; ///< of each sequence, in `blocks`; block i has tokens i * block_tokens and on
   Divisor block_tokens;
 
@@ -50,9 +54,10 @@ struct PagedAttentionParams {
 /// for softmax", 2018), a warp for sixteen rows, a block of `warps` for one head of K and V.
 ///
 /// A row's bits are its own. What enters is its query and the K and V of its sequence, pages in ascending order inside
-/// of segments that begin at fixed positions; what it does not see has weight 0, which changes no sum. Neither the rest
-/// of the tile, nor `warps`, `stages`, `block_tokens` nor the batch choose an order. Rows with one segment are finished
-/// here; of others `MergeSegments` makes the result, by the formula that would yield these bits of a single segment.
+/// of segments that begin at fixed positions; what it does not see has weight 0, which changes no sum of finite numbers
+/// (the emulator asserts that they are). Neither the rest of the tile, nor `warps`, `stages`, `block_tokens` nor the
+/// batch choose an order. Rows with one segment are finished here; of others `MergeSegments` makes the result, by the
+/// formula that would yield these bits of a single segment.
 template <PagedAttentionConfig config>
   requires(config.head_dim % 16 == 0 && config.warps >= 1 && config.stages >= 2)
 struct PagedAttention {
@@ -219,10 +224,19 @@ struct PagedAttention {
         const int block = params.block_tokens.quotient(token);
         const int offset = (head * block_tokens + token - block * block_tokens) * head_dim + packet * Packet<T>::size;
         const T* const key = static_cast<const T*>(blocks[block]) + offset;
+        if (wanted) expect_finite(key, key + params.kv_heads * block_tokens * head_dim);
         cta.copy_async(into.keys.at(row, packet), key, wanted);
         cta.copy_async(into.values.at(row, packet), key + params.kv_heads * block_tokens * head_dim, wanted);
       }
     }
+  }
+
+  /// On the emulator: the packets of K and V that are fetched are what PagedAttentionParams::blocks demands.
+  SLUICE_DEVICE static void expect_finite([[maybe_unused]] const T* key, [[maybe_unused]] const T* value) {
+#if !defined(__CUDACC__)
+    for (int i = 0; i < Packet<T>::size; ++i)
+      SLUICE_ASSERT(std::isfinite(widen(key[i])) && std::isfinite(widen(value[i])), "finite K and V");
+#endif
   }
 
   /// Scores of a page become weights, of the row `half`, which sees the first `sees` tokens of the page; `maximum`,
