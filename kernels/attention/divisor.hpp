@@ -2,6 +2,8 @@
 // Divisor: a run-time number to divide tokens by, for the price of a multiplication.
 #pragma once
 
+#include "sluice/core/assert.hpp"
+
 #include "kernels/device.hpp"
 
 #include <cstdint>
@@ -16,6 +18,7 @@ class Divisor {
   Divisor() = default;
   /// `by` is at least 1.
   constexpr explicit Divisor(int by) : by_(by) {
+    SLUICE_ASSERT(by >= 1, "a divisor above 0");
     while ((std::int64_t{1} << (shift_ - 31)) < by) ++shift_;
     factor_ = ((std::uint64_t{1} << shift_) + static_cast<std::uint64_t>(by) - 1) / static_cast<std::uint64_t>(by);
   }
