@@ -35,7 +35,8 @@ struct RebuildAndDecodeParams {
 /// eLLM's horizontal fusion (section 4.3.2): the fused K1 and K2, of complementary demand, K1 on tensor cores and K2 on
 /// memory. K1 here is the projection of hidden states to K and V of the next layer to decode, K2 attention. Blocks of
 /// both roles take one piece of work after the other, as many blocks apart as their role has: with `rebuild_ctas` and
-/// `decode_ctas` multiples of the number of SMs, all blocks at once on the device, every SM has its share of both.
+/// `decode_ctas` multiples of the number of SMs, all blocks at once on the device, every SM usually has its share of
+/// both (CUDA promises no placement: blocks are handed out in the order of their numbers as SMs have room).
 /// Neither result depends on the split: a tile's bits are its own in both roles.
 ///
 /// **Blocks that are rebuilt in a launch must not be attended to in it**: nothing orders the two roles. Rebuilt are
