@@ -52,7 +52,7 @@ struct MergeSegments {
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& /*shared*/, const Params& params) {
     constexpr int share = (head_dim + warp_lanes - 1) / warp_lanes; // numbers of a head that a lane has, at most
-    const AttentionTile& tile = params.merged[cta.block_x()];
+    const AttentionTile tile = params.merged[cta.block_x()];
     const int head = cta.block_y();
     for (int row = cta.warp(); row < tile.rows; row += threads / warp_lanes) {
       const int token = (tile.first_head + row) / params.group;

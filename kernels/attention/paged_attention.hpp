@@ -106,9 +106,10 @@ struct PagedAttention {
     attend(cta, shared, params, params.tiles[cta.block_x()], cta.block_y());
   }
 
-  /// One tile, one head of K and V: all that a block does. Blocks with several tiles `sync` between two.
+  /// One tile, one head of K and V: all that a block does. Blocks with several tiles `sync` between two. The tile is a
+  /// copy: a reference into global memory would be read anew behind each barrier.
   template <TensorCta C>
-  SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile& tile,
+  SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile tile,
                                    int head) {
     const int lane = cta.lane();
     const int first = tile.segment * attention_segment_tokens;
