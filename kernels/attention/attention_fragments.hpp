@@ -13,6 +13,15 @@ namespace sluice::kernels {
 template <int n>
 using Sums = float[static_cast<std::size_t>(n)][4];
 
+/// Two neighbouring numbers of a row in one store; the first lies at an even place of an aligned row.
+template <Element T>
+SLUICE_DEVICE void store_pair(T* to, T first, T second) {
+  struct alignas(2 * sizeof(T)) Pair {
+    T of[2];
+  };
+  *reinterpret_cast<Pair*>(to) = Pair{{first, second}};
+}
+
 /// A page of K or V of one head in shared memory: rows of packets, one row a token. Rows are padded to an odd number of
 /// packets, so that eight rows lie in eight different groups of banks: `ldmatrix` and loads of 16 bytes then have no
 /// conflict, for every head size. (Exchanging packets by XOR needs no padding but rows of 8 or 16 packets; heads of 80

@@ -171,19 +171,15 @@ struct PagedAttention {
         T* const to = static_cast<T*>(params.result) + (static_cast<std::int64_t>(row.row) * params.result_stride +
                                                         (head * params.group + row.head) * head_dim);
         SLUICE_UNROLL
-        for (int n = 0; n < head_dim / 8; ++n) {
-          SLUICE_UNROLL
-          for (int k = 0; k < 2; ++k)
-            to[Fragments::column(lane, n) + k] = narrow<T>(values[n][half * 2 + k] / total[half]);
-        }
+        for (int n = 0; n < head_dim / 8; ++n)
+          store_pair(to + Fragments::column(lane, n), narrow<T>(values[n][half * 2] / total[half]),
+                     narrow<T>(values[n][half * 2 + 1] / total[half]));
       } else {
         const std::int64_t to = static_cast<std::int64_t>(tile.partial + i) * params.kv_heads + head;
         SLUICE_UNROLL
-        for (int n = 0; n < head_dim / 8; ++n) {
-          SLUICE_UNROLL
-          for (int k = 0; k < 2; ++k)
-            params.values[to * head_dim + Fragments::column(lane, n) + k] = values[n][half * 2 + k];
-        }
+        for (int n = 0; n < head_dim / 8; ++n)
+          store_pair(params.values + to * head_dim + Fragments::column(lane, n), values[n][half * 2],
+                     values[n][half * 2 + 1]);
         if (lane % 4 == 0) {
           params.maxima[to] = maximum[half];
           params.totals[to] = total[half];
