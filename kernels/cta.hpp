@@ -123,15 +123,27 @@ concept HopperCta = TensorCta<C> && requires(const C cta, Mbarrier& barrier, voi
   cta.fence_async();
 };
 
-/// A kernel: `template <class C> static void run(const C& cta, Shared& shared, const Params& params)`, called once by
-/// each thread. `Shared` lies in shared memory, uninitialised. `Params` are copied to the device.
+/// What the threads of a block do: `template <class C> static void run(const C& cta, Shared& shared, const Params&
+/// params)`, called once by each thread. `Shared` lies in shared memory, uninitialised. `Params` are copied to the
+/// device.
 template <class K>
-concept Kernel = requires {
+concept BlockProgram = requires {
   { K::threads } -> std::convertible_to<int>;
   { K::ctas_per_sm } -> std::convertible_to<int>; ///< that should fit one SM: the register limit follows from it
   requires K::threads % warp_lanes == 0;
   requires std::is_trivially_copyable_v<typename K::Params>;
   requires std::is_trivially_default_constructible_v<typename K::Shared>;
 };
+
+/// `grid(params)`, on the host: the blocks that these parameters need, none where there is nothing to do. It asserts
+/// what the host can see of the parameters.
+template <class K>
+concept SaysItsGrid = requires(const typename K::Params& params) {
+  { K::grid(params) } -> std::same_as<Grid>;
+};
+
+/// A kernel: who has its parameters can launch it.
+template <class K>
+concept Kernel = BlockProgram<K> && SaysItsGrid<K>;
 
 } // namespace sluice::kernels

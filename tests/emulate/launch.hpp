@@ -17,7 +17,7 @@ inline void (*between_blocks)() = nullptr;
 /// Runs the kernel's blocks one after the other, in an order drawn from `seed`, as is all else that a GPU leaves open:
 /// the same seed, the same run. Stops at the first block with an error. Blocks are not ordered for that: under
 /// ThreadSanitizer two of them that touch one word race, as they would on a GPU.
-template <kernels::Kernel K>
+template <kernels::BlockProgram K>
 Report launch(kernels::Grid grid, const typename K::Params& params, std::uint64_t seed, const Limits& limits = {}) {
   const Quiet quiet; // the threads of a block read what lies here when the next block's is written
   Report report;

@@ -48,7 +48,7 @@ class Device {
   /// A host function in the stream (cudaLaunchHostFunc), or anything else.
   void launch(int stream, std::function<void()> work) { enqueue(stream, {std::move(work), nullptr, nullptr}); }
   /// A kernel, emulated: others run between its blocks. What is wrong with it is in `report()`.
-  template <kernels::Kernel K>
+  template <kernels::BlockProgram K>
   void launch(int stream, kernels::Grid grid, const typename K::Params& params) {
     const Quiet quiet;
     const std::uint64_t seed = random_();
