@@ -49,9 +49,15 @@ class Launcher {
                    "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " blocks",
                    "at most 2147483647 x 65535"};
     }
-    const dim3 blocks{static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)};
-    run_kernel<K><<<blocks, K::threads, shared_bytes, stream>>>(params);
-    return status_of(cudaGetLastError(), std::string{type_name<K>()});
+    // Not `<<<>>>` and cudaGetLastError(): that also gives what an earlier call of anybody's left behind.
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3{static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)};
+    config.blockDim = dim3{K::threads};
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    void* arguments[] = {const_cast<typename K::Params*>(&params)}; // which are read, not written
+    return status_of(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(run_kernel<K>), arguments),
+                     std::string{type_name<K>()});
   }
 
  private:
