@@ -56,6 +56,8 @@ struct GroupedProduct {
     SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(params.x) % 16 == 0, "x begins at a multiple of 16 bytes");
     SLUICE_ASSERT(params.rows >= 0 && params.experts >= 0 && params.outputs >= 0 && params.inputs >= 0,
                   "a product's sizes");
+    SLUICE_ASSERT(Tile::indexable(params.outputs, params.inputs, params.x_stride),
+                  "W and a tile's rows of x have fewer than 2^31 packets");
     const std::int64_t filled = std::min(params.rows, params.experts); // experts that have rows
     const std::int64_t tiles = (params.rows + filled * (Tile::rows - 1)) / Tile::rows;
     return {static_cast<int>(tiles), pieces(params.outputs, Tile::outputs)};

@@ -24,6 +24,9 @@ struct ProductWeights {
 /// y[row][n] = sum over k of x[row][k] W[n][k], plus bias[n], plus what y[row][n] was where it accumulates. Sums are in
 /// f32, in that order, and rounded once. Weights, bias and activations are numbers of one type: a product that widens
 /// weights to another type of x is another kernel, which no model that this project serves needs.
+///
+/// TileProduct and GroupedProduct index packets of 16 bytes in 32 bits, and their `grid` asserts that it is enough: W
+/// has fewer than 2^31 packets (32 GiB), and so have 128 rows of x with what lies between them.
 struct ProductCall {
   const void* x = nullptr; ///< [rows][inputs], 16-byte aligned
   ProductWeights w;

@@ -70,6 +70,12 @@ struct ProductTile {
     SharedArray<Stage, stages> of;
   };
 
+  /// Whether `fetch` can index a tile's rows of x and all of W, by packets in 32 bits. On the host, for `grid`.
+  [[nodiscard]] static constexpr bool indexable(int outputs, int inputs, std::int64_t x_stride) {
+    constexpr std::int64_t most = 2147483647;
+    return x_stride >= 0 && rows * (x_stride / packet) <= most && std::int64_t{outputs} * (inputs / packet) <= most;
+  }
+
   /// All threads of the block come here.
   template <class C>
     requires(element == ElementType::f32 ? AsyncCopyCta<C> : TensorCta<C>)
@@ -138,7 +144,7 @@ struct ProductTile {
     const int w_packets = job.inputs / packet;
     const int x_packets = static_cast<int>(job.x_stride / packet);
     const bool inside = at < w_packets;
-    // Indices of packets, in 32 bits: addresses of all rows would cost the registers that the sums need.
+    // Indices of packets, in 32 bits (`indexable`): addresses of all rows would cost the registers that the sums need.
     const auto* const x = static_cast<const Packet<T>*>(job.x);
     SLUICE_UNROLL
     for (int i = 0; i < rows / rows_at_once; ++i) {

@@ -40,6 +40,8 @@ struct TileProduct {
                   "x and W begin at multiples of 16 bytes");
     SLUICE_ASSERT(params.rows >= 0 && params.outputs >= 0 && params.inputs >= 0 && params.w.split >= 0,
                   "a product's sizes");
+    SLUICE_ASSERT(Tile::indexable(params.outputs, params.inputs, params.x_stride),
+                  "W and a tile's rows of x have fewer than 2^31 packets");
     return {pieces(params.rows, Tile::rows), pieces(params.outputs, Tile::outputs)};
   }
 
