@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 
 #include <algorithm>
@@ -79,8 +80,7 @@ struct CopySegments {
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.count >= 0 && params.ctas > 0, "segments, and at least one block to copy them");
     SLUICE_ASSERT(params.bytes % 16 == 0 && params.from_stride % 16 == 0 && params.to_stride % 16 == 0 &&
-                      reinterpret_cast<std::uintptr_t>(params.from) % 16 == 0 &&
-                      reinterpret_cast<std::uintptr_t>(params.to) % 16 == 0,
+                      aligned(params.from, params.to),
                   "segments of whole packets of 16 bytes, aligned");
     const int x = std::min(params.count, params.ctas);
     if (x == 0) return {0, 1};

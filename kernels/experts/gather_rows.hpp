@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
 
@@ -37,6 +38,8 @@ struct GatherRows {
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.taken > 0 && params.features > 0, "rows of at least one number");
+    SLUICE_ASSERT(params.features % Floats::size != 0 || aligned(params.x, params.gathered),
+                  "rows of whole packets begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
 
@@ -44,6 +45,8 @@ struct ScatterRows {
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
     SLUICE_ASSERT(params.taken > 0 && params.taken <= most_taken, "at most 8 experts of a row");
+    SLUICE_ASSERT(params.features % Floats::size != 0 || aligned(params.gathered, params.out),
+                  "rows of whole packets begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/products/product_tile.hpp"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ struct GroupedProduct {
     SLUICE_ASSERT(params.element == config.element, "a product of this configuration's type");
     SLUICE_ASSERT(params.inputs % Tile::packet == 0 && params.x_stride % Tile::packet == 0,
                   "rows of x and W are whole packets of 16 bytes");
-    SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(params.x) % 16 == 0, "x begins at a multiple of 16 bytes");
+    SLUICE_ASSERT(aligned(params.x), "x begins at a multiple of 16 bytes");
     SLUICE_ASSERT(params.rows >= 0 && params.experts >= 0 && params.outputs >= 0 && params.inputs >= 0,
                   "a product's sizes");
     SLUICE_ASSERT(Tile::indexable(params.outputs, params.inputs, params.x_stride),

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/products/product_tile.hpp"
 
 #include <cstdint>
@@ -36,8 +37,7 @@ struct TileProduct {
     SLUICE_ASSERT(params.element == config.element, "a product of this configuration's type");
     SLUICE_ASSERT(params.inputs % Tile::packet == 0 && params.x_stride % Tile::packet == 0,
                   "rows of x and W are whole packets of 16 bytes");
-    SLUICE_ASSERT(aligned(params.x) && aligned(params.w.head) && aligned(params.w.tail),
-                  "x and W begin at multiples of 16 bytes");
+    SLUICE_ASSERT(aligned(params.x, params.w.head, params.w.tail), "x and W begin at multiples of 16 bytes");
     SLUICE_ASSERT(params.rows >= 0 && params.outputs >= 0 && params.inputs >= 0 && params.w.split >= 0,
                   "a product's sizes");
     SLUICE_ASSERT(Tile::indexable(params.outputs, params.inputs, params.x_stride),
@@ -66,9 +66,6 @@ struct TileProduct {
                       .accumulate = params.accumulate,
                       .wide = params.wide});
   }
-
- private:
-  static bool aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
 };
 
 } // namespace sluice::kernels

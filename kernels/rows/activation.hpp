@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
 #include "kernels/rows/row_math.hpp"
@@ -67,6 +68,9 @@ struct Activation {
     if (params.rows == 0) return {0, 1};
     SLUICE_ASSERT(config.gated == (params.up != nullptr), "up where the activation is gated");
     SLUICE_ASSERT(params.out != params.gate && params.out != params.up, "not in place");
+    SLUICE_ASSERT(!whole_packets(params) ||
+                      aligned(params.gate, params.up, params.gate_bias, params.up_bias, params.out),
+                  "rows of whole packets begin at multiples of 16 bytes");
     const std::int64_t blocks = std::int64_t{params.rows} * blocks_of_row(params);
     SLUICE_ASSERT(blocks <= 2147483647, "a grid that CUDA has");
     return {static_cast<int>(blocks), 1};
@@ -78,8 +82,7 @@ struct Activation {
     const int row = cta.block_x() / blocks_of_row(params);
     const int at = (cta.block_x() % blocks_of_row(params) * threads + cta.thread()) * Floats::size;
     if (at >= features) return;
-    const bool whole =
-        features % Floats::size == 0 && params.gate_stride % Floats::size == 0 && params.up_stride % Floats::size == 0;
+    const bool whole = whole_packets(params);
     Floats gate;
     load_with_bias(gate, params.gate, row * params.gate_stride, params.gate_bias, at, features, whole);
     SLUICE_UNROLL
@@ -94,6 +97,11 @@ struct Activation {
   }
 
  private:
+  /// Whether every row begins with a whole packet.
+  SLUICE_HOST_DEVICE static bool whole_packets(const Params& params) {
+    return params.features % Floats::size == 0 && params.gate_stride % Floats::size == 0 &&
+           params.up_stride % Floats::size == 0;
+  }
   SLUICE_HOST_DEVICE static int blocks_of_row(const Params& params) {
     return pieces(params.features, threads * Floats::size);
   }

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
 
@@ -43,6 +44,8 @@ struct Embed {
     SLUICE_ASSERT(params.rows >= 0 && params.features > 0, "rows of at least one number");
     SLUICE_ASSERT(params.rows == 0 || params.learned == nullptr || params.positions != nullptr,
                   "positions, where they are embedded");
+    SLUICE_ASSERT(params.features % Floats::size != 0 || aligned(params.table, params.learned, params.out),
+                  "rows of whole packets begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/decoder/kinds.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/rows/block_sum.hpp"
 #include "kernels/rows/row_floats.hpp"
 #include "kernels/rows/row_math.hpp"
@@ -60,6 +61,9 @@ struct Norm {
     if (params.rows == 0) return {0, 1};
     SLUICE_ASSERT(params.residual != nullptr && params.weight != nullptr && params.out != nullptr, "rows, and scales");
     SLUICE_ASSERT(params.out != params.residual && params.out != params.x, "not in place");
+    SLUICE_ASSERT(params.features % Floats::size != 0 ||
+                      aligned(params.x, params.x_bias, params.residual, params.weight, params.bias, params.out),
+                  "rows of whole packets begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/head_halves.hpp"
 
@@ -70,6 +71,8 @@ struct RopeAndStore {
                   "rows of the product");
     SLUICE_ASSERT(params.heads > 0 && params.kv_heads > 0 && params.block_tokens > 0, "heads and blocks");
     SLUICE_ASSERT(params.query_stride % Packet<T>::size == 0, "rows of queries that begin with a packet");
+    SLUICE_ASSERT(aligned(params.qkv, params.qkv_bias, params.query_norm, params.key_norm, params.query),
+                  "heads begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -6,6 +6,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/decoder/sampling_weight.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
 
@@ -70,6 +71,8 @@ struct Sample {
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.rows >= 0 && params.vocabulary > 0, "rows of at least one token");
     SLUICE_ASSERT(params.vocabulary < sampling_most_tokens, "tokens whose weights fit a sum");
+    SLUICE_ASSERT(params.vocabulary % Floats::size != 0 || aligned(params.logits),
+                  "rows of whole packets begin at multiples of 16 bytes");
     return {params.rows, 1};
   }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// aligned: whether memory may be read and written by packets of 16 bytes, for the assertions of a kernel's grid().
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// Whether each of these addresses is a multiple of 16, as null is. On the host: of what a table in device memory
+/// points to it knows nothing.
+template <class... At>
+[[nodiscard]] inline bool aligned(const At*... at) {
+  return ((reinterpret_cast<std::uintptr_t>(at) % 16 == 0) && ...);
+}
+
+} // namespace sluice::kernels
