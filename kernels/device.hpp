@@ -26,13 +26,32 @@ inline constexpr std::uint32_t full_warp = 0xffffffffU;
 /// A score that no token has. Finite, so that no difference of two is a NaN.
 inline constexpr float lowest_score = -3.0e38F;
 
-/// a * b + c, rounded once. Kernels are compiled without contraction (`-fmad=false`, `-ffp-contract=off`): where a
-/// product and a sum are one operation is said by this call, so that two kernels which share a formula share its bits.
+/// a * b + c, rounded once. This project compiles kernels without contraction (`-fmad=false`, `-ffp-contract=off`), but
+/// whoever includes them has flags of their own: where a product and a sum are one operation is said by this call, and
+/// where they are two by `times`, so that two kernels which share a formula share its bits.
 SLUICE_DEVICE float fused(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
 #else
   return std::fma(a, b, c);
+#endif
+}
+
+/// a * b, rounded, and never one operation with the sum that it goes into, whatever flags a unit is compiled with. On
+/// the host the sum of a product and -0.0 is the product; g++ keeps it apart under any `-ffp-contract`, clang++ under
+/// all but an explicit `fast`.
+SLUICE_DEVICE float times(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return std::fma(a, b, -0.0F);
+#endif
+}
+SLUICE_DEVICE double times(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(a, b);
+#else
+  return std::fma(a, b, -0.0);
 #endif
 }
 

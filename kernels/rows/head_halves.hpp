@@ -61,8 +61,8 @@ struct HeadHalves {
     for (int j = 0; j < Floats::size; ++j) {
       const CosineAndSine by = angle(at + j);
       const float left = low.of[j], right = high.of[j];
-      low.of[j] = left * by.cosine - right * by.sine;
-      high.of[j] = right * by.cosine + left * by.sine;
+      low.of[j] = times(left, by.cosine) - times(right, by.sine);
+      high.of[j] = times(right, by.cosine) + times(left, by.sine);
     }
   }
 

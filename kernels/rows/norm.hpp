@@ -128,7 +128,7 @@ struct Norm {
     float variance = block_sum(cta, squares, shared.sums[0]) / static_cast<float>(features);
     if constexpr (config.kind == NormKind::layer) {
       rest = block_sum(cta, rest, shared.sums[2]) / static_cast<float>(features);
-      variance -= rest * rest;
+      variance -= times(rest, rest);
     }
     const float factor = inverse_root(variance + params.epsilon);
 
@@ -137,7 +137,7 @@ struct Norm {
       Floats scale, result;
       scale.load(static_cast<const T*>(params.weight), at, features, whole);
       SLUICE_UNROLL
-      for (int j = 0; j < Floats::size; ++j) result.of[j] = (value.of[j] - mean - rest) * factor * scale.of[j];
+      for (int j = 0; j < Floats::size; ++j) result.of[j] = times((value.of[j] - mean - rest) * factor, scale.of[j]);
       if (params.bias != nullptr) {
         Floats bias;
         bias.load(static_cast<const T*>(params.bias), at, features, whole);

@@ -86,7 +86,7 @@ struct RopeAndStore {
     if (!asks && !stores) return;
     if (params.turns != nullptr) {
       for (int pair = cta.thread(); pair < half; pair += threads)
-        shared.angles[pair] = cosine_and_sine(position * params.turns[pair]);
+        shared.angles[pair] = cosine_and_sine(position, params.turns[pair]);
       cta.sync();
     }
 

@@ -62,4 +62,9 @@ SLUICE_DEVICE CosineAndSine cosine_and_sine(double turns) {
   return result;
 }
 
+/// Of what so many tokens turn by. The whole turns are taken off a product that is rounded for itself.
+SLUICE_DEVICE CosineAndSine cosine_and_sine(int tokens, double turns) {
+  return cosine_and_sine(times(static_cast<double>(tokens), turns));
+}
+
 } // namespace sluice::kernels
