@@ -5,6 +5,7 @@
 #include "kernels/element.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace sluice::kernels {
 
@@ -15,6 +16,19 @@ struct alignas(16) Packet {
   T of[static_cast<std::size_t>(size)];
 };
 
+#if !defined(__CUDACC__)
+/// What a packet at an address that is no multiple of 16 does on the host, where the processor would take it and a GPU
+/// would not: the program ends, or whoever replaced this says which thread it was.
+inline void (*misaligned_packet)(const char* file, unsigned line) = [](const char*, unsigned) { __builtin_trap(); };
+#endif
+
+/// Before 16 bytes are loaded or stored at once.
+SLUICE_DEVICE void check_packet([[maybe_unused]] const void* at) {
+#if !defined(__CUDACC__)
+  if (reinterpret_cast<std::uintptr_t>(at) % 16 != 0) misaligned_packet(__FILE__, __LINE__);
+#endif
+}
+
 /// One load of 16 bytes from global memory that nobody writes while the kernel runs (`ld.global.nc`).
 template <class T>
 SLUICE_DEVICE Packet<T> load_packet(const T* from) {
@@ -22,12 +36,21 @@ SLUICE_DEVICE Packet<T> load_packet(const T* from) {
   const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from));
   return *reinterpret_cast<const Packet<T>*>(&raw);
 #else
+  check_packet(from);
   return *reinterpret_cast<const Packet<T>*>(from);
 #endif
 }
 
+/// The same of memory that this kernel may have written.
+template <class T>
+SLUICE_DEVICE Packet<T> load_written_packet(const T* from) {
+  check_packet(from);
+  return *reinterpret_cast<const Packet<T>*>(from);
+}
+
 template <class T>
 SLUICE_DEVICE void store_packet(T* to, const Packet<T>& packet) {
+  check_packet(to);
   *reinterpret_cast<Packet<T>*>(to) = packet;
 }
 

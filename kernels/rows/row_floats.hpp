@@ -30,7 +30,7 @@ struct RowFloats {
   /// have.
   SLUICE_DEVICE void load_written(const T* row, int at, int count, bool whole) {
     if (whole) {
-      const Packet<T> packet = *reinterpret_cast<const Packet<T>*>(row + at);
+      const Packet<T> packet = load_written_packet(row + at);
       SLUICE_UNROLL
       for (int i = 0; i < size; ++i) of[i] = widen(packet.of[i]);
     } else {

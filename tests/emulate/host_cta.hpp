@@ -13,6 +13,14 @@
 
 namespace sluice::emulate {
 
+/// Loads and stores of packets are not calls of the Cta, and are reported all the same.
+inline const bool reports_misaligned_packets = [] {
+  kernels::misaligned_packet = [](const char* file, unsigned line) {
+    Block::active().fail({file, line}, "moves 16 bytes at an address that is not aligned to 16 bytes");
+  };
+  return true;
+}();
+
 template <int threads_>
 struct HostCta {
   static constexpr int threads = threads_;

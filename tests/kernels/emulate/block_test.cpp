@@ -27,6 +27,8 @@ enum class Does {
   scan,
   scan_again,
   misaligned_copy,
+  misaligned_load,
+  misaligned_store,
   copy_elsewhere,
   unwaited_copy,
   groups,
@@ -78,6 +80,10 @@ struct Case {
       params.out[thread] = cta.inclusive_scan(once, shared.room);
     } else if constexpr (does == Does::misaligned_copy) {
       cta.copy_async(&shared.packets[0], params.in + 1, true);
+    } else if constexpr (does == Does::misaligned_load) {
+      params.out[thread] = load_packet(params.in + 1).of[0];
+    } else if constexpr (does == Does::misaligned_store) {
+      if (thread == 9) store_packet(params.out + 2, Packet<int>{});
     } else if constexpr (does == Does::copy_elsewhere) {
       cta.copy_async(params.out, params.in, true);
     } else if constexpr (does == Does::unwaited_copy) {
@@ -186,8 +192,10 @@ TEST_CASE("a scan's room is used again only after a barrier") {
   }
 }
 
-TEST_CASE("asynchronous copies are checked, and arrive late") {
+TEST_CASE("copies and packets are checked, and asynchronous copies arrive late") {
   CHECK(says(error<Does::misaligned_copy>(), "the source of an asynchronous copy is not aligned to 16 bytes"));
+  CHECK(says(error<Does::misaligned_load>(), "moves 16 bytes at an address that is not aligned to 16 bytes"));
+  CHECK(says(error<Does::misaligned_store>(), "thread 9: moves 16 bytes at an address that is not aligned"));
   CHECK(says(error<Does::copy_elsewhere>(), "the target of an asynchronous copy is not in the block's shared memory"));
   CHECK(says(error<Does::unwaited_copy>(), "thread 5: ends before it has waited for the copy that it asked for here"));
   const Ran groups = ran<Does::groups>();
