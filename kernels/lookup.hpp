@@ -105,6 +105,8 @@ template <class Config, class Way = OnGpu>
 }
 
 /// The kernel of a configuration, or one line: which is missing, and the line of kernels/configs.cmake that brings it.
+/// Found is what is compiled, whether it suits the card or not: CopySegments with `bulk` is for compute capability 9.0,
+/// and copies by packets below it, with 64 KiB of shared memory that it does not use.
 /// `find_kernel(NormConfig{.element = ElementType::f16})`, with `kernels/families.hpp` included.
 template <class Way = OnGpu, ListedConfig Config>
 [[nodiscard]] Expected<KernelEntry<Config, Way>> find_kernel(const Config& config) {

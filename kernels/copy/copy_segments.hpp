@@ -15,7 +15,9 @@
 namespace sluice::kernels {
 
 struct CopySegmentsConfig {
-  bool bulk = false; ///< by bulk copies through shared memory, where the architecture has them (9.0)
+  /// By bulk copies through shared memory, where the architecture has them (9.0). One of 8.x gets the plain way and the
+  /// same bytes, but each block takes the 64 KiB of buffers all the same, and fewer fit an SM: look up `false` there.
+  bool bulk = false;
   friend bool operator==(const CopySegmentsConfig&, const CopySegmentsConfig&) = default;
 };
 
