@@ -74,9 +74,11 @@ struct KernelEntry : Way::template Calls<typename KernelFamily<Config>::Params> 
   using Params = typename KernelFamily<Config>::Params;
 
   Config config;
-  int threads;              ///< of a block
-  int ctas_per_sm;          ///< that the kernel's registers are limited for
-  std::size_t shared_bytes; ///< of a block
+  int threads;     ///< of a block
+  int ctas_per_sm; ///< that the kernel's registers are limited for
+  /// Of a block. Compute capabilities 8.6, 8.9 and 12.0 have 99 KiB (101,376 bytes) for one, and lack what needs more:
+  /// PagedAttention by four warps and RebuildAndDecode of f32 heads of 128, of which `prepare` says so.
+  std::size_t shared_bytes;
   Grid (*grid)(const Params& params);
 };
 
