@@ -20,26 +20,23 @@ struct Grid {
 
 /// A cooperative thread array: CUDA's thread block, one-dimensional, of whole warps. Each call is one thread's.
 ///
-/// - `thread`, `lane`, `warp`: 0 .. threads - 1, 0 .. 31, 0 .. threads / 32 - 1. `block_x`, `block_y`: in the grid,
-/// whose
-///   sizes are `blocks_x`, `blocks_y`.
-/// - `sync`: `__syncthreads`. All threads of the block come to the same call; what any wrote before is there for all
-///   after.
+/// - `thread`, `lane`, `warp`: 0 .. threads - 1, 0 .. 31, 0 .. threads / 32 - 1.
+/// - `block_x`, `block_y`: in the grid, whose sizes are `blocks_x`, `blocks_y`.
+/// - `sync`: `__syncthreads`. All threads of the block come to the same call; what any wrote before is there
+///   for all after.
 /// - `sync_warp(lanes)`: the same of the lanes in the mask, which must be those that call.
-/// - `shuffle`, `shuffle_xor`, `shuffle_up`, `ballot`, `any`: exchange registers among the lanes in the mask. They
-/// order
-///   no memory.
-/// - `atomic_add`, `atomic_max`: on shared or global memory, relaxed; integers alone, for sums of floats would depend
-/// on
-///   who came first. They return the old value.
-/// - `fence`: `__threadfence`. What this thread wrote before is there for whoever sees what it writes after (with
-///   `atomic_add` on a counter: "the last block to arrive does the rest").
-/// - `inclusive_scan(value, room)`: the sum of the values of threads 0 .. thread(). All threads call; integers alone.
+/// - `shuffle`, `shuffle_xor`, `shuffle_up`, `ballot`, `any`: exchange registers among the lanes in the mask.
+///   They order no memory.
+/// - `atomic_add`, `atomic_max`: on shared or global memory, relaxed; integers alone, for sums of floats would
+///   depend on who came first. They return the old value.
+/// - `fence`: `__threadfence`. What this thread wrote before is there for whoever sees what it writes after
+///   (with `atomic_add` on a counter: "the last block to arrive does the rest").
+/// - `inclusive_scan(value, room)`: the sum of the values of threads 0 .. thread(). All threads call; integers
+///   alone.
 template <class C>
 concept Cta = requires(const C cta, std::uint32_t lanes, int* word, unsigned long long* wide,
                        ScanRoom<std::uint64_t, C::threads>& room) {
-  requires C::threads >
-  0 && C::threads % warp_lanes == 0;
+  requires(C::threads > 0) && (C::threads % warp_lanes == 0);
   { cta.thread() } -> std::same_as<int>;
   { cta.lane() } -> std::same_as<int>;
   { cta.warp() } -> std::same_as<int>;
@@ -64,12 +61,11 @@ concept Cta = requires(const C cta, std::uint32_t lanes, int* word, unsigned lon
 
 /// Copies behind the thread's back (`cp.async`, compute capability 8.0).
 ///
-/// - `copy_async(to, from, wanted)`: 16 bytes from global to shared memory; zeros where it is not `wanted`, and `from`
-/// is
-///   not read then.
+/// - `copy_async(to, from, wanted)`: 16 bytes from global to shared memory; zeros where it is not `wanted`, and
+///   `from` is not read then.
 /// - `commit()`: this thread's copies since the last commit are a group, maybe an empty one.
-/// - `wait<left>()`: until at most `left` of this thread's groups are under way. Others see what they brought after a
-///   `sync()`.
+/// - `wait<left>()`: until at most `left` of this thread's groups are under way. Others see what they brought
+///   after a `sync()`.
 template <class C>
 concept AsyncCopyCta = Cta<C> && requires(const C cta, void* to, const void* from) {
   cta.copy_async(to, from, true);
@@ -79,11 +75,10 @@ concept AsyncCopyCta = Cta<C> && requires(const C cta, void* to, const void* fro
 
 /// Tensor cores (`ldmatrix`, `mma.sync`, compute capability 8.0). All lanes of a warp come to each call.
 ///
-/// - `load_matrices(into, row)`: four 8x8 matrices of 16-bit numbers from shared memory; lane i gives the address of
-/// row
-///   i % 8 of matrix i / 8, 16-byte aligned. `load_matrices_transposed` transposes each.
-/// - `mma<T>(c, a, b0, b1)`: c += a b of 16x16 by 16x8, fragments as PTX lays out `mma.m16n8k16` for f16 and bf16 with
-///   f32 sums.
+/// - `load_matrices(into, row)`: four 8x8 matrices of 16-bit numbers from shared memory; lane i gives the
+///   address of row i % 8 of matrix i / 8, 16-byte aligned. `load_matrices_transposed` transposes each.
+/// - `mma<T>(c, a, b0, b1)`: c += a b of 16x16 by 16x8, fragments as PTX lays out `mma.m16n8k16` for f16 and
+///   bf16 with f32 sums.
 template <class C>
 concept TensorCta = AsyncCopyCta<C> && requires(const C cta, std::uint32_t (&a)[4], float (&c)[4], const void* row) {
   cta.load_matrices(a, row);
@@ -97,18 +92,19 @@ struct alignas(8) Mbarrier {
   std::uint64_t state;
 };
 
-/// Bulk copies (`cp.async.bulk`, compute capability 9.0), which go through another proxy than a thread's own loads and
-/// stores.
+/// Bulk copies (`cp.async.bulk`, compute capability 9.0), which go through another proxy than a thread's own
+/// loads and stores.
 ///
 /// - `barrier_init(barrier, arrivals)`: by one thread, followed by `fence_barrier_init()` and a `sync()`.
 /// - `barrier_expect(barrier, bytes)`: this thread arrives, and says how many bytes are still to come.
 /// - `bulk_load(to, from, bytes, barrier)`: to shared memory, multiples of 16; completes on the barrier.
 /// - `barrier_wait(barrier, phase)`: until phase `phase` (0, 1, 0, ...) has completed.
-/// - `bulk_store(to, from, bytes)`, `bulk_commit()`, `bulk_wait_read<left>()`: from shared memory to global; the last
-///   waits until at most `left` of this thread's groups still read shared memory, `bulk_wait<left>()` until they are
-///   done.
-/// - `fence_async()`: what threads wrote to shared memory by stores of their own, before this fence, is there for bulk
-///   copies after it (`fence.proxy.async`). Each writer fences its own stores, then a `sync()`, then one thread copies.
+/// - `bulk_store(to, from, bytes)`, `bulk_commit()`: from shared memory to global, and a group of such stores.
+/// - `bulk_wait_read<left>()`: until at most `left` of this thread's groups still read shared memory;
+///   `bulk_wait<left>()` until they are done.
+/// - `fence_async()`: what threads wrote to shared memory by stores of their own, before this fence, is there
+///   for bulk copies after it (`fence.proxy.async`). Each writer fences its own stores, then a `sync()`, then
+///   one thread copies.
 template <class C>
 concept HopperCta = TensorCta<C> && requires(const C cta, Mbarrier& barrier, void* to, const void* from) {
   cta.barrier_init(barrier, 1);
