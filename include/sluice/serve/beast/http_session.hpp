@@ -237,7 +237,8 @@ class HttpSession {
   detail::asio::awaitable<void> refuse(int status, std::string what) {
     detail::HttpReply reply(stream_.get_executor());
     reply.keep_alive = false;
-    const HttpResponse response = app_->refuse(status, std::move(what));
+    const HttpResponse response =
+        app_->refuse(status, std::move(what)); // NOLINT(bugprone-use-after-move): a coroutine's
     std::string text = detail::http_head(response, static_cast<std::int64_t>(response.body.size()), reply);
     text += response.body;
     lowest().expires_after(std::chrono::seconds(5));
