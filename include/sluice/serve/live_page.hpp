@@ -14,8 +14,8 @@ inline constexpr const char* live_page_policy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// One file that needs no network but `live/state` beside it. The same for every server: all it shows it polls, and puts
-/// on the page as text.
+/// One file that needs no network but `live/state` beside it. The same for every server: all it shows it polls, and
+/// puts on the page as text.
 [[nodiscard]] inline std::string live_page() {
   std::string out = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">

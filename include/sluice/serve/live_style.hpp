@@ -6,8 +6,8 @@
 
 namespace sluice::detail {
 
-/// The colours are those of report.html (report/html_style.hpp, which stands on a layer above this one). Nothing is told
-/// by colour alone: a layer's place by its height, a line by its dashes, an SLO by a word.
+/// The colours are those of report.html (report/html_style.hpp, which stands on a layer above this one). Nothing is
+/// told by colour alone: a layer's place by its height, a line by its dashes, an SLO by a word.
 inline constexpr std::string_view live_style = R"css(
 :root{color-scheme:light dark;
 --bg:#fff;--card:#fff;--fg:#1b1f24;--mute:#57606a;--line:#d3d9e0;--grid:#e8ecf0;--soft:#f3f5f8;

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/engine_figures.hpp"
+#include "sluice/serve/live_page.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+/// A view made by hand: eight layers, rows in the order of their slots.
+struct Scene {
+  std::vector<RequestRow> rows;
+  std::vector<Slot> running, preempted;
+  Ledger ledger{LayerBlocks{400}, LayerBlocks{1000}};
+
+  RequestRow& add(std::uint32_t id, const RequestSpec& spec) {
+    RequestRow row;
+    row.id = RequestId{id};
+    row.spec = spec;
+    rows.push_back(row);
+    return rows.back();
+  }
+  [[nodiscard]] View view(double now, std::int64_t waiting = 0) const {
+    View view;
+    view.now = Seconds{now};
+    view.step = 7;
+    view.geometry.layers = 8;
+    view.geometry.layer_block_bytes = Bytes{4096};
+    view.rows = rows;
+    view.running = running;
+    view.preempted = preempted;
+    view.waiting = waiting;
+    view.ledger = &ledger;
+    return view;
+  }
+};
+
+RequestSpec spec_of(double arrival, double ttft, double tbt) {
+  RequestSpec spec;
+  spec.arrival = Seconds{arrival};
+  spec.prompt = Tokens{20};
+  spec.output = Tokens{100};
+  spec.slo = {Seconds{ttft}, Seconds{tbt}};
+  return spec;
+}
+
+json live(const EngineFigures& figures) { return json::parse(figures.live()); }
+
+/// The value of a line of Prometheus' text.
+double metric(const EngineFigures& figures, const std::string& name) {
+  const std::string text = figures.metrics(), line = "\n" + name + " ";
+  const std::size_t at = text.find(line);
+  REQUIRE_MESSAGE(at != std::string::npos, name);
+  return std::stod(text.substr(at + line.size()));
+}
+
+} // namespace
+
+TEST_CASE("figures of an engine that has not begun are valid JSON") {
+  const json state = live(EngineFigures{});
+  CHECK(state["running"] == 0);
+  CHECK(state["requests"].empty());
+  CHECK(state["history"]["time_s"].empty());
+  CHECK(state["failure"] == "");
+}
+
+TEST_CASE("the live state after a scripted sequence") {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  EngineFigures figures;
+  Scene scene;
+  scene.ledger.grow({LayerBlocks{100}, LayerBlocks{50}});
+  const RequestSpec paced = spec_of(1, 0.5, 0.1), free = spec_of(2, never, never);
+  figures.entered(RequestId{3}, paced);
+  figures.entered(RequestId{4}, free);
+  figures.update(scene.view(1.2, 2));
+  json state = live(figures);
+  CHECK(state["waiting"] == 2);
+  REQUIRE(state["queue"].size() == 2);
+  CHECK(state["queue"][0]["id"] == 3);
+  CHECK(state["queue"][0]["slo"] == "met");
+  CHECK(state["queue"][1]["slo"] == "none");
+  CHECK(state["queue"][1]["slo_tbt_s"].is_null());
+  figures.update(scene.view(1.6, 2)); // no first token, and it was due at 1.5
+  CHECK(live(figures)["queue"][0]["slo"] == "missed");
+
+  // Request 3 runs: layers 2 and 5 on the host, 7 nowhere. Its first token is late, its second in time, its third
+  // comes after 0.35 s, in which three deadlines pass.
+  scene.add(3, paced);
+  scene.running = {Slot{0}};
+  RequestRow& row = scene.rows[0];
+  row.blocks = TokenBlocks{2};
+  row.holding.host.insert(2).insert(5);
+  row.holding.nowhere.insert(7);
+  row.computed = Tokens{22};
+  row.generated = Tokens{5};
+  row.delivered = Tokens{3};
+  for (const double when : {1.8, 1.9, 2.25}) figures.released(row, Tokens{1}, Seconds{when});
+  row.computed = Tokens{24};
+
+  Plan plan;
+  plan.requests.push_back({Slot{0}, row.holding});
+  plan.in_flight = LayerBlocks{6};
+  plan.predicted_step = Seconds{0.02};
+  plan.binding = Binding::link;
+  plan.effort = 12;
+  figures.planned(scene.view(2.2, 1), plan, Seconds{0.0005});
+  IterationRecord record;
+  record.duration = Seconds{0.05};
+  record.stall = Seconds{0.01};
+  record.to_device = LayerBlocks{30};
+  record.to_host = LayerBlocks{10};
+  record.tokens = Tokens{1};
+  figures.iterated(record);
+  figures.update(scene.view(2.25, 1));
+
+  state = live(figures);
+  REQUIRE(state["requests"].size() == 1);
+  const json& shown = state["requests"][0];
+  CHECK(shown["id"] == 3);
+  CHECK(shown["phase"] == "decode");
+  CHECK(shown["layers"] == "ddhddhdn");
+  CHECK(shown["head"].is_null());
+  CHECK(shown["generated"] == 5);
+  CHECK(shown["delivered"] == 3);
+  CHECK(shown["held"] == 2);
+  CHECK(shown["ttft_s"].get<double>() == doctest::Approx(0.8));
+  CHECK(shown["on_time"] == 1);
+  CHECK(shown["missed"] == 3);
+  CHECK(shown["slo"] == "missed");
+  REQUIRE(state["queue"].size() == 1);
+  CHECK(state["queue"][0]["id"] == 4);
+  REQUIRE(state["recent_plans"].size() == 1);
+  const json& planned = state["recent_plans"][0];
+  CHECK(planned["number"] == 1);
+  CHECK(planned["step"] == 7);
+  CHECK(planned["offload"] == 1);
+  CHECK(planned["away"] == json::parse("[[3,3]]"));
+  CHECK(planned["binding"] == "link");
+  CHECK(planned["in_flight"] == 6);
+  CHECK(state["host_capacity"] == 1000);
+  CHECK(state["age_s"].get<double>() >= 0);
+
+  // The page's figures are those of /metrics.
+  CHECK(metric(figures, "vllm:num_requests_running") == state["running"].get<double>());
+  CHECK(metric(figures, "vllm:num_requests_waiting") == 1);
+  CHECK(metric(figures, "vllm:kv_cache_usage_perc") == 0.25);
+  CHECK(metric(figures, "sluice:blocks_to_device_total") == state["to_device"].get<double>());
+  CHECK(metric(figures, "sluice:stall_seconds_total") == state["stall_s"].get<double>());
+  CHECK(metric(figures, "sluice:deadlines_missed_total") == 3);
+  CHECK(state["missed"] == 3);
+  CHECK(metric(figures, "sluice:tokens_on_time_total") == 1);
+  CHECK(metric(figures, "sluice:deposit_tokens") == 2);
+  CHECK(metric(figures, "sluice:first_tokens_total{in_time=\"false\"}") == 1);
+
+  // It is preempted and comes back; its user waits, and more deadlines pass; then it ends. The other one's client
+  // leaves.
+  row.times_preempted = 1;
+  row.preempted_since = Seconds{2.3};
+  figures.preempted(row, Kept::host, Seconds{2.3});
+  scene.running.clear();
+  scene.preempted = {Slot{0}};
+  figures.update(scene.view(2.5, 1));
+  state = live(figures);
+  CHECK(state["requests"][0]["phase"] == "preempted");
+  CHECK(state["requests"][0]["missed"] == 5); // at 2.35 and 2.45
+  CHECK(state["missed"] == 3);                // counted when the next token comes, as metrics count
+  figures.resumed(row, Seconds{2.55});
+  row.delivered = Tokens{5};
+  figures.released(row, Tokens{2}, Seconds{2.6});
+  figures.ended(row, Seconds{2.6});
+  RequestRow left;
+  left.id = RequestId{4};
+  left.spec = free;
+  figures.cancelled(left, Seconds{2.65});
+  figures.refused("the queue is <full>");
+  scene.preempted.clear();
+  figures.update(scene.view(2.7));
+  state = live(figures);
+  CHECK(state["requests"].empty());
+  CHECK(state["queue"].empty());
+  REQUIRE(state["recent_moves"].size() == 2);
+  CHECK(state["recent_moves"][0]["kept"] == "host");
+  CHECK(state["recent_moves"][1]["away_s"].get<double>() == doctest::Approx(0.25));
+  REQUIRE(state["recent_ends"].size() == 2);
+  CHECK(state["recent_ends"][0]["kind"] == "end");
+  CHECK(state["recent_ends"][0]["missed"] == 6);
+  CHECK(state["recent_ends"][0]["slo"] == "missed");
+  CHECK(state["recent_ends"][1]["kind"] == "cancel");
+  CHECK(state["recent_ends"][1]["ttft_s"].is_null());
+  CHECK(state["refusal"] == "the queue is <full>");
+  CHECK(metric(figures, "sluice:ended_total") == 1);
+  CHECK(metric(figures, "sluice:cancelled_total") == 1);
+  CHECK(metric(figures, "vllm:num_preemptions_total") == 1);
+  CHECK(metric(figures, "sluice:paused_seconds_total") == doctest::Approx(0.25));
+  CHECK(state["history"]["time_s"] == json::parse("[1.6,2.7]")); // the last of each two seconds
+
+  figures.failed("a plan that does not fit");
+  CHECK(live(figures)["failure"] == "a plan that does not fit");
+}
+
+TEST_CASE("what the live state keeps is bounded, and the newest stays") {
+  EngineFigures figures;
+  Scene scene;
+  const RequestSpec spec = spec_of(0, 1, 1);
+  for (std::uint32_t id = 0; id < 1000; ++id) figures.entered(RequestId{id}, spec);
+  RequestRow row;
+  row.spec = spec;
+  for (std::uint32_t id = 0; id < 500; ++id) {
+    row.id = RequestId{id};
+    figures.preempted(row, Kept::nothing, Seconds{1.0 * id});
+    figures.ended(row, Seconds{1.0 * id});
+    figures.planned(scene.view(id), Plan{}, Seconds{0});
+    figures.update(scene.view(4.0 * id, 1000 - id));
+  }
+  const json state = live(figures);
+  CHECK(state["queue"].size() == LiveState::most_waiting);
+  CHECK(state["queue"][0]["id"] == 500);
+  CHECK(state["recent_plans"].size() == 50);
+  CHECK(state["recent_plans"][49]["number"] == 500);
+  CHECK(state["recent_moves"].size() == 50);
+  CHECK(state["recent_ends"][0]["id"] == 450);
+  CHECK(state["recent_ends"][49]["id"] == 499);
+  CHECK(state["history"]["time_s"].size() == LiveHistory::most);
+  CHECK(state["history"]["time_s"].back() == 4.0 * 499);
+}
+
+TEST_CASE("after a silence, counters grow from its end on") {
+  LiveHistory history;
+  LiveSample sample;
+  sample.time_s = 3;
+  sample.running = 2;
+  history.add(sample);
+  sample.time_s = 21;
+  sample.released = 40;
+  history.add(sample);
+  REQUIRE(history.samples().size() == 3);
+  CHECK(history.samples()[1].time_s == 20);
+  CHECK(history.samples()[1].released == 0);
+  CHECK(history.samples()[2].released == 40);
+}
+
+TEST_CASE("the live page needs nobody else") {
+  const std::string page = live_page();
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(page.ends_with("</html>\n"));
+  CHECK(page.size() < 64 * 1024);
+  for (const char* other :
+       {"https://", "@import", "url(", "innerHTML", "insertAdjacentHTML", "document.write", "eval("})
+    CHECK_MESSAGE(page.find(other) == std::string::npos, other);
+  // The one address is the name of SVG, which nobody asks for.
+  CHECK(page.find("http://") == page.rfind("http://"));
+}
