@@ -84,7 +84,7 @@ dl.facts{grid-template-columns:1fr 1fr} dl.facts div{padding:6px 10px}
 .row .n{text-align:left;font-size:12.5px} .row .n.times{text-align:right} .row i{display:inline} .columns.open .opt{display:block}
 .columns{display:block}
 aside{position:fixed;left:0;right:0;bottom:0;top:auto;z-index:5;max-height:58vh;margin:0;border-radius:12px 12px 0 0;border-width:2px 0 0;box-shadow:0 -6px 24px rgba(0,0,0,.28)}
-.logs ol{max-height:220px} button{min-height:40px}}
+#big{margin-top:14px} .logs ol{max-height:220px} button{min-height:40px}}
 )css";
 
 } // namespace sluice::detail
