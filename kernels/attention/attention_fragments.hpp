@@ -13,6 +13,16 @@ namespace sluice::kernels {
 template <int n>
 using Sums = float[static_cast<std::size_t>(n)][4];
 
+/// Two neighbouring numbers in one load of 8 bytes.
+SLUICE_DEVICE void load_pair(float (&into)[2], const float* from) {
+  struct alignas(8) Pair {
+    float of[2];
+  };
+  const Pair pair = *reinterpret_cast<const Pair*>(from);
+  into[0] = pair.of[0];
+  into[1] = pair.of[1];
+}
+
 /// Two neighbouring numbers of a row in one store; the first lies at an even place of an aligned row.
 template <Element T>
 SLUICE_DEVICE void store_pair(T* to, T first, T second) {

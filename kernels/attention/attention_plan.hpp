@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,11 @@ namespace sluice::kernels {
 /// from position 0 on: not at what would share the work best, because then a row's bits would depend on its batch.
 inline constexpr int attention_segment_tokens = 512;
 
+/// Partial rows that a plan may spend on splitting, unless told otherwise: with four query heads in a group those of 32
+/// sequences of 65536 tokens that decode, 64 MiB with eight heads of K and V of 128. More blocks than that share no
+/// work that a GPU has room for.
+inline constexpr int attention_split_rows = 16384;
+
 /// One sequence's rows: consecutive tokens in consecutive rows of the activations, as in `SequenceRows`.
 struct AttentionRows {
   int first_row = 0;
@@ -21,17 +27,18 @@ struct AttentionRows {
   int position = 0; ///< of its first row
 };
 
-/// Some rows of one sequence, and one segment of its tokens. A row here is one query head of one token: the heads that
-/// share a head of K and V follow one another, then come the next token's, so that a tile is full whatever the number
-/// of heads in a group, and may begin and end within a token.
+/// Some rows of one sequence, and one segment of its tokens, or all that its rows see. A row here is one query head of
+/// one token: the heads that share a head of K and V follow one another, then come the next token's, so that a tile is
+/// full whatever the number of heads in a group, and may begin and end within a token.
 struct AttentionTile {
   int sequence = 0;
   int first_row = 0;  ///< of the activations, its first token's
   int position = 0;   ///< of that token
   int first_head = 0; ///< of the group: of its first row
   int rows = 0;       ///< tokens times heads, at most a tile's
-  int segment = 0;
-  int partial = 0; ///< row of the partial results that is its first row's; -1 where no row has more than a segment
+  int segment = 0;    ///< the first
+  int segments = 1;   ///< that its block attends to; more than one are folded into the results, none is left over
+  int partial = 0;    ///< row of the partial results that is its first row's; -1 where no row has more than a segment
 };
 
 /// The launches of `PagedAttention` (`tiles`) and of `MergeSegments` (`merged`: tiles of segment 0 that stand for all
@@ -40,13 +47,25 @@ struct AttentionPlan {
   std::vector<AttentionTile> tiles;
   std::vector<AttentionTile> merged;
   int partial_rows = 0; ///< that there must be room for, of each K and V head
+
+  /// Of PagedAttentionParams::values, maxima and totals together.
+  [[nodiscard]] std::int64_t partial_bytes(int kv_heads, int head_dim) const {
+    return std::int64_t{partial_rows} * kv_heads * (head_dim + 2) * static_cast<std::int64_t>(sizeof(float));
+  }
 };
 
 /// `group`: query heads of a head of K and V. `tile_rows`: of the kernel that will run, `PagedAttention::tile_rows`.
 /// Sequences without rows have no tile.
-[[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows) {
+///
+/// Rows with several segments are split, a block for each segment, or folded, one block for all: the bits are the same.
+/// Split are the longest first, while their partial rows (one for each row and segment) are at most `split_rows`: that
+/// is for a GPU that a few long sequences would leave idle. A folded row has one partial row, its running sum, whatever
+/// its length. So `partial_rows` is at most `split_rows` plus `group` for each row; of a prompt of 8192 tokens and 32
+/// heads of 128 that is 128 MiB, where splitting it all would take 1.1 GB, and of 32768 tokens 16 GB.
+[[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows,
+                                                  int split_rows = attention_split_rows) {
   SLUICE_ASSERT(group >= 1 && tile_rows >= 1, "a head in a group, a row in a tile");
-  AttentionPlan plan;
+  std::vector<AttentionTile> wanted;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const AttentionRows& sequence = sequences[s];
     SLUICE_ASSERT(sequence.rows >= 0 && sequence.position >= 0, "rows at positions that there are");
@@ -58,17 +77,30 @@ struct AttentionPlan {
       tile.position = sequence.position + first / group;
       tile.first_head = first % group;
       tile.rows = std::min(tile_rows, all - first);
-      const int last = sequence.position + (first + tile.rows - 1) / group;
-      const int segments = last / attention_segment_tokens + 1;
-      tile.partial = segments > 1 ? plan.partial_rows : -1;
-      if (segments > 1) {
-        plan.merged.push_back(tile);
-        plan.partial_rows += segments * tile.rows;
-      }
-      for (; tile.segment < segments; ++tile.segment) {
-        plan.tiles.push_back(tile);
-        if (segments > 1) tile.partial += tile.rows;
-      }
+      tile.segments = (sequence.position + (first + tile.rows - 1) / group) / attention_segment_tokens + 1;
+      wanted.push_back(tile);
+    }
+  }
+  // The longest first; and blocks begin in this order, so the short ones fill what the long ones leave idle.
+  std::stable_sort(wanted.begin(), wanted.end(),
+                   [](const AttentionTile& a, const AttentionTile& b) { return a.segments > b.segments; });
+
+  AttentionPlan plan;
+  for (AttentionTile tile : wanted) {
+    const int segments = tile.segments;
+    const bool split = segments > 1 && segments * tile.rows <= split_rows;
+    tile.partial = segments > 1 ? plan.partial_rows : -1;
+    if (segments > 1) plan.partial_rows += split ? segments * tile.rows : tile.rows;
+    if (!split) {
+      plan.tiles.push_back(tile);
+      continue;
+    }
+    split_rows -= segments * tile.rows;
+    tile.segments = 1;
+    plan.merged.push_back(tile);
+    for (; tile.segment < segments; ++tile.segment) {
+      plan.tiles.push_back(tile);
+      tile.partial += tile.rows;
     }
   }
   return plan;

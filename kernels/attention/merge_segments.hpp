@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 
 #include "kernels/attention/attention_plan.hpp"
+#include "kernels/attention/segment_merge.hpp"
 #include "kernels/cta.hpp"
 
 #include <cstddef>
@@ -62,17 +63,23 @@ struct MergeSegments {
         return static_cast<std::int64_t>(tile.partial + segment * tile.rows + row) * params.kv_heads + head;
       };
       float maximum = lowest_score;
-      for (int s = 0; s < segments; ++s) maximum = larger(maximum, params.maxima[partial(s)]);
       float total = 0;
       float sum[static_cast<std::size_t>(share)] = {};
-      for (int s = 0; s < segments; ++s) {
-        const std::int64_t at = partial(s);
-        const float weight = exp2_fast(params.maxima[at] - maximum);
-        total = fused(weight, params.totals[at], total);
-        SLUICE_UNROLL
-        for (int i = 0; i < share; ++i) {
-          const int column = i * warp_lanes + cta.lane();
-          if (column < head_dim) sum[i] = fused(weight, params.values[at * head_dim + column], sum[i]);
+      for (int base = 0; base < segments; base += warp_lanes) { // maxima and totals of 32 segments at once
+        const int mine = base + cta.lane() < segments ? base + cta.lane() : base;
+        const float maxima = params.maxima[partial(mine)];
+        const float totals = params.totals[partial(mine)];
+        const int count = segments - base < warp_lanes ? segments - base : warp_lanes;
+        for (int s = 0; s < count; ++s) {
+          const SegmentMerge merge = SegmentMerge::of(maximum, cta.shuffle(maxima, s));
+          maximum = merge.maximum;
+          total = merge(total, cta.shuffle(totals, s));
+          const float* const values = params.values + partial(base + s) * head_dim;
+          SLUICE_UNROLL
+          for (int i = 0; i < share; ++i) {
+            const int column = i * warp_lanes + cta.lane();
+            if (column < head_dim) sum[i] = merge(sum[i], values[column]);
+          }
         }
       }
       T* const to = static_cast<T*>(params.result) +

@@ -7,6 +7,7 @@
 #include "kernels/attention/attention_fragments.hpp"
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/attention/divisor.hpp"
+#include "kernels/attention/segment_merge.hpp"
 
 #include <cmath>
 #include <limits>
@@ -43,7 +44,8 @@ struct PagedAttentionParams {
   float scale = 1; ///< of scores, above 0; usually 1 / sqrt(head_dim)
 
   /// Of partial row p and KV head h at p * kv_heads + h: the sum of values weighted by 2^(score - maximum), [head_dim];
-  /// the largest score; the sum of the weights. Scores are in units of ln 2. Room for AttentionPlan::partial_rows.
+  /// the largest score; the sum of the weights. Scores are in units of ln 2. Room for AttentionPlan::partial_rows; of a
+  /// tile of several segments it holds what has been folded. Null where there are none.
   float* values = nullptr;
   float* maxima = nullptr;
   float* totals = nullptr;
@@ -56,8 +58,8 @@ struct PagedAttentionParams {
 /// A row's bits are its own. What enters is its query and the K and V of its sequence, pages in ascending order inside
 /// of segments that begin at fixed positions; what it does not see has weight 0, which changes no sum of finite numbers
 /// (the emulator asserts that they are). Neither the rest of the tile, nor `warps`, `stages`, `block_tokens` nor the
-/// batch choose an order. Rows with one segment are finished here; of others `MergeSegments` makes the result, by the
-/// formula that would yield these bits of a single segment.
+/// batch choose an order. Segments are merged in ascending order (SegmentMerge): by the block, if its tile has them
+/// all, or by `MergeSegments`.
 template <PagedAttentionConfig config>
   requires(config.head_dim % 16 == 0 && config.warps >= 1 && config.stages >= 2)
 struct PagedAttention {
@@ -114,7 +116,8 @@ struct PagedAttention {
     const int lane = cta.lane();
     const int first = tile.segment * attention_segment_tokens;
     const int tokens = tile.position + (tile.first_head + tile.rows - 1) / params.group + 1; // that its last row sees
-    const int end = first + attention_segment_tokens < tokens ? first + attention_segment_tokens : tokens;
+    const int behind = (tile.segment + tile.segments) * attention_segment_tokens;
+    const int end = behind < tokens ? behind : tokens;
     const int pages = pieces(end - first, page_tokens);
     void* const* const blocks = params.blocks + params.first_block[tile.sequence];
 
@@ -142,6 +145,7 @@ struct PagedAttention {
     const bool idle = cta.warp() * 16 >= tile.rows; // it fetches all the same
     float maximum[2] = {lowest_score, lowest_score};
     float total[2] = {0, 0};
+    Folded folded[2];
     const float scale = params.scale * 1.44269504F; // 2^x is what the hardware has
     for (int p = 0; p < pages; ++p) {
       const int at = first + p * page_tokens;
@@ -160,30 +164,19 @@ struct PagedAttention {
       for (int half = 0; half < 2; ++half)
         weigh(cta, half, sees[half] - at, scale, weights, maximum[half], total[half], values);
       fragments.add(cta, room, stage.values, weights, values);
-    }
 
-    SLUICE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int i = cta.warp() * 16 + half * 8 + lane / 4;
-      const Row row = find(params, tile, i);
-      if (row.sees <= first) continue;
-      if (row.sees <= attention_segment_tokens) {
-        T* const to = static_cast<T*>(params.result) + (static_cast<std::int64_t>(row.row) * params.result_stride +
-                                                        (head * params.group + row.head) * head_dim);
+      if (p + 1 < pages && (at + page_tokens) % attention_segment_tokens != 0) continue;
+      const int segment = at / attention_segment_tokens * attention_segment_tokens;
+      SLUICE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        leave(cta, params, tile, head, half, segment, maximum[half], total[half], values, folded[half]);
+        maximum[half] = lowest_score;
+        total[half] = 0;
+      }
+      SLUICE_UNROLL
+      for (int n = 0; n < head_dim / 8; ++n) {
         SLUICE_UNROLL
-        for (int n = 0; n < head_dim / 8; ++n)
-          store_pair(to + Fragments::column(lane, n), narrow<T>(values[n][half * 2] / total[half]),
-                     narrow<T>(values[n][half * 2 + 1] / total[half]));
-      } else {
-        const std::int64_t to = static_cast<std::int64_t>(tile.partial + i) * params.kv_heads + head;
-        SLUICE_UNROLL
-        for (int n = 0; n < head_dim / 8; ++n)
-          store_pair(params.values + to * head_dim + Fragments::column(lane, n), values[n][half * 2],
-                     values[n][half * 2 + 1]);
-        if (lane % 4 == 0) {
-          params.maxima[to] = maximum[half];
-          params.totals[to] = total[half];
-        }
+        for (int i = 0; i < 4; ++i) values[n][i] = 0;
       }
     }
   }
@@ -198,6 +191,55 @@ struct PagedAttention {
     const int token = (tile.first_head + i) / params.group;
     return {i < tile.rows ? tile.position + token + 1 : 0, tile.first_row + token,
             tile.first_head + i - token * params.group};
+  }
+
+  /// A row's running softmax over the segments so far: but for its values, which lie in PagedAttentionParams::values.
+  struct Folded {
+    float maximum = lowest_score;
+    float total = 0;
+  };
+
+  /// What a row has of the segment that begins at `segment` goes to memory: as the result, if no segment follows, to
+  /// the row's running sums, if the block folds, or as it is, to be merged. Registers have no room for running sums; a
+  /// lane reads what it wrote itself.
+  template <TensorCta C>
+  SLUICE_DEVICE static void leave(const C& cta, const Params& params, const AttentionTile& tile, int head, int half,
+                                  int segment, float maximum, float total, const Sums<head_dim / 8>& values,
+                                  Folded& folded) {
+    const int lane = cta.lane();
+    const int i = cta.warp() * 16 + half * 8 + lane / 4;
+    const Row row = find(params, tile, i);
+    if (row.sees <= segment) return;
+    const std::int64_t partial = static_cast<std::int64_t>(tile.partial + i) * params.kv_heads + head;
+    if (tile.segments == 1 && row.sees > attention_segment_tokens) {
+      SLUICE_UNROLL
+      for (int n = 0; n < head_dim / 8; ++n)
+        store_pair(params.values + (partial * head_dim + Fragments::column(lane, n)), values[n][half * 2],
+                   values[n][half * 2 + 1]);
+      if (lane % 4 == 0) {
+        params.maxima[partial] = maximum;
+        params.totals[partial] = total;
+      }
+      return;
+    }
+    const SegmentMerge merge = SegmentMerge::of(folded.maximum, maximum);
+    folded = {merge.maximum, merge(folded.total, total)};
+    const bool last = row.sees <= segment + attention_segment_tokens;
+    T* const result = static_cast<T*>(params.result) + (static_cast<std::int64_t>(row.row) * params.result_stride +
+                                                        (head * params.group + row.head) * head_dim);
+    SLUICE_UNROLL
+    for (int n = 0; n < head_dim / 8; ++n) {
+      const int column = Fragments::column(lane, n);
+      const std::int64_t at = partial * head_dim + column;
+      float before[2] = {0, 0};
+      if (segment > 0) load_pair(before, params.values + at);
+      const float first = merge(before[0], values[n][half * 2]);
+      const float second = merge(before[1], values[n][half * 2 + 1]);
+      if (last)
+        store_pair(result + column, narrow<T>(first / folded.total), narrow<T>(second / folded.total));
+      else
+        store_pair(params.values + at, first, second);
+    }
   }
 
   /// Brings the tokens `first` .. of one page, zeros from `end` on. Eight packets at a time: with all of them,

@@ -142,7 +142,8 @@ class AttentionCase {
     PagedAttentionParams params;
   };
   [[nodiscard]] std::unique_ptr<Launch> prepare(const std::vector<AttentionChunk>& chunks, int tile_rows,
-                                                int block_tokens, unsigned seed) const {
+                                                int block_tokens, unsigned seed,
+                                                int split_rows = attention_split_rows) const {
     std::vector<AttentionRows> rows;
     for (const AttentionChunk& chunk : chunks) {
       const auto s = static_cast<std::size_t>(chunk.sequence);
@@ -150,7 +151,7 @@ class AttentionCase {
     }
     const float none = std::numeric_limits<float>::quiet_NaN();
     auto launch = std::make_unique<Launch>(Launch{{*this, chunks, block_tokens, seed},
-                                                  plan_attention(rows, shape_.group, tile_rows),
+                                                  plan_attention(rows, shape_.group, tile_rows, split_rows),
                                                   std::vector<T>(query_.size(), narrow<T>(none)),
                                                   {},
                                                   {},
@@ -200,10 +201,11 @@ class AttentionCase {
   }
 
   template <PagedAttentionConfig config>
-  [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed) const {
+  [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed,
+                                    int split_rows = attention_split_rows) const {
     using Kernel = PagedAttention<config>;
     static_assert(std::is_same_v<typename Kernel::T, T>);
-    const std::unique_ptr<Launch> launch = prepare(chunks, Kernel::tile_rows, block_tokens, seed);
+    const std::unique_ptr<Launch> launch = prepare(chunks, Kernel::tile_rows, block_tokens, seed, split_rows);
     emulate::Report report = emulate::launch<Kernel>(Kernel::grid(launch->params), launch->params, seed);
     return finish<MergeSegmentsConfig{.element = config.element, .head_dim = config.head_dim}>(*launch,
                                                                                                std::move(report), seed);
@@ -319,6 +321,12 @@ void attention_merges_segments() {
   const auto run = one.template run<config>(one.whole(), 24, 3);
   require_clean(run.report);
   CHECK(one.error(run, one.whole()) <= error_limit<T>);
+  for (const int split_rows : {0, 24}) { // folded by one block each; and the longest split, others folded
+    CAPTURE(split_rows);
+    const auto folded = one.template run<config>(one.whole(), 24, 4, split_rows);
+    require_clean(folded.report);
+    for (const AttentionChunk& chunk : one.whole()) CHECK(one.same(run, folded, chunk));
+  }
 }
 
 /// A row's bits: in a ragged batch of prompts, in chunks, and decoded alone, in blocks of other sizes at other places.

@@ -4,6 +4,7 @@
 #include "kernels/attention/divisor.hpp"
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <random>
@@ -15,12 +16,14 @@ using namespace sluice::kernels;
 namespace {
 
 /// Of each (row of the activations, head of the group, segment) how often it is computed, and into which partial row.
-void plan_covers(const std::vector<AttentionRows>& sequences, int group, int tile_rows) {
+void plan_covers(const std::vector<AttentionRows>& sequences, int group, int tile_rows, int split_rows) {
   CAPTURE(group);
   CAPTURE(tile_rows);
-  const AttentionPlan plan = plan_attention(sequences, group, tile_rows);
+  CAPTURE(split_rows);
+  const AttentionPlan plan = plan_attention(sequences, group, tile_rows, split_rows);
   std::map<std::tuple<int, int, int>, int> partials; // -1: none
   std::set<int> taken;
+  std::set<std::pair<int, int>> folded;
   for (const AttentionTile& tile : plan.tiles) {
     CHECK(tile.rows >= 1);
     CHECK(tile.rows <= tile_rows);
@@ -31,6 +34,18 @@ void plan_covers(const std::vector<AttentionRows>& sequences, int group, int til
       const int token = (tile.first_head + i) / group;
       const int segments = (tile.position + token) / attention_segment_tokens + 1;
       CHECK(tile.first_row + token < sequence.first_row + sequence.rows);
+      if (tile.segments > 1) {
+        CHECK(tile.segment == 0);
+        CHECK(tile.segments >= segments);
+        for (int s = 0; s < segments; ++s) {
+          CHECK(partials.emplace(std::tuple{tile.first_row + token, (tile.first_head + i) % group, s}, -1).second);
+        }
+        if (segments == 1) continue;
+        CHECK(folded.emplace(tile.first_row + token, (tile.first_head + i) % group).second);
+        CHECK(tile.partial + i < plan.partial_rows);
+        CHECK(taken.insert(tile.partial + i).second);
+        continue;
+      }
       if (tile.segment >= segments) continue;
       const int partial = segments > 1 ? tile.partial + i : -1;
       CHECK(partials.emplace(std::tuple{tile.first_row + token, (tile.first_head + i) % group, tile.segment}, partial)
@@ -65,7 +80,10 @@ void plan_covers(const std::vector<AttentionRows>& sequences, int group, int til
     }
   }
   CHECK(partials.size() == wanted);
-  CHECK(merged.size() == several);
+  CHECK(merged.size() + folded.size() == several);
+  for (const auto& row : folded) CHECK(!merged.contains(row));
+  CHECK(plan.partial_rows <= split_rows + static_cast<int>(rows) * group);
+  CHECK(plan.partial_bytes(8, 128) == std::int64_t{plan.partial_rows} * 8 * 130 * 4);
   if (rows == 0) CHECK(plan.tiles.empty());
 }
 
@@ -83,12 +101,23 @@ TEST_CASE("a plan covers every row's segments once, and merges the rows that hav
         sequences.push_back({row, rows, below(2) == 0 ? below(20) : 480 + below(700)});
         row += rows + below(3);
       }
-      plan_covers(sequences, group, tile_rows);
+      for (const int split_rows : {0, 100, attention_split_rows}) plan_covers(sequences, group, tile_rows, split_rows);
     }
   }
-  plan_covers({}, 4, 16);
-  plan_covers({{0, 0, 9}}, 4, 16);
-  plan_covers({{5, 2, 511}}, 5, 16);
+  plan_covers({}, 4, 16, 0);
+  plan_covers({{0, 0, 9}}, 4, 16, 0);
+  plan_covers({{5, 2, 511}}, 5, 16, 0);
+  plan_covers({{5, 2, 511}}, 5, 16, 100);
+}
+
+TEST_CASE("a long prompt takes a partial row for each of its rows, and a long context alone is split") {
+  const AttentionPlan prompt = plan_attention(std::vector<AttentionRows>{{0, 32768, 0}}, 4, 64, 0);
+  CHECK(prompt.merged.empty());
+  CHECK(prompt.partial_rows == (32768 - 512) * 4);
+  const AttentionPlan decoding = plan_attention(std::vector<AttentionRows>{{0, 1, 9}, {1, 1, 131071}}, 4, 16);
+  CHECK(decoding.merged.size() == 1);
+  CHECK(decoding.tiles.size() == 257);
+  CHECK(decoding.tiles.back().position == 9); // the longest first
 }
 
 TEST_CASE("Divisor divides as int does") {

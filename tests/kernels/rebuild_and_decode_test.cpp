@@ -213,7 +213,8 @@ void splits_agree() {
     CAPTURE(head_dim);
     CAPTURE(split.rebuild);
     CAPTURE(split.decode);
-    const auto launch = decoding.prepare(decoding.whole(), Kernel::tile_rows, 16, seed);
+    const int split_rows = seed % 2 == 0 ? 0 : attention_split_rows; // folded, or split and merged
+    const auto launch = decoding.prepare(decoding.whole(), Kernel::tile_rows, 16, seed, split_rows);
     const auto rebuilt = prefixes.blocks();
     std::vector<T> workspace;
     RebuildAndDecodeParams params;
