@@ -20,8 +20,9 @@ struct MergeSegmentsConfig {
   friend bool operator==(const MergeSegmentsConfig&, const MergeSegmentsConfig&) = default;
 };
 
+/// All pointers are to memory that the device reads.
 struct MergeSegmentsParams {
-  const AttentionTile* merged = nullptr; ///< AttentionPlan::merged
+  const AttentionTile* merged = nullptr; ///< AttentionPlan::merged, the caller's copy; without any there is no launch
   int merged_count = 0;
   int kv_heads = 1;
   int group = 1;

@@ -23,6 +23,8 @@ struct PagedAttentionConfig {
   friend bool operator==(const PagedAttentionConfig&, const PagedAttentionConfig&) = default;
 };
 
+/// All pointers are to memory that the device reads: of an AttentionPlan, the caller's copies. `query`, `result`,
+/// `values` and each block are 16-byte aligned, and so is each row of queries (`query_stride`).
 struct PagedAttentionParams {
   const void* query =
       nullptr;            ///< row r, KV head h, head g of its group at r * query_stride + (h * group + g) * head_dim
@@ -34,8 +36,9 @@ struct PagedAttentionParams {
   /// last row in the launch; behind that anything may lie. Rows of a tile share their products with V: a row has weight
   /// 0 for a token after its own, and 0 times an infinity is no number.
   void* const* blocks = nullptr;
-  const int* first_block = nullptr; ///< of each sequence, in `blocks`; block i has tokens i * block_tokens and on
-  Divisor block_tokens;
+  const int* first_block = nullptr; ///< of each sequence, in `blocks`; block i has tokens i * block_tokens and on. Read
+                                    ///< are blocks of tokens that a row sees, no others, in the table or the memory
+  Divisor block_tokens;             ///< `Divisor{n}` for RopeAndStoreParams::block_tokens = n, which divides once a row
 
   const AttentionTile* tiles = nullptr; ///< AttentionPlan::tiles, for this kernel's `tile_rows`
   int tile_count = 0;

@@ -11,7 +11,8 @@
 
 namespace sluice::kernels {
 
-/// Names and meanings are those of ProductCall and RopeAndStoreParams, which do the same in two launches.
+/// Names and meanings are those of ProductCall and RopeAndStoreParams, which do the same in two launches. All pointers
+/// are to memory that the device reads; blocks and `workspace` are written, and 16-byte aligned.
 struct RebuildParams {
   const void* hidden = nullptr;     ///< [rows][inputs], 16-byte aligned: what the projections take, normalised already
   std::int64_t hidden_stride = 0;   ///< numbers from one row to the next, whole packets of 16 bytes
