@@ -10,6 +10,7 @@
 #include "kernels/attention/segment_merge.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace sluice::kernels {
@@ -78,7 +79,7 @@ struct PagedAttention {
   static constexpr int tile_rows = 16 * warps;
   static constexpr int threads = warps * warp_lanes;
   static_assert(attention_segment_tokens % page_tokens == 0);
-  static_assert(page_tokens * Page::packets % threads == 0);
+  static_assert(page_tokens % warps == 0);
 
   struct Stage {
     Page keys;
@@ -245,32 +246,47 @@ struct PagedAttention {
     }
   }
 
-  /// Brings the tokens `first` .. of one page, zeros from `end` on. Eight packets at a time: with all of them,
-  /// addresses would take more registers than a warp on its own has left.
+  /// Brings the tokens `first` .. of one page, zeros from `end` on, a warp its share of them. A lane looks up where one
+  /// token lies, once for all packets of its row, which take the address from it. At most eight packets at a time: with
+  /// all of them, addresses would take more registers than a warp on its own has left.
   template <TensorCta C>
   SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const Params& params, void* const* blocks, int head,
                                   int first, int end) {
-    constexpr int rounds = page_tokens * Page::packets / threads;
-    constexpr int at_once = rounds <= 8 ? rounds : rounds % 8 == 0 ? 8 : 4;
-    static_assert(rounds % at_once == 0);
+    constexpr int share = page_tokens / warps;
+    constexpr int known = share < warp_lanes ? share : warp_lanes; // tokens whose addresses a warp has at a time
+    constexpr int rounds = known * Page::packets / warp_lanes;
+    constexpr int at_once = largest_divisor(rounds, 8);
+    static_assert(share % known == 0 && known * Page::packets % warp_lanes == 0);
     const int block_tokens = params.block_tokens.value();
+    const int to_values = params.kv_heads * block_tokens * head_dim;
     SLUICE_KEEP_LOOP
-    for (int round = 0; round < rounds; round += at_once) {
-      SLUICE_UNROLL
-      for (int i = 0; i < at_once; ++i) {
-        const int at = (round + i) * threads + cta.thread();
-        const int row = at / Page::packets;
-        const int packet = at % Page::packets;
-        const bool wanted = first + row < end;
-        const int token = wanted ? first + row : first;
-        const int block = params.block_tokens.quotient(token);
-        const int offset = (head * block_tokens + token - block * block_tokens) * head_dim + packet * Packet<T>::size;
-        const T* const key = static_cast<const T*>(blocks[block]) + offset;
-        if (wanted) expect_finite(key, key + params.kv_heads * block_tokens * head_dim);
-        cta.copy_async(into.keys.at(row, packet), key, wanted);
-        cta.copy_async(into.values.at(row, packet), key + params.kv_heads * block_tokens * head_dim, wanted);
+    for (int base = cta.warp() * share; base < (cta.warp() + 1) * share; base += known) {
+      const int mine = first + base + cta.lane() % known;
+      const int token = mine < end ? mine : first;
+      const int block = params.block_tokens.quotient(token);
+      const T* const keys =
+          static_cast<const T*>(blocks[block]) + (head * block_tokens + token - block * block_tokens) * head_dim;
+      SLUICE_KEEP_LOOP
+      for (int round = 0; round < rounds; round += at_once) {
+        SLUICE_UNROLL
+        for (int i = 0; i < at_once; ++i) {
+          const int at = (round + i) * warp_lanes + cta.lane();
+          const int row = at / Page::packets;
+          const int packet = at % Page::packets;
+          const bool wanted = first + base + row < end;
+          const T* const key = reinterpret_cast<const T*>(cta.shuffle(reinterpret_cast<std::uintptr_t>(keys), row)) +
+                               packet * Packet<T>::size;
+          if (wanted) expect_finite(key, key + to_values);
+          cta.copy_async(into.keys.at(base + row, packet), key, wanted);
+          cta.copy_async(into.values.at(base + row, packet), key + to_values, wanted);
+        }
       }
     }
+  }
+
+  static constexpr int largest_divisor(int of, int most) {
+    while (of % most != 0) --most;
+    return most;
   }
 
   /// On the emulator: the packets of K and V that are fetched are what PagedAttentionParams::blocks demands.
