@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LtMatmul: a product in cuBLASLt's terms, and how an algorithm for it is found. What CublasLt and PinnedCublasLt
-// share.
+// CublasLtLibrary: cuBLASLt as a MatmulLibrary. LtMatmul: a product in its terms, and how an algorithm is found.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
 
-#include "kernels/products/product_call.hpp"
+#include "kernels/products/matmul_library.hpp"
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
@@ -19,15 +18,6 @@
 #include <vector>
 
 namespace sluice::kernels {
-
-/// "cuBLASLt, bf16, 7 x 4096 of 4096": rows by outputs, of inputs.
-[[nodiscard]] inline std::string name_of(const ProductCall& call) {
-  const char* const element = call.element == ElementType::f32   ? "f32"
-                              : call.element == ElementType::f16 ? "f16"
-                                                                 : "bf16";
-  return std::string{"cuBLASLt, "} + element + ", " + std::to_string(call.rows) + " x " + std::to_string(call.outputs) +
-         " of " + std::to_string(call.inputs);
-}
 
 /// What the library said, or nothing.
 [[nodiscard]] inline Status status_of(cublasStatus_t status, const std::string& where) {
@@ -60,28 +50,6 @@ struct LtWorkspace {
   Bytes bytes{0};
 };
 
-/// The calls that one call is where its weights lie in two places: each with weights in one.
-[[nodiscard]] inline std::vector<ProductCall> parts_of(const ProductCall& call) {
-  const int split = call.w.split < call.outputs ? call.w.split : call.outputs;
-  const int bytes = bytes_of(call.element);
-  std::vector<ProductCall> parts;
-  if (split > 0) {
-    ProductCall head = call;
-    head.w = ProductWeights::whole(call.w.head, split);
-    head.outputs = split;
-    parts.push_back(head);
-  }
-  if (split < call.outputs) {
-    ProductCall tail = call;
-    tail.w = ProductWeights::whole(call.w.tail, call.outputs - split);
-    tail.outputs = call.outputs - split;
-    tail.y = static_cast<std::byte*>(call.y) + std::int64_t{split} * (call.wide ? 4 : bytes);
-    if (call.bias != nullptr) tail.bias = static_cast<const std::byte*>(call.bias) + std::int64_t{split} * bytes;
-    parts.push_back(tail);
-  }
-  return parts;
-}
-
 /// An algorithm with its settings. A name for the library's type, which has none: nvcc 13 ends with an internal error
 /// where a container destroys numbers of it.
 struct LtAlgorithm {
@@ -99,10 +67,7 @@ class LtMatmul {
     LtMatmul made;
     made.call_ = call;
     const std::string where = name_of(call);
-    if (call.bias != nullptr && call.wide && call.element != ElementType::f32) {
-      return Error{ErrorCode::unsupported, where, "a bias of 16 bits beside results of 32",
-                   "a product without bias, or results of the element's type"};
-    }
+    if (Status offered = library_offers(call); !offered.ok()) return offered.error();
     const cudaDataType_t narrow = call.element == ElementType::f32   ? CUDA_R_32F
                                   : call.element == ElementType::f16 ? CUDA_R_16F
                                                                      : CUDA_R_16BF;
@@ -126,8 +91,8 @@ class LtMatmul {
 
   /// Algorithms for it, the one that the library thinks fastest first. `aligned`: what the pointers of W, x and y are
   /// multiples of. `one_sum`: of those that neither split a sum among blocks nor reduce one.
-  [[nodiscard]] Expected<std::vector<LtAlgorithm>>
-  algorithms(cublasLtHandle_t handle, Bytes workspace, std::array<std::uint32_t, 3> aligned, bool one_sum) const {
+  [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(cublasLtHandle_t handle, Bytes workspace,
+                                                              const Alignments& aligned, bool one_sum) const {
     cublasLtMatmulPreferenceOpaque_t wanted;
     const auto most = static_cast<std::uint64_t>(workspace.count());
     const std::uint32_t schemes = one_sum ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_MASK;
@@ -174,14 +139,6 @@ class LtMatmul {
                           &algorithm.of, workspace.data, static_cast<std::size_t>(workspace.bytes.count()), stream);
   }
 
-  /// The largest power of two that an address is a multiple of, up to 256, which no algorithm asks more than.
-  [[nodiscard]] static std::uint32_t alignment_of(const void* at) {
-    return 1U << std::countr_zero(reinterpret_cast<std::uintptr_t>(at) | 256U);
-  }
-  [[nodiscard]] std::array<std::uint32_t, 3> alignment() const {
-    return {alignment_of(call_.w.head), alignment_of(call_.x), alignment_of(call_.y)};
-  }
-
  private:
   LtMatmul() = default;
 
@@ -201,5 +158,40 @@ class LtMatmul {
   mutable cublasLtMatmulDescOpaque_t operation_{};
   mutable cublasLtMatrixLayoutOpaque_t w_{}, x_{}, y_{};
 };
+
+/// cuBLASLt on the device that is current when it is made.
+class CublasLtLibrary {
+ public:
+  using Stream = cudaStream_t;
+  using Algorithm = LtAlgorithm;
+
+  [[nodiscard]] static Expected<CublasLtLibrary> make(LtWorkspace workspace) {
+    Expected<LtHandle> handle = LtHandle::make();
+    if (!handle) return handle.error();
+    return CublasLtLibrary{*std::move(handle), workspace};
+  }
+
+  [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(const ProductCall& call, const Alignments& aligned,
+                                                              bool one_sum) const {
+    Expected<LtMatmul> matmul = LtMatmul::of(call);
+    if (!matmul) return matmul.error();
+    return matmul->algorithms(handle_.get(), workspace_.bytes, aligned, one_sum);
+  }
+  [[nodiscard]] LibraryAnswer run(const ProductCall& call, const LtAlgorithm& algorithm, cudaStream_t stream) const {
+    Expected<LtMatmul> matmul = LtMatmul::of(call);
+    if (!matmul) return {false, matmul.error()};
+    const cublasStatus_t said = matmul->run(handle_.get(), workspace_, algorithm, stream);
+    return {said == CUBLAS_STATUS_NOT_SUPPORTED || said == CUBLAS_STATUS_INVALID_VALUE, status_of(said, name_of(call))};
+  }
+  [[nodiscard]] Bytes workspace() const { return workspace_.bytes; }
+
+ private:
+  CublasLtLibrary(LtHandle handle, LtWorkspace workspace) : handle_(std::move(handle)), workspace_(workspace) {}
+
+  LtHandle handle_;
+  LtWorkspace workspace_;
+};
+
+static_assert(MatmulLibrary<CublasLtLibrary>);
 
 } // namespace sluice::kernels

@@ -42,8 +42,8 @@ struct TileJob {
 ///
 /// Tiles: 16 rows for decoding, where W is read once and its bytes in flight decide (a block has 28 KiB of W under way
 /// in 48 KiB of shared memory: 4 blocks fit an SM of compute capability 9.0, 3 one of 8.0; 32 outputs are a block's, so
-/// that 4096 outputs are 128 blocks); 64 and 128 rows for prompts, where a warp has 32 x 64 sums in registers. At most 96
-/// KiB of shared memory, which every architecture from 8.0 on has.
+/// that 4096 outputs are 128 blocks); 64 and 128 rows for prompts, where a warp has 32 x 64 sums in registers. At most
+/// 96 KiB of shared memory, which every architecture from 8.0 on has.
 template <ElementType element, int tile_rows>
   requires(tile_rows == 16 || tile_rows == 64 || tile_rows == 128)
 struct ProductTile {
@@ -59,7 +59,8 @@ struct ProductTile {
   static constexpr int row_warps = rows / warp_rows;
   static constexpr int threads = row_warps * (outputs / warp_outputs) * warp_lanes;
   static constexpr int stages = small ? 8 : 3;
-  /// That fit an SM of 9.0 by their shared memory; of f32 one fewer of the larger, whose lanes hold 160 numbers at once.
+  /// That fit an SM of 9.0 by their shared memory; of f32 one fewer of the larger, whose lanes hold 160 numbers at
+  /// once.
   static constexpr int ctas_per_sm = small ? 4 : (rows == 64 ? 3 : 2) - (element == ElementType::f32 ? 1 : 0);
 
   struct Stage {

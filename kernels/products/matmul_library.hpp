@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatmulLibrary: what BucketedProduct and PinnedProduct ask of cuBLASLt. A test stands in for it without a GPU.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+
+#include "kernels/products/product_call.hpp"
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::kernels {
+
+/// "cuBLASLt, bf16, 7 x 4096 of 4096": rows by outputs, of inputs.
+[[nodiscard]] inline std::string name_of(const ProductCall& call) {
+  const char* const element = call.element == ElementType::f32   ? "f32"
+                              : call.element == ElementType::f16 ? "f16"
+                                                                 : "bf16";
+  return std::string{"cuBLASLt, "} + element + ", " + std::to_string(call.rows) + " x " + std::to_string(call.outputs) +
+         " of " + std::to_string(call.inputs);
+}
+
+/// Whether the library has such a product at all.
+[[nodiscard]] inline Status library_offers(const ProductCall& call) {
+  if (call.bias == nullptr || !call.wide || call.element == ElementType::f32) return {};
+  return Error{ErrorCode::unsupported, name_of(call), "a bias of 16 bits beside results of 32",
+               "a product without bias, or results of the element's type"};
+}
+
+/// The calls that one call is where its weights lie in two places: each with weights in one.
+[[nodiscard]] inline std::vector<ProductCall> parts_of(const ProductCall& call) {
+  const int split = call.w.split < call.outputs ? call.w.split : call.outputs;
+  const int bytes = bytes_of(call.element);
+  std::vector<ProductCall> parts;
+  if (split > 0) {
+    ProductCall head = call;
+    head.w = ProductWeights::whole(call.w.head, split);
+    head.outputs = split;
+    parts.push_back(head);
+  }
+  if (split < call.outputs) {
+    ProductCall tail = call;
+    tail.w = ProductWeights::whole(call.w.tail, call.outputs - split);
+    tail.outputs = call.outputs - split;
+    tail.y = static_cast<std::byte*>(call.y) + std::int64_t{split} * (call.wide ? 4 : bytes);
+    if (call.bias != nullptr) tail.bias = static_cast<const std::byte*>(call.bias) + std::int64_t{split} * bytes;
+    parts.push_back(tail);
+  }
+  return parts;
+}
+
+/// What the addresses of W, x and y are multiples of.
+using Alignments = std::array<std::uint32_t, 3>;
+
+/// The largest powers of two, up to 256, which no algorithm asks more than. Of a call whose weights lie in one place.
+[[nodiscard]] inline Alignments alignments_of(const ProductCall& call) {
+  const auto of = [](const void* at) {
+    return 1U << std::countr_zero(reinterpret_cast<std::uintptr_t>(at) | std::uintptr_t{256});
+  };
+  return {of(call.w.head), of(call.x), of(call.y)};
+}
+
+/// What the library made of a call.
+struct LibraryAnswer {
+  bool refused = false; ///< the algorithm is not one for this call, and nothing is enqueued: another may be
+  Status status;
+};
+
+/// A library that multiplies by one of many algorithms, each good for some calls. Calls have their weights in one
+/// place.
+///
+/// - `algorithms(call, aligned, one_sum)`: those for the call at addresses of such alignments, the one that the library
+///   thinks fastest first, and at least one. `one_sum`: of those that neither split a sum among blocks nor reduce one.
+/// - `run(call, algorithm, stream)`: enqueues the call.
+/// - `workspace()`: device memory that calls use, constant.
+template <class L>
+concept MatmulLibrary = requires(const L library, const ProductCall& call, const Alignments& aligned,
+                                 const typename L::Algorithm& algorithm, typename L::Stream stream) {
+  requires std::copyable<typename L::Algorithm>;
+  { library.algorithms(call, aligned, true) } -> std::same_as<Expected<std::vector<typename L::Algorithm>>>;
+  { library.run(call, algorithm, stream) } -> std::same_as<LibraryAnswer>;
+  { library.workspace() } -> std::same_as<Bytes>;
+};
+
+} // namespace sluice::kernels
