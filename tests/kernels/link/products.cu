@@ -11,7 +11,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-static_assert(InvariantProduct<Invariant<LaunchedTiles>>);
+static_assert(InvariantProduct<CudaInvariant>);
 static_assert(Product<CublasLt> && !InvariantProduct<CublasLt>);
 
 int said(const char* who, const Expected<bool>& shown) {
@@ -36,12 +36,14 @@ int main() {
   if (!fast || !pinned) return 1;
   if (!tiles.add<TileProductConfig{ElementType::bf16, 16}>().ok()) return 1;
   if (!tiles.add<TileProductConfig{ElementType::bf16, 64}>().ok()) return 1;
+  if (!tiles.add<TileProductConfig{ElementType::bf16, 128}>().ok()) return 1;
   const ProductShape shape{.outputs = 4096, .inputs = 4096};
-  said("CublasLt", shows_invariance(*fast, shape, nullptr));
-  said("PinnedCublasLt", shows_invariance(*pinned, shape, nullptr));
-  Invariant<LaunchedTiles> own{tiles};
-  const int failed = said("own tiles", shows_invariance(own, shape, nullptr));
-  Invariant<LaunchedTiles> either{tiles, *std::move(pinned)};
-  said("preferred", either.prefer_pinned(shape, nullptr));
-  return failed + said("Invariant", shows_invariance(either, shape, nullptr));
+  CudaCheckMemory check;
+  said("CublasLt", shows_invariance(*fast, check, shape, nullptr));
+  said("PinnedCublasLt", shows_invariance(*pinned, check, shape, nullptr));
+  CudaInvariant own{tiles};
+  const int failed = said("own tiles", shows_invariance(own, check, shape, nullptr));
+  CudaInvariant either{tiles, *std::move(pinned)};
+  said("preferred", either.prefer_pinned(check, shape, nullptr));
+  return failed + said("Invariant", shows_invariance(either, check, shape, nullptr));
 }
