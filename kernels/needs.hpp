@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// needed_kernels: the configurations that a model's steps launch, and whether the build compiles them.
+// needed_kernels: the configurations that a model's steps launch, and whether the build compiles them. exceeded_limits:
+// what else may keep the kernels from it.
 #pragma once
 
 #include "sluice/decoder/config.hpp"
@@ -67,6 +68,36 @@ struct NeededKernel {
   need(SampleConfig{.element = element});
   for (const bool bulk : {false, true}) need(CopySegmentsConfig{.bulk = bulk});
   return needed;
+}
+
+/// What no configuration says and a model may still exceed: a sentence for each limit that it does, none where the
+/// kernels compute it. One more limit no DecoderConfig can exceed: shares of the experts that a token takes add up to 1
+/// (Route, and the CPU's decoder). Checkpoints that say `"norm_topk_prob": false` are of families whose experts
+/// checkpoint/nlohmann/decoder_config.hpp does not read; it reads Mixtral's.
+[[nodiscard]] inline std::vector<std::string> exceeded_limits(const DecoderConfig& decoder, ElementType element) {
+  const ModelShape& shape = decoder.shape;
+  std::vector<std::string> exceeded;
+  const int packet = 16 / bytes_of(element);
+  const auto whole = [&](const char* name, int inputs) {
+    if (inputs % packet == 0) return;
+    exceeded.push_back(std::string{name} + " " + std::to_string(inputs) + ": products read inputs by packets of " +
+                       std::to_string(packet));
+  };
+  whole("hidden size", shape.hidden);
+  whole("heads x head size", shape.heads * shape.head_dim);
+  const bool experts = decoder.mlp == MlpKind::experts;
+  whole(experts ? "intermediate size of an expert" : "intermediate size", experts ? shape.moe_intermediate : shape.mlp);
+  if (shape.vocabulary >= sampling_most_tokens)
+    exceeded.push_back("vocabulary " + std::to_string(shape.vocabulary) + ": Sample takes fewer than " +
+                       std::to_string(sampling_most_tokens) + " tokens");
+  using AnyRoute = Route<RouteConfig{}>;
+  if (experts && shape.experts > AnyRoute::most_experts)
+    exceeded.push_back(std::to_string(shape.experts) + " experts: Route takes at most " +
+                       std::to_string(AnyRoute::most_experts));
+  if (experts && shape.experts_per_token > AnyRoute::most_taken)
+    exceeded.push_back(std::to_string(shape.experts_per_token) + " experts of a token: Route takes at most " +
+                       std::to_string(AnyRoute::most_taken));
+  return exceeded;
 }
 
 } // namespace sluice::kernels

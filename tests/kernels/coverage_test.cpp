@@ -90,6 +90,30 @@ TEST_CASE("every named model is covered in half precision") {
         CHECK_MESSAGE(kernel.compiled, model.name, " needs the line ", kernel.line);
 }
 
+TEST_CASE("no named model exceeds a limit of the kernels, and one that does is told each") {
+  for (const NamedModel& model : named_models)
+    for (const auto& element : elements)
+      for (const std::string& limit : exceeded_limits(decoder_of(model.shape()), element.first))
+        FAIL_CHECK(model.name, ": ", limit);
+  DecoderConfig decoder = decoder_of(llama3_8b());
+  decoder.shape.hidden = 4100;
+  decoder.shape.mlp = 14340;
+  decoder.shape.vocabulary = 1 << 20;
+  CHECK(exceeded_limits(decoder, ElementType::f32).size() == 1);
+  CHECK(exceeded_limits(decoder, ElementType::bf16) ==
+        std::vector<std::string>{"hidden size 4100: products read inputs by packets of 8",
+                                 "intermediate size 14340: products read inputs by packets of 8",
+                                 "vocabulary 1048576: Sample takes fewer than 1048576 tokens"});
+  decoder = decoder_of(llama3_8b());
+  decoder.mlp = MlpKind::experts;
+  decoder.shape.experts = 512;
+  decoder.shape.experts_per_token = 10;
+  decoder.shape.moe_intermediate = 768;
+  CHECK(
+      exceeded_limits(decoder, ElementType::f16) ==
+      std::vector<std::string>{"512 experts: Route takes at most 256", "10 experts of a token: Route takes at most 8"});
+}
+
 TEST_CASE("a model with heads of another size is told the lines that it lacks") {
   ModelShape shape = llama3_8b();
   shape.head_dim = 256;
