@@ -22,8 +22,12 @@ struct ProductWeights {
 };
 
 /// y[row][n] = sum over k of x[row][k] W[n][k], plus bias[n], plus what y[row][n] was where it accumulates. Sums are in
-/// f32, in that order, and rounded once. Weights, bias and activations are numbers of one type: a product that widens
-/// weights to another type of x is another kernel, which no model that this project serves needs.
+/// f32, in that order, and rounded once to y's type. That is exact of f32 and of the emulator; tensor cores add the
+/// products of 16 inputs of f16 and bf16 to a sum aligned to the largest of them and truncated (Fasi et al., "Numerical
+/// behavior of NVIDIA tensor cores", 2021), always alike. Rounded to 16 bits that is lost, and a card is held to the
+/// emulator's limits (relative L2 of 1e-3 in f16, 4e-3 in bf16); of y in f32 (`wide`) the emulator is held to 1e-6 and
+/// a card to 1e-4. Weights, bias and activations are numbers of one type: a product that widens weights to another type
+/// of x is another kernel, which no model that this project serves needs.
 ///
 /// TileProduct and GroupedProduct index packets of 16 bytes in 32 bits, and their `grid` asserts that it is enough: W
 /// has fewer than 2^31 packets (32 GiB), and so have 128 rows of x with what lies between them.
