@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 using namespace sluice;
@@ -107,6 +108,48 @@ TEST_CASE_TEMPLATE("a row's bits are its own: any tile, number of rows, place am
     const std::vector<std::uint32_t> wanted(right.begin() + chunk.first * outputs,
                                             right.begin() + (chunk.first + chunk.rows) * outputs);
     CHECK(part(chunk.first, chunk.rows, chunk.tile) == wanted);
+  }
+}
+
+TEST_CASE_TEMPLATE("a row's bits are its own with a bias, where it accumulates, and in f32", T, float, F16, Bf16) {
+  const ProductProblem<T> problem(8, 35, 37, 136, 19);
+  const int outputs = problem.outputs;
+  const auto check = [&](bool biased, bool accumulates, const auto& before, bool wide) {
+    CAPTURE(biased);
+    CAPTURE(accumulates);
+    CAPTURE(wide);
+    using Y = typename std::remove_cvref_t<decltype(before)>::value_type;
+    ProductCall call = problem.call(nullptr);
+    call.bias = biased ? problem.bias.data() : nullptr;
+    call.accumulate = accumulates;
+    call.wide = wide;
+    const std::vector<Y> all = multiply<T, Y>(call, before, 64);
+    const auto bits = [&](const std::vector<Y>& y, int first, int rows) {
+      return rows_of(y, problem.y_stride, outputs, first, rows);
+    };
+    CHECK(bits(multiply<T, Y>(call, before, 16, 2), 0, problem.rows) == bits(all, 0, problem.rows));
+    CHECK(bits(multiply<T, Y>(call, before, 128, 3), 0, problem.rows) == bits(all, 0, problem.rows));
+    struct Chunk {
+      int first, rows, tile;
+    };
+    for (const Chunk chunk : {Chunk{0, 1, 16}, Chunk{17, 18, 128}, Chunk{34, 1, 64}}) {
+      CAPTURE(chunk.first);
+      ProductCall some = call;
+      some.x = problem.x.data() + chunk.first * problem.x_stride;
+      some.w = problem.split_weights();
+      some.rows = chunk.rows;
+      const std::vector<Y> own(before.begin() + chunk.first * problem.y_stride,
+                               before.begin() + (chunk.first + chunk.rows) * problem.y_stride);
+      CHECK(bits(multiply<T, Y>(some, own, chunk.tile, 4), 0, chunk.rows) == bits(all, chunk.first, chunk.rows));
+    }
+  };
+  std::mt19937_64 random(9);
+  const std::vector<float> wide = random_numbers<float>(random, problem.rows * problem.y_stride);
+  for (const bool biased : {false, true}) {
+    for (const bool accumulates : {false, true}) {
+      check(biased, accumulates, problem.y, false);
+      check(biased, accumulates, wide, true);
+    }
   }
 }
 
