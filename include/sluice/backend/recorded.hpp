@@ -93,9 +93,7 @@ class Recorded {
 
   [[nodiscard]] Seconds now() const { return writer_.now(); }
   void idle_until(Seconds when) { writer_.idle_until(base_, when); }
-  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<Base> {
-    writer_.idle_until(base_, when, bell);
-  }
+  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<Base> { writer_.idle_until(base_, when, bell); }
   [[nodiscard]] Status load() requires is_real_time<Base> { return base_.load(); }
 
   template <class Transfer>
