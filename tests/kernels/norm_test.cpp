@@ -94,6 +94,39 @@ void agrees() {
   }
 }
 
+/// Alone, chosen or among others.
+template <NormConfig config>
+void keeps_bits(int features) {
+  using K = Norm<config>;
+  using T = typename K::T;
+  CAPTURE(features);
+  const auto width = static_cast<std::size_t>(features);
+  Random random(4);
+  NormCase<config> all(random, 6, features, true, true, 0);
+  std::vector<T> stream = all.residual, out = no_numbers<T>(all.residual.size());
+  run_emulated<K>(all.params(stream, out), 1);
+
+  const std::vector<int> which{4, 1};
+  std::vector<T> some_stream = all.residual, some = no_numbers<T>(2 * width);
+  NormParams params = all.params(some_stream, some);
+  params.which = which.data();
+  params.rows = 2;
+  run_emulated<K>(params, 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto at = static_cast<std::size_t>(which[i]) * width;
+    CHECK(same_bits(std::span<const T>{some}.subspan(i * width, width), std::span<const T>{out}.subspan(at, width)));
+    CHECK(same_bits(std::span<const T>{some_stream}.subspan(at, width), std::span<const T>{stream}.subspan(at, width)));
+  }
+  CHECK(same_bits(std::span<const T>{some_stream}.first(width), std::span<const T>{all.residual}.first(width)));
+
+  // Whoever normalises the stored sum later gets what was made along with it.
+  std::vector<T> again = no_numbers<T>(all.residual.size());
+  params = all.params(stream, again);
+  params.x = params.x_bias = nullptr;
+  run_emulated<K>(params, 3);
+  CHECK(same_bits(again, out));
+}
+
 } // namespace
 
 TEST_CASE("kernels.norm agrees with double precision") {
@@ -105,32 +138,12 @@ TEST_CASE("kernels.norm agrees with double precision") {
   SUBCASE("layer bf16") { agrees<NormConfig{ElementType::bf16, NormKind::layer}>(); }
 }
 
-TEST_CASE("kernels.norm: a row's bits are its own, alone, chosen or among others") {
-  constexpr NormConfig config{ElementType::bf16, NormKind::layer};
-  using K = Norm<config>;
-  Random random(4);
-  NormCase<config> all(random, 6, 1000, true, true, 0);
-  std::vector<Bf16> stream = all.residual, out = no_numbers<Bf16>(all.residual.size());
-  run_emulated<K>(all.params(stream, out), 1);
-
-  const std::vector<int> which{4, 1};
-  std::vector<Bf16> some_stream = all.residual, some = no_numbers<Bf16>(2000);
-  NormParams params = all.params(some_stream, some);
-  params.which = which.data();
-  params.rows = 2;
-  run_emulated<K>(params, 2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const auto at = static_cast<std::size_t>(which[i]) * 1000;
-    CHECK(same_bits(std::span<const Bf16>{some}.subspan(i * 1000, 1000), std::span<const Bf16>{out}.subspan(at, 1000)));
-    CHECK(same_bits(std::span<const Bf16>{some_stream}.subspan(at, 1000),
-                    std::span<const Bf16>{stream}.subspan(at, 1000)));
+TEST_CASE_TEMPLATE("kernels.norm: a row's bits are its own, alone, chosen or among others", T, float, F16, Bf16) {
+  constexpr ElementType element = std::is_same_v<T, float> ? ElementType::f32
+                                  : std::is_same_v<T, F16> ? ElementType::f16
+                                                           : ElementType::bf16;
+  for (const int features : {1000, 77}) {
+    keeps_bits<NormConfig{element, NormKind::rms}>(features);
+    keeps_bits<NormConfig{element, NormKind::layer}>(features);
   }
-  CHECK(same_bits(std::span<const Bf16>{some_stream}.first(1000), std::span<const Bf16>{all.residual}.first(1000)));
-
-  // Whoever normalises the stored sum later gets what was made along with it.
-  std::vector<Bf16> again = no_numbers<Bf16>(all.residual.size());
-  params = all.params(stream, again);
-  params.x = params.x_bias = nullptr;
-  run_emulated<K>(params, 3);
-  CHECK(same_bits(again, out));
 }
