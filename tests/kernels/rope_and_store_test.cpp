@@ -209,6 +209,37 @@ void agrees_all() {
   agrees<RopeAndStoreConfig{element, 128}>();
 }
 
+/// One by one or all at once.
+template <RopeAndStoreConfig config>
+void keeps_bits() {
+  CAPTURE(config.head_dim);
+  using K = RopeAndStore<config>;
+  Random random(9);
+  const World<config> world(random, {6, 2, 5}, {true, true, true, true, true}, {9, 33});
+  Written<World<config>> together(world), apart(world);
+  run_emulated<K>(together.params(world), 1);
+  const RopeAndStoreParams all = apart.params(world);
+  for (int row = all.rows - 1; row >= 0; --row) {
+    RopeAndStoreParams one = all;
+    one.qkv = world.qkv.data() + static_cast<std::size_t>(row) * world.row_size();
+    one.positions += row;
+    one.sequences += row;
+    one.query = apart.query.data() + row * all.query_stride;
+    one.rows = one.query_rows = 1;
+    run_emulated<K>(one, 2);
+  }
+  CHECK(same_bits(together.query, apart.query));
+  for (std::size_t b = 0; b < world.blocks; ++b) CHECK(same_bits(together.blocks[b], apart.blocks[b]));
+}
+
+template <ElementType element>
+void keeps_bits_all() {
+  keeps_bits<RopeAndStoreConfig{element, 64}>();
+  keeps_bits<RopeAndStoreConfig{element, 80}>();
+  keeps_bits<RopeAndStoreConfig{element, 96}>();
+  keeps_bits<RopeAndStoreConfig{element, 128}>();
+}
+
 } // namespace
 
 TEST_CASE("kernels.rope_and_store agrees with double precision, and leaves what is stored as it is") {
@@ -233,22 +264,7 @@ TEST_CASE("kernels.rope_and_store at position 10^6") {
 }
 
 TEST_CASE("kernels.rope_and_store: a row's bits are its own, one by one or all at once") {
-  constexpr RopeAndStoreConfig config{ElementType::bf16, 80};
-  using K = RopeAndStore<config>;
-  Random random(9);
-  const World<config> world(random, {6, 2, 5}, {true, true, true, true, true}, {9, 33});
-  Written<World<config>> together(world), apart(world);
-  run_emulated<K>(together.params(world), 1);
-  const RopeAndStoreParams all = apart.params(world);
-  for (int row = all.rows - 1; row >= 0; --row) {
-    RopeAndStoreParams one = all;
-    one.qkv = world.qkv.data() + static_cast<std::size_t>(row) * world.row_size();
-    one.positions += row;
-    one.sequences += row;
-    one.query = apart.query.data() + row * all.query_stride;
-    one.rows = one.query_rows = 1;
-    run_emulated<K>(one, 2);
-  }
-  CHECK(same_bits(together.query, apart.query));
-  for (std::size_t b = 0; b < world.blocks; ++b) CHECK(same_bits(together.blocks[b], apart.blocks[b]));
+  SUBCASE("f32") { keeps_bits_all<ElementType::f32>(); }
+  SUBCASE("f16") { keeps_bits_all<ElementType::f16>(); }
+  SUBCASE("bf16") { keeps_bits_all<ElementType::bf16>(); }
 }
