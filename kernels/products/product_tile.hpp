@@ -72,9 +72,9 @@ struct ProductTile {
   };
 
   /// Whether `fetch` can index a tile's rows of x and all of W, by packets in 32 bits. On the host, for `grid`.
-  [[nodiscard]] static constexpr bool indexable(int outputs, int inputs, std::int64_t x_stride) {
+  [[nodiscard]] static constexpr bool indexable(int w_rows, int inputs, std::int64_t x_stride) {
     constexpr std::int64_t most = 2147483647;
-    return x_stride >= 0 && rows * (x_stride / packet) <= most && std::int64_t{outputs} * (inputs / packet) <= most;
+    return x_stride >= 0 && rows * (x_stride / packet) <= most && std::int64_t{w_rows} * (inputs / packet) <= most;
   }
 
   /// All threads of the block come here.
