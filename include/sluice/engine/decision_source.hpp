@@ -133,7 +133,9 @@ class DecidesAsync {
       }
       const Seconds asked = engine.backend.now();
       collect(engine); // where no iteration can run without the decision, the engine waits
-      if (engine.decision.valid && still_fits(engine.core, engine.draft, engine.decision))
+      // A refusal is final, and users may have left since this one was decided: it is decided on what is.
+      if (engine.decision.valid && engine.decision.unplaceable.empty() &&
+          still_fits(engine.core, engine.draft, engine.decision))
         return engine.backend.now() - asked;
     }
     return detail::decide_now(engine);
