@@ -17,6 +17,8 @@
 #include <unordered_set>
 #include <utility>
 
+// clang-tidy 14 takes a coroutine's parameter, which moves into its frame, for used after that move.
+// NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
 /// Where to listen.
@@ -136,7 +138,6 @@ class HttpServer final : public HttpTransport {
     socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored); // a token is a packet, and is waited for
     // The kernel would take megabytes of a stream that nobody reads before the server could notice.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
-    // NOLINTNEXTLINE(bugprone-use-after-move): clang-tidy 14 takes a coroutine's own copy of it for a move before
     typename Transport::Stream stream = transport_.wrap(std::move(socket));
     if (static_cast<int>(sessions_.size()) >= limits_.max_connections) {
       boost::beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(1));
@@ -192,3 +193,4 @@ class HttpServer final : public HttpTransport {
 };
 
 } // namespace sluice
+// NOLINTEND(bugprone-use-after-move)
