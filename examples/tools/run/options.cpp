@@ -141,6 +141,15 @@ Status check_heeded(const Options& options) {
 
 } // namespace
 
+Status check_machine(const Options& options) {
+  if (options.lanes != "shared" && options.lanes != "each-way")
+    return flag_error("--lanes", "it is '" + sluice::excerpt(options.lanes) + "'", "each-way or shared");
+  if (options.device_memory && options.kv_memory)
+    return flag_error("--kv-memory", "--device-memory is given as well",
+                      "one of the two: KV is what it leaves beside weights and buffers");
+  return {};
+}
+
 Status check_options(const Options& options) {
   const int kinds =
       (options.prompts.empty() ? 0 : 1) + (options.prompt_ids.empty() ? 0 : 1) + (options.from_trace() ? 1 : 0);
@@ -153,11 +162,7 @@ Status check_options(const Options& options) {
   if (Status status = check_heeded(options); !status) return status;
   if (options.chat && options.prompts.empty())
     return flag_error("--chat", "there is no text", "--prompt with a user's message");
-  if (options.lanes != "shared" && options.lanes != "each-way")
-    return flag_error("--lanes", "it is '" + sluice::excerpt(options.lanes) + "'", "each-way or shared");
-  if (options.device_memory && options.kv_memory)
-    return flag_error("--kv-memory", "--device-memory is given as well",
-                      "one of the two: KV is what it leaves beside weights and buffers");
+  if (Status status = check_machine(options); !status) return status;
   if (options.profile.empty())
     for (const auto& [flag, value] :
          {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})

@@ -41,6 +41,8 @@ struct Options {
 
 /// The flags of the machine and its engine: a server has them too.
 void add_machine(Flags& flags, Options& options);
+/// Their own rules.
+sluice::Status check_machine(const Options& options);
 
 /// Nothing: go on; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);

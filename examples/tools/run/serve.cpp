@@ -10,6 +10,7 @@
 #include "sluice/report/unfinished_file.hpp"
 
 #include "run/costs.hpp"
+#include "run/engine_setup.hpp"
 #include "run/logits.hpp"
 #include "run/machine.hpp"
 #include "run/model.hpp"
@@ -38,10 +39,6 @@ namespace running {
 using namespace sluice;
 
 namespace {
-
-std::optional<Bytes> bytes(const std::optional<std::int64_t>& stated) {
-  return stated ? std::optional{Bytes{*stated}} : std::nullopt;
-}
 
 /// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
 struct Files {
@@ -175,26 +172,11 @@ Expected<Served> serve(const Options& options) {
     setup.rebuilt =
         setup.limits.block_tokens *
         longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
-  const LocalMemory memory =
-      divide_memory(weights, *decoder, workload.requests,
-                    {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)}, setup);
+  const LocalMemory memory = divide_memory(weights, *decoder, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty())
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, memory);
-  costs->device.memory = memory.device;
-  costs->device.host_memory = memory.of(memory.host);
-  compared::Setup engine{.limits = setup.limits,
-                         .geometry = local_geometry(weights, setup.limits.block_tokens),
-                         .device_blocks = memory.kv,
-                         .host_blocks = memory.host,
-                         .cost = costs->cost,
-                         .model = shape,
-                         .device = costs->device,
-                         .open = {}};
-  // As sluice-compare reckons it for the same trace: a batch of the longest.
-  engine.worst_batch =
-      TokenBlocks{longest_batch(workload.requests, setup.limits.block_tokens, 1, 1).count() *
-                  std::min<std::int64_t>(options.batch, static_cast<std::int64_t>(workload.requests.size()))};
+  const compared::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
 
   Results& results = served.results;
   results.requests.resize(workload.requests.size());

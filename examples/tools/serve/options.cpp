@@ -50,11 +50,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
 }
 
 Status check_options(Options& options) {
-  if (options.run.device_memory && options.run.kv_memory)
-    return running::flag_error("--kv-memory", "--device-memory is given as well",
-                               "one of the two: KV is what it leaves beside weights and buffers");
-  if (options.run.lanes != "shared" && options.run.lanes != "each-way")
-    return running::flag_error("--lanes", "it is '" + excerpt(options.run.lanes) + "'", "each-way or shared");
+  if (Status status = running::check_machine(options.run); !status) return status;
   if (!options.api_key_file.empty()) {
     std::ifstream file(options.api_key_file);
     if (!file)

@@ -15,6 +15,7 @@
 #include "sluice/tokenizer/bytes.hpp"
 
 #include "run/costs.hpp"
+#include "run/engine_setup.hpp"
 #include "run/machine.hpp"
 #include "run/model.hpp"
 #include "shared/sizes.hpp"
@@ -33,10 +34,6 @@ using namespace sluice;
 namespace {
 
 constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
-
-std::optional<Bytes> bytes(const std::optional<std::int64_t>& stated) {
-  return stated ? std::optional{Bytes{*stated}} : std::nullopt;
-}
 
 std::string name_of(const Options& options) {
   if (!options.name.empty()) return options.name;
@@ -76,25 +73,13 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
   if (system.passes_again)
     setup.rebuilt =
         setup.limits.block_tokens * longest_batch(batch, setup.limits.block_tokens, 1, batch.size()).count();
-  const LocalMemory memory = divide_memory(
-      weights, *decoder, batch,
-      {bytes(options.run.device_memory), bytes(options.run.kv_memory), bytes(options.run.host_memory)}, setup);
+  const LocalMemory memory = divide_memory(weights, *decoder, batch, running::wanted_memory(options.run), setup);
   if (memory.kv.count() < 0)
     return running::flag_error(
         options.run.device_memory ? "--device-memory" : "--kv-memory",
         fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
         "more, or a system that streams weights");
-  costs->device.memory = memory.device;
-  costs->device.host_memory = memory.of(memory.host);
-  compared::Setup engine{.limits = setup.limits,
-                         .geometry = local_geometry(weights, setup.limits.block_tokens),
-                         .device_blocks = memory.kv,
-                         .host_blocks = memory.host,
-                         .cost = costs->cost,
-                         .model = shape,
-                         .device = costs->device,
-                         .open = {}};
-  engine.worst_batch = TokenBlocks{longest_batch(batch, setup.limits.block_tokens, 1, 1).count() * options.run.batch};
+  compared::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string what = fmt::format("{}; device {}, KV {} layer blocks; host {} layer blocks", costs->text,
                                        exact_bytes(memory.device.count()), memory.kv.count(), memory.host.count());

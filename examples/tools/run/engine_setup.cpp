@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine on this machine gets.
+#include "run/engine_setup.hpp"
+
+#include "sluice/local/configure.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace running {
+
+using namespace sluice;
+
+WantedMemory wanted_memory(const Options& options) {
+  const auto bytes = [](const std::optional<std::int64_t>& stated) {
+    return stated ? std::optional{Bytes{*stated}} : std::nullopt;
+  };
+  return {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)};
+}
+
+compared::Setup engine_setup(const CpuSetup& setup, const ModelWeights& weights, std::span<const RequestSpec> requests,
+                             const LocalMemory& memory, Costs& costs) {
+  costs.device.memory = memory.device;
+  costs.device.host_memory = memory.of(memory.host);
+  compared::Setup engine{.limits = setup.limits,
+                         .geometry = local_geometry(weights, setup.limits.block_tokens),
+                         .device_blocks = memory.kv,
+                         .host_blocks = memory.host,
+                         .cost = costs.cost,
+                         .model = weights.config.shape,
+                         .device = costs.device,
+                         .open = {}};
+  // As sluice-compare reckons it for the same trace: a batch of the longest.
+  engine.worst_batch =
+      TokenBlocks{longest_batch(requests, setup.limits.block_tokens, 1, 1).count() *
+                  std::min<std::int64_t>(setup.limits.batch, static_cast<std::int64_t>(requests.size()))};
+  return engine;
+}
+
+} // namespace running

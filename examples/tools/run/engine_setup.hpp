@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine_setup: what an engine on this machine gets, by the flags, the model and how memory is divided.
+#pragma once
+
+#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/decoder/weights.hpp"
+#include "sluice/local/memory.hpp"
+#include "sluice/workload/request.hpp"
+
+#include "compare/run.hpp"
+#include "run/costs.hpp"
+#include "run/options.hpp"
+
+#include <span>
+
+namespace running {
+
+/// The memory that the flags ask for.
+sluice::WantedMemory wanted_memory(const Options& options);
+
+/// `costs`' device gets the memories that were divided. `requests`: those that the memory was divided for.
+compared::Setup engine_setup(const sluice::CpuSetup& setup, const sluice::ModelWeights& weights,
+                             std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
+                             Costs& costs);
+
+} // namespace running
