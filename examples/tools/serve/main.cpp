@@ -6,6 +6,7 @@
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
 #include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/pacer.hpp"
 
 #include "run/job.hpp"
 #include "serve/options.hpp"
@@ -36,16 +37,6 @@ int fail(const Error& error) {
 double seconds_of(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
-
-/// Breaks the circle between the application, which submits to the engine, and the engine, which tells the application:
-/// the engine is made first, and tells this.
-class Relay final : public GenerationListener {
- public:
-  void happened(std::vector<GenerationEvent> events) override {
-    if (to != nullptr) to->happened(std::move(events));
-  }
-  GenerationListener* to = nullptr; ///< set before the first submission, and not changed
-};
 
 int serve(serving::Options& options) {
   const Expected<const running::System*> system = running::find_system(options.run.system);
@@ -79,14 +70,14 @@ int serve(serving::Options& options) {
       std::fputs(line.c_str(), stderr);
     };
 
-  Relay relay;
+  Pacer pacer(server);
   running::Recorded recorded;
   recorded.keeps_summary = false; // grows with every request
   Expected<std::unique_ptr<GenerationEngine>> engine = (*system)->serve(
-      {served->setup, setup.slo, served->world, *served->tokens, relay, recorded, QueueLimit{options.queue}});
+      {served->setup, setup.slo, served->world, *served->tokens, pacer, recorded, QueueLimit{options.queue}});
   if (!engine) return fail(engine.error());
   OpenAiApp app(std::move(setup), server, **engine);
-  relay.to = &app;
+  pacer.tell(app);
 
   // The second signal finds the server draining, and ends it.
   std::function<void(int)> on_signal = [&](int) {

@@ -48,6 +48,7 @@ struct GenerationEvent {
   ApiError error;                           ///< of `refused` and `failed`
   double retry_after_s = 0;                 ///< of `refused`: above 0 where waiting helps
   std::string forecast;                     ///< of `accepted`: what the gate predicts, for a header; may be empty
+  double hold_s = 0; ///< from this call on: how long the event is to be held, for it is told before its time
 };
 
 /// Hears of generations, on the engine's thread, all that a step brought in one call. Must not block.
