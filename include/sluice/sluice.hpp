@@ -161,6 +161,7 @@
 #include "sluice/engine/defaults.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/policies.hpp"
+#include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/rejected.hpp"
 #include "sluice/engine/report_iteration.hpp"
 #include "sluice/engine/steady_steps.hpp"

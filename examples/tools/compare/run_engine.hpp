@@ -70,10 +70,13 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
     request.tell(at.submitted - at.alive);
     return true;
   };
-  if (sluice::Status status = simulate(*engine, *requests, tell); !status) return status;
+  const sluice::Status status = simulate(*engine, *requests, tell);
+  const bool livelocked = !status.ok() && status.error().code == sluice::ErrorCode::livelocked;
+  if (!status.ok() && !livelocked) return status;
 
   const Composed names{.transfer = E::transfer_type::name, .choices = choices<E>(request.deposit)};
   collect(request, names, engine->template observed<Watch>(), engine->now(), outcome);
+  if (livelocked) outcome.report.livelock = status.error().what;
   return {};
 }
 

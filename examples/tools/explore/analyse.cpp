@@ -17,8 +17,12 @@ using namespace sluice;
 
 namespace {
 
+/// Of the whole workload: what a livelocked engine served before is none.
+double attained_by(const Row& row) {
+  return row.livelock.empty() ? row.metrics.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
+}
 /// An attainment that does not exist ranks behind all that do.
-double attainment(const Row& row) { return std::isnan(row.metrics.tbt_attainment) ? -1 : row.metrics.tbt_attainment; }
+double attainment(const Row& row) { return std::isnan(attained_by(row)) ? -1 : attained_by(row); }
 double or_last(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
 /// Figures that users see: two engines with the same of them did the same, whatever the planner took to get there.
@@ -48,10 +52,10 @@ void mark_front(std::vector<Row>& rows) {
            (a.throughput_tokens_per_s > b.throughput_tokens_per_s || a.tbt_attainment > b.tbt_attainment);
   };
   for (Row& row : rows)
-    row.pareto = !row.control && !std::isnan(row.metrics.tbt_attainment) &&
-                 std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
-                   return !other.control && dominates(other.metrics, row.metrics);
-                 });
+    row.pareto =
+        !row.control && !std::isnan(attained_by(row)) && std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
+          return !other.control && other.livelock.empty() && dominates(other.metrics, row.metrics);
+        });
 }
 
 /// The attainment of every combination, by number: NaN of those whose parts conflict.
@@ -59,7 +63,7 @@ std::vector<double> attainments(const Exploration& found) {
   const double absent = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> of_engine(found.space.combinations.size(), absent);
   for (const Row& row : found.rows)
-    if (!row.published) of_engine[row.number] = row.metrics.tbt_attainment;
+    if (!row.published) of_engine[row.number] = attained_by(row);
   std::vector<double> all;
   for (const Combination& combination : found.space.combinations)
     all.push_back(combination.works ? of_engine[combination.original] : absent);

@@ -24,6 +24,7 @@ struct Row {
   bool control = false;   ///< never ranked
   std::size_t number = 0; ///< of the combination; of a published system its place in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
+  std::string livelock; ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
   sluice::Metrics metrics;
 
   std::size_t rank = 0;               ///< from 1, of all rows but the control; equal figures, equal rank

@@ -99,6 +99,7 @@ Row row_of(SystemReport& report) {
   Row row;
   row.metrics = report.metrics;
   row.refusals = std::move(report.refusals);
+  row.livelock = std::move(report.livelock);
   return row;
 }
 

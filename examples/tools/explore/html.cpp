@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ std::string page_data(const Exploration& found) {
   for (const Row& row : found.rows) {
     json.line().begin_object().field("name", row.name).field("deposit", found.deposit).field("scale", found.slo_scale);
     json.field("published", row.published).field("control", row.control).field("rank", row.rank);
+    json.field("livelocked", !row.livelock.empty());
     json.field("pareto", row.pareto).field("same", row.same_as ? found.rows[*row.same_as].name : std::string{});
     if (!row.published) {
       json.field("number", row.number).key("models").begin_array();
@@ -36,8 +38,10 @@ std::string page_data(const Exploration& found) {
     }
     const Metrics& m = row.metrics;
     json.key("m").begin_object();
+    // What a livelocked engine served before is no attainment of the workload: the picture leaves it out.
+    const double attained = row.livelock.empty() ? m.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
     for (const auto& [name, value] :
-         {std::pair{"tbt_attainment", m.tbt_attainment}, std::pair{"per_token_attainment", m.per_token_attainment},
+         {std::pair{"tbt_attainment", attained}, std::pair{"per_token_attainment", m.per_token_attainment},
           std::pair{"mean_e2e_s", m.mean_e2e_s}, std::pair{"longest_gap_s", m.longest_gap_s},
           std::pair{"throughput_tokens_per_s", m.throughput_tokens_per_s},
           std::pair{"refused", static_cast<double>(m.refused)}})
@@ -104,6 +108,7 @@ std::string row_table(const Exploration& found) {
     if (row.same_as)
       out += " <small class=\"sub\">same figures as " +
              escaped(found.rows[*row.same_as].published ? found.rows[*row.same_as].name : "the row above") + "</small>";
+    if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
     for (const Column& column : columns) {
       const double number = column.number(row.metrics);

@@ -50,7 +50,7 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
     json.value(found.rows[*row.same_as].name);
   else
     json.null();
-  json.field("pareto", row.pareto);
+  json.field("pareto", row.pareto).field("livelock", row.livelock);
   if (!row.published) {
     json.field("number", row.number).key("models").begin_object();
     for (std::size_t r = 0; r < found.space.roles.size(); ++r)

@@ -25,7 +25,7 @@ const at = id => document.getElementById(id);
 let paper = false;
 const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
 const shape = i => i % 6;
-const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %, per token ${percent(r.m.per_token_attainment)} %\n` +
+const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.livelocked ? ' (livelocked)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %, per token ${percent(r.m.per_token_attainment)} %\n` +
   `mean E2E ${time(r.m.mean_e2e_s)}, longest gap ${time(r.m.longest_gap_s)}\n${plain(r.m.throughput_tokens_per_s)} tokens/s${r.m.refused ? `, ${r.m.refused} refused` : ''}`;
 
 function button(label, pressed, act, icon) {

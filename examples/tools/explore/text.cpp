@@ -32,7 +32,10 @@ void append_row(std::string& out, const Row& row, std::size_t alike) {
                      row.control ? "-" : std::to_string(row.rank), percent_text(m.tbt_attainment),
                      percent_text(m.per_token_attainment), short_text(m.mean_e2e_s), short_text(m.longest_gap_s),
                      short_text(m.throughput_tokens_per_s), percent_text(m.ttft_attainment), m.refused, row.name,
-                     row.control ? " (control)" : "", alike > 0 ? fmt::format(" (and {} alike)", alike) : "");
+                     row.control            ? " (control)"
+                     : row.livelock.empty() ? ""
+                                            : " (livelocked)",
+                     alike > 0 ? fmt::format(" (and {} alike)", alike) : "");
 }
 
 /// The first `most` of the published, or of the others, those of equal figures as one.
@@ -53,6 +56,22 @@ void append_rows(std::string& out, const Exploration& found, bool published, std
     append_row(out, row, alike);
     ++shown;
   }
+}
+
+/// How many run and get nowhere, and the first of them with what it is caught in.
+void append_livelocked(std::string& out, const Exploration& found) {
+  std::size_t count = 0;
+  const Row* first = nullptr;
+  for (const Row& row : found.rows) {
+    if (row.livelock.empty()) continue;
+    ++count;
+    if (first == nullptr || row.number < first->number) first = &row;
+  }
+  if (first == nullptr) return;
+  out +=
+      fmt::format("{} engines livelock on this workload: they rank last and count nowhere below. The first:\n  {}\n  "
+                  "{}\n\n",
+                  count, first->engine, first->livelock);
 }
 
 void append_marginals(std::string& out, const Exploration& found) {
@@ -123,6 +142,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   out += "\nPublished systems, ranked among all\n\n";
   append_rows(out, found, true, found.rows.size());
   out += '\n';
+  append_livelocked(out, found);
   append_marginals(out, found);
   out += '\n';
   append_finding(out, found);

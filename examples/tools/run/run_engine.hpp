@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/progress_watch.hpp"
 #include "sluice/placement/uncached_problem.hpp"
 
 #include "compare/config_of.hpp"
@@ -34,6 +35,7 @@ sluice::Status run_engine(const Job& job) {
   if (!engine) return engine.error();
   Arrivals& arrivals = job.arrivals;
   std::int64_t submitted = 0;
+  ProgressWatch watch;
   while (engine->steps() < job.most_steps) {
     if (job.replay != nullptr && job.replay->repeat(*engine, submitted)) continue;
     const std::optional<Seconds> next = arrivals.next_arrival();
@@ -44,6 +46,7 @@ sluice::Status run_engine(const Job& job) {
     }
     const Stepped stepped = engine->step();
     if (stepped == Stepped::failed) return engine->status();
+    if (Status status = watch.check(*engine); !status) return status;
     if (stepped == Stepped::ran) continue;
     if (!next) break;
     engine->idle_until(*next);

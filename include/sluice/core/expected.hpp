@@ -21,6 +21,7 @@ enum class ErrorCode : std::uint8_t {
   infeasible,      ///< no plan meets memory and SLO
   transfer_failed, ///< the link or copy engine reported an error
   unsupported,     ///< understood, and not offered
+  livelocked,      ///< an engine runs and gets nowhere
 };
 
 /// `text` with a '?' for each control character but those of `kept`: C0, DEL, and C1 as UTF-8 writes it. Names of files

@@ -4,6 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/progress_watch.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <cstdint>
@@ -24,12 +25,14 @@ struct SimulationProgress {
 /// and the engine idles where no request can run. The trace is read as it is needed, one request ahead.
 ///
 /// A request that the engine refuses is no error; the engine's observers are told. Errors: a trace that cannot be read,
-/// and a policy's impossible answer (`BasicEngine::status`). `tell` is called every `tell_every` iterations and at the
-/// end with a SimulationProgress; it returns false to stop.
+/// a policy's impossible answer (`BasicEngine::status`), and an engine that runs and gets nowhere
+/// (`ErrorCode::livelocked`): what was served until then, the observers have. `tell` is called every `tell_every`
+/// iterations and at the end with a SimulationProgress; it returns false to stop.
 template <class E, TraceReader Reader, class Tell>
 Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every = 4096) {
   std::int64_t submitted = 0;
   const auto progress = [&] { return SimulationProgress{submitted, engine.alive(), engine.steps(), engine.now()}; };
+  ProgressWatch watch;
   Expected<std::optional<RequestSpec>> next = reader.next();
   for (;;) {
     if (!next) return next.error();
@@ -41,6 +44,7 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
     }
     const Stepped stepped = engine.step();
     if (stepped == Stepped::failed) return engine.status();
+    if (Status status = watch.check(engine); !status) return status;
     if (stepped == Stepped::idle) {
       if (!*next) break;
       engine.idle_until((*next)->arrival);

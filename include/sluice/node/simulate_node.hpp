@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/simulate.hpp"
 #include "sluice/node/node.hpp"
 
@@ -19,7 +20,8 @@ namespace sluice {
 /// traces are read as they are needed, each one request ahead.
 ///
 /// `tell(SimulationProgress)` is called every `tell_every` events and at the end; it returns false to stop. A trace
-/// that cannot be read is an error, a refused request is none.
+/// that cannot be read is an error, as is an engine that runs and gets nowhere (`ErrorCode::livelocked`); a refused
+/// request is none.
 template <class N, class Reader, class Tell>
   requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers, Tell&& tell,
                                                     std::int64_t tell_every = 4096) {
@@ -31,6 +33,7 @@ template <class N, class Reader, class Tell>
       next[i] = *request;
       return {};
     };
+    std::array<ProgressWatch, N::count> watches;
     const auto progress = [&] { return SimulationProgress{submitted, node.alive(), node.steps(), node.now()}; };
     for (std::size_t i = 0; i < N::count; ++i)
       if (Status status = read(i); !status) return status;
@@ -46,6 +49,11 @@ template <class N, class Reader, class Tell>
       }
       node.launch();
       if (!node.status().ok()) return node.status();
+      Status moves;
+      node.for_each_engine([&](std::size_t i, const auto& engine) {
+        if (Status status = watches[i].check(engine); !status && moves.ok()) moves = status;
+      });
+      if (!moves.ok()) return moves;
       const Seconds event = std::min(arrival, node.next_event());
       if (event == Seconds{std::numeric_limits<double>::infinity()}) break;
       node.advance(event);

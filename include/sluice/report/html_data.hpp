@@ -112,6 +112,7 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
     json.line().begin_object().field("name", system.name).field("deposit", system.deposit);
     json.field("control", system.control).field("scale", system.slo_scale).key("slo").rounded(system.slo_tbt_s, 6);
     json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("same", original != nullptr ? original->name : "");
+    json.field("livelocked", !system.livelock.empty());
     json.key("m").begin_object();
     for_each_metric(system.metrics, [&](std::string_view name, auto number) {
       json.key(name).rounded(static_cast<double>(number), plot_digits);

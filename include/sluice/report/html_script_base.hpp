@@ -28,9 +28,11 @@ const chosen = {
 const isChosen = s => s.scale === chosen.scale && s.deposit === chosen.deposit;
 const shown = () => systems.filter(isChosen);
 const highlighted = () => chosen.names.map(n => shown().find(s => s.name === n)).filter(Boolean);
+/// What a livelocked engine served before is no attainment of the workload.
+const attained = s => s.livelocked ? -1 : s.m.tbt_attainment ?? -1;
 /// The best first, the control last, and what repeats another right behind it.
 function ranked(list) {
-  const sorted = [...list].sort((a, b) => (a.control - b.control) || ((b.m.tbt_attainment ?? -1) - (a.m.tbt_attainment ?? -1)));
+  const sorted = [...list].sort((a, b) => (a.control - b.control) || (attained(b) - attained(a)));
   return sorted.filter(s => !s.same).flatMap(s => [s, ...sorted.filter(d => d.same === s.name)]);
 }
 /// In colour, until the reader chooses: the best of those that fetch layers while they run, the best of those that do

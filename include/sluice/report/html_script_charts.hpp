@@ -21,7 +21,7 @@ function attainmentCharts(host, deposit) {
   const mean = list => list.reduce((sum, s) => sum + (s.m.tbt_attainment ?? 0), 0) / list.length;
   const groups = distinct(rows.map(s => s.name)).map(name => rows.filter(s => s.name === name).sort((a, b) => a.scale - b.scale));
   const same = g => g.every(s => s.same === g[0].same) ? g[0].same : ''; // at every scale
-  groups.sort((a, b) => (a[0].control - b[0].control) || mean(b) - mean(a));
+  groups.sort((a, b) => (a[0].control - b[0].control) || (a.some(s => s.livelocked) - b.some(s => s.livelocked)) || mean(b) - mean(a));
   const ordered = groups.filter(g => !same(g)).flatMap(g => [g, ...groups.filter(d => same(d) === g[0].name)]);
   const bar = scales.length > 1 ? 11 : 14, gap = paper ? 6 : 9, most = first => !paper ? Infinity : first ? 240 : 690;
   const heightOf = g => (same(g) ? 11 : g.length * bar) + gap;

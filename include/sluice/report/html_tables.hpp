@@ -114,7 +114,8 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
                     html_heads(columns, with_transfer ? "transfer rule" : "") + "<tbody>\n";
   for (const SystemReport* row : block.rows) {
     out += row->control ? "<tr class=\"control\">" : "<tr>";
-    out += "<th scope=\"row\">" + escaped(row->name) + (row->control ? " (control)" : "");
+    out += "<th scope=\"row\">" + escaped(label_of(*row));
+    if (!row->livelock.empty()) out += "<small>" + escaped(row->livelock) + "</small>";
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";

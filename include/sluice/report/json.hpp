@@ -46,7 +46,8 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   for_each_metric(system.metrics, [&](std::string_view name, auto number) {
     if (options.wall_times || name.find("_wall_") == std::string_view::npos) json.field(name, number);
   });
-  json.field("engine", system.engine_type).field("note", system.note).key("refusals").begin_object();
+  json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
+  json.key("refusals").begin_object();
   for (const auto& [reason, count] : system.refusals) json.field(reason, count);
   json.end_object();
 }

@@ -34,7 +34,7 @@ struct ReportBlock {
   const std::vector<double> of_a = figures(a), of_b = figures(b);
   return std::equal(of_a.begin(), of_a.end(), of_b.begin(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }) &&
-         a.refusals == b.refusals;
+         a.refusals == b.refusals && a.livelock == b.livelock;
 }
 
 /// The row of the block that `row` repeats figure for figure; null where there is no such row, or where the others
@@ -65,7 +65,8 @@ struct ReportBlock {
   });
   const auto rank = [](const SystemReport* row) {
     if (row->control) return -2.0;
-    return std::isnan(row->metrics.tbt_attainment) ? -1.0 : row->metrics.tbt_attainment;
+    // What a livelocked engine served before is no attainment of the workload.
+    return std::isnan(row->metrics.tbt_attainment) || !row->livelock.empty() ? -1.0 : row->metrics.tbt_attainment;
   };
   for (ReportBlock& block : blocks) {
     std::stable_sort(block.rows.begin(), block.rows.end(),
@@ -92,6 +93,11 @@ struct ReportBlock {
   text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " a token (scale " +
           tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
   return text;
+}
+
+/// A row's name, and what kind of row it is where it is not ranked as the others.
+[[nodiscard]] inline std::string label_of(const SystemReport& row) {
+  return row.name + (row.control ? " (control)" : "") + (row.livelock.empty() ? "" : " (livelocked)");
 }
 
 [[nodiscard]] inline std::string title_of(const ReportBlock& block) {

@@ -52,6 +52,7 @@ struct SystemReport {
   std::string transfer;    ///< the rule's name
   std::string engine_type; ///< the composition in one line
   std::string note;        ///< what a reader must know of this row; empty mostly
+  std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Such a row is not ranked
 
   Metrics metrics;
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many

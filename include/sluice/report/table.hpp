@@ -131,11 +131,11 @@ inline TextTable service_table(const ReportBlock& block) {
     const SystemReport& row = *block.rows[i];
     const Metrics& m = row.metrics;
     if (row.control && i > 0) table.rule();
-    table.row({row.name + (row.control ? " (control)" : ""), percent_text(m.tbt_attainment),
-               percent_text(m.per_token_attainment), percent_text(m.tpot_attainment), percent_text(m.ttft_attainment),
-               short_text(1e3 * m.p50_tbt_s), short_text(1e3 * m.p95_tbt_s), short_text(1e3 * m.p99_tbt_s),
-               short_text(1e3 * m.p50_tpot_s), short_text(1e3 * m.p99_tpot_s), short_text(m.p50_ttft_s),
-               short_text(m.p95_ttft_s), short_text(m.p99_ttft_s), short_text(m.mean_e2e_s), short_text(m.p99_e2e_s),
+    table.row({label_of(row), percent_text(m.tbt_attainment), percent_text(m.per_token_attainment),
+               percent_text(m.tpot_attainment), percent_text(m.ttft_attainment), short_text(1e3 * m.p50_tbt_s),
+               short_text(1e3 * m.p95_tbt_s), short_text(1e3 * m.p99_tbt_s), short_text(1e3 * m.p50_tpot_s),
+               short_text(1e3 * m.p99_tpot_s), short_text(m.p50_ttft_s), short_text(m.p95_ttft_s),
+               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s), short_text(m.p99_e2e_s),
                short_text(m.longest_gap_s)});
   }
   return table;
@@ -154,7 +154,7 @@ inline TextTable cost_table(const ReportBlock& block) {
     const SystemReport& row = *block.rows[i];
     const Metrics& m = row.metrics;
     if (row.control && i > 0) table.rule();
-    std::vector<std::string> cells{row.name + (row.control ? " (control)" : ""),
+    std::vector<std::string> cells{label_of(row),
                                    short_text(m.throughput_tokens_per_s),
                                    short_text(m.throughput_requests_per_min),
                                    percent_text(m.device_peak_share),
@@ -192,6 +192,8 @@ inline TextTable cost_table(const ReportBlock& block) {
     for (const SystemReport* row : block.rows)
       if (const SystemReport* original = original_of(block, *row))
         out += row->name + ": same as " + original->name + " in every figure\n";
+    for (const SystemReport* row : block.rows)
+      if (!row->livelock.empty()) out += row->name + ": " + row->livelock + "; ended there, with what it had served\n";
     for (const std::string& remark : remarks_of(block)) out += remark + "\n";
     out += "\n";
   }
