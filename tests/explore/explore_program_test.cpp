@@ -213,6 +213,32 @@ TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_prog
   CHECK(json::parse(at("2")).at("workload").at("seed") == 1);
 }
 
+TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_program()) {
+  const TemporaryFolder folder;
+  const Ran ran = run("--generate 'poisson:rate=20,requests=30,prompt=uniform(500,3500),output=uniform(50,250)' "
+                      "--device a5000 --kv-blocks 400 --batch 8 --systems VllmSwap --quiet --out '" +
+                      folder.path.string() + "'");
+  REQUIRE(ran.code == 0);
+  const json report = json::parse(content(folder.path / "explore.json"));
+  std::size_t livelocked = 0, rank = 0;
+  for (const json& row : report.at("rows")) {
+    const std::string what = row.at("livelock").get<std::string>();
+    if (what.empty()) {
+      CHECK((row.at("control").get<bool>() || livelocked == 0)); // behind all others
+      continue;
+    }
+    ++livelocked;
+    CHECK(what.find("no request ended and no token was made") != std::string::npos);
+    CHECK(row.at("models").at("Admission").get<std::string>() == "LargestVirtualLagFirst");
+    CHECK(!row.at("pareto").get<bool>());
+    CHECK(row.at("rank").get<std::size_t>() >= rank);
+    rank = row.at("rank").get<std::size_t>();
+  }
+  CHECK(livelocked > 0);
+  CHECK(ran.out.find(std::to_string(livelocked) + " engines livelock on this workload") != std::string::npos);
+  CHECK(content(folder.path / "explore.html").find("livelocked: in ") != std::string::npos);
+}
+
 TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
   refuses("--deposit both", "--deposit");
   refuses("--slo-scale 1,2", "--slo-scale");

@@ -179,6 +179,25 @@ TEST_CASE("a row that repeats another in every figure is said to, and stands rig
   CHECK(!same_figures(a, b));
 }
 
+TEST_CASE("a livelocked row ranks behind all but the control, whatever it had served, and says of what") {
+  ComparisonReport report = synthetic::report(6, {1}, false, 40);
+  SystemReport* best = nullptr;
+  for (SystemReport& row : report.systems)
+    if (!row.control && (best == nullptr || row.metrics.tbt_attainment > best->metrics.tbt_attainment)) best = &row;
+  REQUIRE(best != nullptr);
+  CHECK(blocks_of(report).front().rows.front()->metrics.tbt_attainment == best->metrics.tbt_attainment);
+  best->livelock = "livelocked: in 5000 iterations";
+  const std::vector<ReportBlock> blocks = blocks_of(report);
+  const std::vector<const SystemReport*>& rows = blocks.front().rows;
+  CHECK(rows[rows.size() - 2] == best);
+  CHECK(original_of(blocks.front(), *best) == nullptr);
+  const std::string text = table_text(report), page = report_html(report);
+  CHECK(text.find(best->name + " (livelocked)") != std::string::npos);
+  CHECK(text.find(best->name + ": livelocked: in 5000 iterations; ended there") != std::string::npos);
+  CHECK(page.find("<small>livelocked: in 5000 iterations</small>") != std::string::npos);
+  CHECK(report_json(report).find("\"livelock\":\"livelocked: in 5000 iterations\"") != std::string::npos);
+}
+
 TEST_CASE("a rule is named where something was transferred, and nowhere else") {
   const ComparisonReport& report = shared_report();
   const json written = json::parse(report_json(report));
