@@ -11,6 +11,7 @@
 #include "model_folder.hpp"
 #include "shared/flags.hpp"
 #include "shared/progress.hpp"
+#include "shared/whole_output.hpp"
 #include "trainer.hpp"
 #include "windows.hpp"
 #include <fmt/format.h>
@@ -200,13 +201,17 @@ Status train(Options options) {
   return write_model(options, trainer, sluice::ElementType::bf16);
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   Options options;
   if (const std::optional<int> status = parse(argc, argv, options)) return *status;
   const Status status = train(options);
   if (status) return 0;
   std::fprintf(stderr, "sluice-train: %s\n", status.error().line().c_str());
   return 2;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-train", [&] { return program(argc, argv); });
 }

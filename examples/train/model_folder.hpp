@@ -23,13 +23,6 @@ namespace training {
 /// The special tokens, behind all others: what parts texts, and ChatML's two.
 inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
-[[nodiscard]] inline sluice::Status write_file(const std::string& path, const std::string& text) {
-  sluice::Expected<sluice::UnfinishedFile> file = sluice::UnfinishedFile::create(path);
-  if (!file) return file.error();
-  if (sluice::Status status = file->write(0, std::as_bytes(std::span{text})); !status) return status;
-  return file->finish();
-}
-
 /// `tokenizer.json` and `tokenizer_config.json`: byte pairs with GPT-2's pattern, and ChatML.
 [[nodiscard]] inline sluice::Status write_tokenizer(const std::string& folder, const BytePairs& pairs, int context) {
   using Json = nlohmann::ordered_json;
@@ -80,8 +73,8 @@ inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|i
       {"chat_template",
        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
        "'\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"}};
-  if (sluice::Status status = write_file(folder + "/tokenizer.json", tokenizer.dump(1) + "\n"); !status) return status;
-  return write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
+  if (sluice::Status status = sluice::write_whole(folder + "/tokenizer.json", tokenizer.dump(1) + "\n"); !status) return status;
+  return sluice::write_whole(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
 /// `config.json`. `positions`: the longest text that the model may be asked for.
@@ -107,7 +100,7 @@ inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|i
                                       {"bos_token_id", nullptr},
                                       {"eos_token_id", {first_special, first_special + 2}},
                                       {"torch_dtype", type == sluice::ElementType::bf16 ? "bfloat16" : "float32"}};
-  return write_file(folder + "/config.json", config.dump(2) + "\n");
+  return sluice::write_whole(folder + "/config.json", config.dump(2) + "\n");
 }
 
 /// `model.safetensors`: a header that says where each tensor lies, then the tensors.

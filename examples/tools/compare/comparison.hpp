@@ -60,7 +60,8 @@ struct Comparison {
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
 
 /// Runs every row and writes its trace file; nothing else is written.
-sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison);
+sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison,
+                                                       sluice::Status& files);
 
 /// The files of `--out`, if it was given.
 sluice::Status write_report(const Options& options, const sluice::ComparisonReport& report);

@@ -10,6 +10,7 @@
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "compare/preset.hpp"
+#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -49,17 +50,15 @@ void announce(const Run& run, const Comparison& comparison) {
 }
 
 /// What one comparison prints, with the files that it left.
-void print_report(const Options& options, const ComparisonReport& report) {
+void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
   if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
-  if (!options.out.empty() && options.table != "csv")
+  if (left_files && !options.out.empty() && options.table != "csv")
     fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/traces/      one per system, for "
                "ui.perfetto.dev\n",
                options.out);
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   CommandLine asked;
   if (const std::optional<int> status = asked.parse(words)) return *status;
@@ -91,15 +90,22 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < all.size(); ++i) announce((*runs)[i], all[i].comparison);
     return 0;
   }
+  Status files; // a full disk does not take the tables with it
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& options = (*runs)[i].options;
-    Expected<ComparisonReport> report = compare_all(options, all[i].comparison);
+    Expected<ComparisonReport> report = compare_all(options, all[i].comparison, files);
     if (!report) return fail(report.error());
     all[i].report = *std::move(report);
-    if (Status written = write_report(options, all[i].report); !written) return fail(written.error());
-    print_report(options, all[i].report);
+    if (files.ok()) files = write_report(options, all[i].report);
+    print_report(options, all[i].report, files.ok());
   }
   if (first.table != "full") std::fputs(column_table(first, all).c_str(), stdout);
   if (preset != nullptr && !csv) std::fputs(figures_table(preset->figures, all).c_str(), stdout);
-  return 0;
+  return files.ok() ? 0 : fail(files.error());
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-compare", [&] { return program(argc, argv); });
 }

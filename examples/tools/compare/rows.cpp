@@ -2,6 +2,7 @@
 // The rows of a comparison: runs them one after the other, and publishes what they gave.
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
+#include "sluice/report/unfinished_file.hpp"
 
 #include "compare/comparison.hpp"
 #include "compare/outcome.hpp"
@@ -13,7 +14,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -26,14 +26,6 @@ namespace compared {
 using namespace sluice;
 
 namespace {
-
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return {};
-  return Error{ErrorCode::bad_input, path.string(), "the file cannot be written", "a folder that can be written to"};
-}
 
 std::string trace_name(const System& system, bool deposit, const std::string& scale) {
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
@@ -53,7 +45,7 @@ void remove_traces(const std::filesystem::path& folder) {
 
 } // namespace
 
-Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c) {
+Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c, Status& files) {
   ComparisonReport report{c.workload, {}};
   struct Row {
     const System* system;
@@ -124,17 +116,16 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
-    const auto keep = [&](Outcome& one, const std::string& tenant) -> Status {
+    const auto keep = [&](Outcome& one, const std::string& tenant) {
       if (!options.out.empty()) {
         const std::string name =
             trace_name(*row.system, row.deposit, fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant));
-        if (Status written = write_file(traces / name, one.trace); !written) return written;
+        if (files.ok()) files = write_whole((traces / name).string(), one.trace);
       }
       report.systems.push_back(std::move(one.report));
-      return {};
     };
     if (outcome.tenants.empty()) {
-      if (Status kept = keep(outcome, ""); !kept) return kept.error();
+      keep(outcome, "");
       continue;
     }
     report.systems.push_back(std::move(outcome.report));
@@ -143,7 +134,7 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
       tenant.report.name = fmt::format("{}/{}", row.system->name, who);
       tenant.report.control = row.system->control;
       tenant.report.slo_scale = row.scale;
-      if (Status kept = keep(tenant, who); !kept) return kept.error();
+      keep(tenant, who);
     }
   }
   return report;
@@ -155,7 +146,7 @@ Status write_report(const Options& options, const ComparisonReport& report) {
   const JsonOptions json{.wall_times = options.wall_times};
   for (const auto& [name, text] :
        {std::pair{"report.json", report_json(report, json)}, std::pair{"report.html", report_html(report)}})
-    if (Status written = write_file(out / name, text); !written) return written;
+    if (Status written = write_whole((out / name).string(), text); !written) return written;
   return {};
 }
 

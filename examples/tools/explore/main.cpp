@@ -4,15 +4,17 @@
 // The problem: each paper compares its system with a few others, so that nobody knows which of its parts did it, or
 // whether parts of two papers together would do better. Goals of this program: enumerate the compositions at compile
 // time (include/sluice/engine/product.hpp), run them all, and say what each choice is worth, on the workload at hand.
+#include "sluice/report/unfinished_file.hpp"
+
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
 #include "shared/flags.hpp"
+#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -50,21 +52,13 @@ Status check(const Options& options) {
   return {};
 }
 
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return {};
-  return Error{ErrorCode::bad_input, path.string(), "the file cannot be written", "a folder that can be written to"};
-}
-
 Status publish(const Options& options, const Exploration& found) {
   std::fputs(exploration_text(found, static_cast<std::size_t>(options.top)).c_str(), stdout);
   if (options.out.empty()) return {};
   const std::filesystem::path out{options.out};
   for (const auto& [name, text] :
        {std::pair{"explore.json", exploration_json(found)}, std::pair{"explore.html", exploration_html(found)}})
-    if (Status written = write_file(out / name, text); !written) return written;
+    if (Status written = write_whole((out / name).string(), text); !written) return written;
   fmt::print("\n{0}/explore.html  to look at\n{0}/explore.json  for programs\n", options.out);
   return {};
 }
@@ -101,9 +95,7 @@ std::string command_line(int argc, char** argv) {
   return command;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   Options options;
   options.deposit = "off";
   Flags flags{"sluice-explore", "Serves one workload with every engine that some models per role compose, simulated, "
@@ -156,4 +148,10 @@ int main(int argc, char** argv) {
   }
   if (options.slo_scales.empty()) options.slo_scales = {1.5};
   return run(options, command_line(argc, argv));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-explore", [&] { return program(argc, argv); });
 }

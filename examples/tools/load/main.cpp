@@ -8,6 +8,7 @@
 #include "load/options.hpp"
 #include "load/report.hpp"
 #include "load/workload.hpp"
+#include "shared/whole_output.hpp"
 #include <sys/resource.h>
 
 #include <array>
@@ -53,9 +54,7 @@ int run(loading::Options& options) {
   return report->flawed > 0 || nothing ? 1 : 0;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   loading::Options options;
   if (const std::optional<int> status = loading::parse_options(argc, argv, options)) return *status;
   try {
@@ -64,4 +63,10 @@ int main(int argc, char** argv) {
     return fail({ErrorCode::out_of_memory, "memory", "the system refuses what so many requests need",
                  "fewer requests, or a larger limit (ulimit -v)"});
   }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-load", [&] { return program(argc, argv); });
 }

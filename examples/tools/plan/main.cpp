@@ -13,6 +13,7 @@
 #include "sluice/workload/trace_file.hpp"
 
 #include "shared/flags.hpp"
+#include "shared/whole_output.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -260,9 +261,7 @@ int run(std::istream& in, const std::string& where, bool batch, bool explained, 
   return in.bad() ? fail(unreadable) : 0;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   Flags flags{"sluice-plan",
               "Solves placement problems: which layers of which request to offload, so that the next iteration is "
               "shortest."};
@@ -284,4 +283,10 @@ int main(int argc, char** argv) {
   const Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
   if (!file) return fail(file.error());
   return run(**file, path, batch, explained, timeline);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-plan", [&] { return program(argc, argv); });
 }

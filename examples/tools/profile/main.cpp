@@ -21,6 +21,7 @@
 #include "shared/flags.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
+#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -251,9 +252,7 @@ Status run(Options& options) {
   return {};
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   Options options;
   Flags flags{"sluice-profile",
               "Shows what a model's layers take on a device, by a cost model; with --record, tries every offloading "
@@ -301,4 +300,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-profile", [&] { return program(argc, argv); });
 }

@@ -9,6 +9,7 @@
 #include "run/options.hpp"
 #include "run/results.hpp"
 #include "run/serve.hpp"
+#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -23,12 +24,6 @@ int fail(const sluice::Error& error) {
   std::fflush(stdout);
   std::fprintf(stderr, "sluice-run: %s\n", error.line().c_str());
   return 2;
-}
-
-/// The exit status of what was printed.
-int written() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-  return fail({sluice::ErrorCode::bad_input, "standard output", "it cannot be written", "room for it"});
 }
 
 void list_names() {
@@ -53,14 +48,12 @@ sluice::Expected<running::Served> serve_or_say(const running::Options& options) 
   }
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   running::Options options;
   if (const std::optional<int> status = running::parse_options(argc, argv, options)) return *status;
   if (options.list) {
     list_names();
-    return written();
+    return 0;
   }
   if (sluice::Status status = running::check_options(options); !status) return fail(status.error());
   const sluice::Expected<running::Served> served = serve_or_say(options);
@@ -71,6 +64,11 @@ int main(int argc, char** argv) {
   else if (!served->nothing)
     text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
   std::fputs(text.c_str(), stdout);
-  if (const int status = written(); status != 0) return status;
   return served->nothing ? fail(*served->nothing) : 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-run", [&] { return program(argc, argv); });
 }

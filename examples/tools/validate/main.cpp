@@ -16,6 +16,7 @@
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include "shared/flags.hpp"
+#include "shared/whole_output.hpp"
 #include "validate/known_datasets.hpp"
 #include "validate/prompts.hpp"
 #include <fmt/format.h>
@@ -331,9 +332,7 @@ int validate(const Options& options) {
   return 0;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   Options options;
   Flags flags{"sluice-validate",
               "Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
@@ -355,4 +354,10 @@ int main(int argc, char** argv) {
     if (needed->count() == 0) return fail({ErrorCode::bad_input, needed->get_name(), "is missing", "a folder"});
   }
   return validate(options);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-validate", [&] { return program(argc, argv); });
 }

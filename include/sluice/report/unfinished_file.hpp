@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -131,5 +132,13 @@ class UnfinishedFile {
   int descriptor_ = -1;
   bool named_ = false; ///< `other_name_` exists
 };
+
+/// Writes a file that appears under its name once it is whole.
+[[nodiscard]] inline Status write_whole(const std::string& path, std::string_view text) {
+  Expected<UnfinishedFile> file = UnfinishedFile::create(path);
+  if (!file) return file.error();
+  if (Status status = file->write(0, std::as_bytes(std::span{text})); !status) return status;
+  return file->finish();
+}
 
 } // namespace sluice
