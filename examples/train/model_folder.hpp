@@ -73,7 +73,8 @@ inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|i
       {"chat_template",
        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
        "'\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"}};
-  if (sluice::Status status = sluice::write_whole(folder + "/tokenizer.json", tokenizer.dump(1) + "\n"); !status) return status;
+  if (sluice::Status status = sluice::write_whole(folder + "/tokenizer.json", tokenizer.dump(1) + "\n"); !status)
+    return status;
   return sluice::write_whole(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
