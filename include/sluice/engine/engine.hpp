@@ -58,6 +58,12 @@ class BasicEngine : public C {
     else
       return {};
   }
+  /// A copy of the engine as it is between two steps, which runs on `backend` and tells `observers` from here on. It
+  /// decides what the engine would decide, and is in no node. Changes nothing. Include engine/fork.hpp.
+  ///
+  /// A template, so that an explicit instantiation of the engine does not compile it for those that never look ahead.
+  template <class Observers = typename C::observer_values>
+  [[nodiscard]] BasicEngine fork(backend_type backend, Observers observers) const;
   /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could never be placed
   /// even alone, or if the weights cannot promise its SLO. `prompt_keys` names the full blocks of its prompt, for
   /// engines that find released blocks; without them the prompt is like no other.

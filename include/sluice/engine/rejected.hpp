@@ -66,6 +66,7 @@ struct RejectedEngine : detail::RejectedComposition {
 
   static Expected<RejectedEngine> make(Config config);
   Status load();
+  [[nodiscard]] RejectedEngine fork(const detail::Anything& backend, const detail::Anything& observers) const;
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
   Status cancel(RequestId id);
   Stepped step();

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork: a copy of an engine that looks ahead, on another backend and before other observers.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace sluice {
+
+template <class C>
+template <class Observers>
+BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) const {
+  BasicEngine copy(Checked{}, Config{.limits = core_.limits,
+                                     .geometry = core_.geometry,
+                                     .device_blocks = core_.device_blocks,
+                                     .host_blocks = core_.ledger.host().capacity(),
+                                     .cost = policies_.cost,
+                                     .backend = std::move(backend),
+                                     .admission = policies_.admission,
+                                     .placement = policies_.placement,
+                                     .weights = policies_.weights,
+                                     .replan = policies_.replan,
+                                     .relief = policies_.relief,
+                                     .retention = policies_.retention,
+                                     .delivery = policies_.delivery,
+                                     .lookahead = policies_.lookahead,
+                                     .observers = std::move(observers)});
+  copy.core_ = core_;
+  copy.committer_ = committer_;
+  static_cast<PolicyStates<C>&>(copy.policies_) = policies_;
+  copy.policies_.placement_state = policies_.placement_state;
+  copy.accounts_ = accounts_;
+  copy.transfer_ = transfer_;
+  copy.transfer_predicted_ = transfer_predicted_;
+  copy.draft_ = draft_;
+  copy.draft_.offer.coordination = {};
+  copy.decision_ = decision_;
+  copy.status_ = status_;
+  // A decision made ahead on the virtual clock is data, and goes along. One that a thread of the backend makes stays
+  // with the engine, which takes it: the copy decides anew.
+  if constexpr (std::is_copy_assignable_v<DecisionSource<C>>) copy.source_ = source_;
+  // What was prepared refers to lists of the engine: the copy prepares its next step itself, and so decides it.
+  copy.core_.steady = false;
+  return copy;
+}
+
+} // namespace sluice
