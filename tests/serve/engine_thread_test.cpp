@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/admission/priority_first.hpp"
 #include "sluice/backend/cpu/simulated_world.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
@@ -9,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -205,4 +207,41 @@ TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall
   one.decodes = 1;
   one.decode_context = Tokens{100};
   CHECK(took >= 20 * cost.step(one).total(server.model.layers).count() * 0.9);
+}
+
+TEST_CASE("EngineThread refuses a priority that its engine would not heed, and heeds it where PriorityFirst admits") {
+  Generation urgent = generation(10, 5);
+  urgent.priority = -1;
+  {
+    Running<Simulated8b> running(machine(1000));
+    running.thread.submit(GenerationId{1}, urgent);
+    CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{1}) != 0; }));
+    const GenerationEvent refused = running.told.all().at(GenerationId{1}).front();
+    CHECK(refused.kind == Kind::refused);
+    CHECK(refused.error.status == 400);
+    CHECK(refused.error.param == "priority");
+  }
+  using Urgent = Engine<PriorityFirst, GenerationFeed>;
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineLoop<Urgent> loop(tokens, told);
+  const Server server = machine(1000, 1);
+  const Status made = loop.make([&](FeedListener& feed) {
+    Urgent::Config config = configure<Urgent>(server);
+    config.observers = std::tuple{GenerationFeed{&feed}};
+    return config;
+  });
+  REQUIRE(made.ok());
+  for (std::uint64_t i = 0; i < 20; ++i) loop.enter(GenerationId{i}, generation(100, 20, i));
+  loop.enter(GenerationId{99}, urgent);
+  std::vector<std::uint64_t> order; // of their ends
+  while (loop.step() == Stepped::ran) {
+    loop.tell(loop.engine().now());
+    for (const auto& [id, events] : told.all())
+      if (is_over(events) && std::count(order.begin(), order.end(), static_cast<std::uint64_t>(id)) == 0)
+        order.push_back(static_cast<std::uint64_t>(id));
+  }
+  REQUIRE(order.size() == 21);
+  CHECK(order.front() == 99);
+  CHECK(std::is_sorted(order.begin() + 1, order.end()));
 }

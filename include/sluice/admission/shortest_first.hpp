@@ -2,21 +2,18 @@
 // ShortestFirst: waiting requests join by length, known or predicted, the shortest first; no running one gives way.
 #pragma once
 
-#include "sluice/admission/admission.hpp"
-#include "sluice/admission/batching.hpp"
+#include "sluice/admission/least_first.hpp"
 #include "sluice/core/random.hpp"
 
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <set>
-#include <span>
-#include <vector>
 
 namespace sluice {
 
 /// Output tokens, as an oracle knows them.
 struct KnownLength {
+  static constexpr bool knows_lengths = true;
   struct State {};
   [[nodiscard]] double operator()(State& /*state*/, const RequestRow& row) const {
     return static_cast<double>(row.spec.output.count());
@@ -30,6 +27,7 @@ struct KnownLength {
 /// Gaussian: with correlation r between the normal scores of two lengths, Kendall's tau is 2/pi asin(r). Scores are
 /// taken by mean and deviation of the logarithms seen so far, so that the first few requests are ranked by less.
 struct RankedLength {
+  static constexpr bool knows_lengths = true;
   /// LTR's own predictor: 0.55 on ShareGPT, 0.62 on LMSYS-Chat-1M, lengths by Llama-3-70B (its Table 3; the values
   /// stand in its released training script). ShareGPT's is the default: SuperInfer's load, and the harder one.
   double kendall_tau = 0.55;
@@ -62,53 +60,9 @@ struct RankedLength {
   }
 };
 
-/// Shortest job first, without preemption: running requests stay, preempted ones return first, then waiting ones by the
-/// `Length` of their output. Ties by arrival. The queue is an ordered set: a step looks at no more than could join.
+/// Shortest job first: BasicLeastFirst by the length of a request's output.
 template <class Length = KnownLength, Batching B = Batching::chunked>
-struct BasicShortestFirst {
-  using role = roles::Admission;
-  static constexpr bool steady = true;
-  static constexpr bool knows_lengths = true;
-  static constexpr Batching batching = B;
-
-  Length length{};
-
-  struct Entry {
-    double length = 0;
-    RequestId id{};
-    Slot slot{};
-    friend auto operator<=>(const Entry&, const Entry&) = default;
-  };
-  struct State {
-    typename Length::State lengths;
-    std::set<Entry> queue;
-    std::vector<Entry> entries; ///< by slot: a length is predicted once
-  };
-
-  void enter(State& state, Slot slot, const RequestRow& row) const {
-    const Entry entry{length(state.lengths, row), row.id, slot};
-    if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
-    state.entries[index(slot)] = entry;
-    state.queue.insert(entry);
-  }
-  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
-    state.queue.erase(state.entries[index(slot)]);
-  }
-
-  void propose(const View& view, State& state, Proposal& proposal) const {
-    ClaimBuilder<B, Newcomers::optional> claims(view, proposal);
-    for (const Slot slot : view.running) claims.keep(slot);
-    claims.join_in_order([&state](auto&& visit) {
-      for (const Entry& next : state.queue)
-        if (!visit(next.slot)) return;
-    });
-  }
-
-  void settle(const View& view, std::span<Claim> accepted) const {
-    ClaimBuilder<B, Newcomers::optional>::settle(view, accepted);
-  }
-};
-
+using BasicShortestFirst = BasicLeastFirst<Length, B>;
 using ShortestKnownFirst = BasicShortestFirst<KnownLength>;
 using ShortestRankedFirst = BasicShortestFirst<RankedLength>;
 

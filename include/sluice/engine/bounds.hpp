@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds: which engines serve requests whose output is a bound and not a length, as a server's are.
+// Bounds: which engines serve requests whose output is a bound and not a length, as a server's are, or have priorities.
 #pragma once
 
 #include "sluice/engine/with.hpp"
@@ -16,6 +16,14 @@ inline constexpr bool knows_lengths<BasicEngine<C>> = C::admission_type::knows_l
 /// `E` can be the engine of a server.
 template <class E>
 concept ServesBounds = !knows_lengths<E>;
+
+/// Whether an engine's Admission orders requests by `RequestSpec::priority`.
+template <class E>
+inline constexpr bool heeds_priority = false;
+template <class C>
+inline constexpr bool heeds_priority<BasicEngine<C>> = requires {
+  requires C::admission_type::heeds_priority;
+};
 
 /// The sentence, for a server that is composed of `E`: `static_assert(explain_bounds<E>());`.
 template <class E>

@@ -61,6 +61,7 @@ class EngineLoop final : private FeedListener {
 
   /// A generation comes: the gates are asked, then the engine.
   void enter(GenerationId id, Generation generation) {
+    if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
     GateAnswer answer;
     std::string forecast;
     const auto ask = [&](auto& gate) {
@@ -71,6 +72,7 @@ class EngineLoop final : private FeedListener {
     if (!std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_))
       return refuse(id, std::move(answer.error), answer.retry_after_s);
     RequestSpec spec;
+    spec.priority = generation.priority;
     spec.arrival = engine_->now();
     spec.prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())};
     spec.output = Tokens{generation.max_tokens};
@@ -136,6 +138,14 @@ class EngineLoop final : private FeedListener {
     bool with_chances = false;
   };
 
+  [[nodiscard]] static ApiError unheeded_priority() {
+    ApiError error;
+    error.status = 400;
+    error.param = "priority";
+    error.message = "priority: this system takes requests in an order of its own; expected 0, or an engine with the "
+                    "Admission PriorityFirst";
+    return error;
+  }
   void forget(RequestId request, GenerationId id) {
     tokens_->forget(request);
     alive_.erase(index(request));

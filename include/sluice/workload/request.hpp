@@ -4,6 +4,7 @@
 
 #include "sluice/core/units.hpp"
 
+#include <cstdint>
 #include <limits>
 
 namespace sluice {
@@ -28,6 +29,7 @@ struct RequestSpec {
   Tokens output{1};
   Slo slo;
   bool output_is_bound = false;
+  std::int32_t priority = 0; ///< lower first (vLLM); for policies that heed it, as PriorityFirst
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };
