@@ -36,6 +36,7 @@ void collect(const Request& request, const Composed& engine, const Recorder::Sta
   report.slo_tbt_s = request.slo.tbt.count();
   report.slo_ttft_s = request.slo.ttft.count();
   report.transfer = engine.transfer;
+  report.livelock = engine.livelock;
   report.engine_type = engine_text(engine);
   sluice::collect(report, recorded.summary, end);
   sluice::collect(report, recorded.series);

@@ -12,10 +12,11 @@
 
 namespace compared {
 
-/// An engine's type, in words.
+/// An engine's type, in words, and whether its run came to an end.
 struct Composed {
   std::string_view transfer;           ///< the rule's name
   std::array<std::string, 10> choices; ///< the policies by their types; empty where a role has its default
+  std::string livelock;                ///< what the run was caught in; empty: it ended
 };
 
 /// Makes a report's row of what was recorded of a run that ended at `end`, and a trace where details were asked for.

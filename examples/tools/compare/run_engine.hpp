@@ -74,9 +74,10 @@ sluice::Status run_engine(const Request& request, Outcome& outcome) {
   const bool livelocked = !status.ok() && status.error().code == sluice::ErrorCode::livelocked;
   if (!status.ok() && !livelocked) return status;
 
-  const Composed names{.transfer = E::transfer_type::name, .choices = choices<E>(request.deposit)};
+  const Composed names{.transfer = E::transfer_type::name,
+                       .choices = choices<E>(request.deposit),
+                       .livelock = livelocked ? status.error().what : ""};
   collect(request, names, engine->template observed<Watch>(), engine->now(), outcome);
-  if (livelocked) outcome.report.livelock = status.error().what;
   return {};
 }
 

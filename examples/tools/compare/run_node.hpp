@@ -43,12 +43,13 @@ sluice::Status run_tenants(const Request& request, Outcome& outcome) {
     const sluice::Status status = simulate_node(*node, readers, tell);
     const bool livelocked = !status.ok() && status.error().code == sluice::ErrorCode::livelocked;
     if (!status.ok() && !livelocked) return status;
-    const Composed names{.transfer = E::transfer_type::name, .choices = choices<E>(request.deposit)};
+    const Composed names{.transfer = E::transfer_type::name,
+                         .choices = choices<E>(request.deposit),
+                         .livelock = livelocked ? status.error().what : ""};
     std::vector<const Recorder::State*> recorded;
     node->for_each_engine(
         [&](std::size_t, const E& engine) { recorded.push_back(&engine.template observed<Recorder>()); });
     collect(request, names, recorded, node->now(), outcome);
-    if (livelocked) outcome.report.livelock = status.error().what;
     return {};
   }
   (std::make_index_sequence<Count>{});

@@ -42,6 +42,7 @@ void collect(const Request& request, const Composed& engine, const explored::Tal
   report.slo_tbt_s = request.slo.tbt.count();
   report.slo_ttft_s = request.slo.ttft.count();
   report.transfer = engine.transfer;
+  report.livelock = engine.livelock;
   sluice::collect(report, recorded, end);
   report.ttft_cdf.clear(); // a hundred rows of curves that nobody draws
   report.tbt_cdf.clear();
