@@ -28,7 +28,6 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
                                      .lookahead = policies_.lookahead,
                                      .observers = std::move(observers)});
   copy.core_ = core_;
-  copy.committer_ = committer_;
   static_cast<PolicyStates<C>&>(copy.policies_) = policies_;
   copy.policies_.placement_state = policies_.placement_state;
   copy.accounts_ = accounts_;
@@ -41,7 +40,7 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
   // A decision made ahead on the virtual clock is data, and goes along. One that a thread of the backend makes stays
   // with the engine, which takes it: the copy decides anew.
   if constexpr (std::is_copy_assignable_v<DecisionSource<C>>) copy.source_ = source_;
-  // What was prepared refers to lists of the engine: the copy prepares its next step itself, and so decides it.
+  // What was committed and prepared refers to lists of the engine: the copy does both anew, and so decides its next step.
   copy.core_.steady = false;
   return copy;
 }

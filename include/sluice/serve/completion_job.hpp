@@ -13,6 +13,7 @@
 #include "sluice/tokenizer/utf8.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -206,8 +207,8 @@ class CompletionJob {
     }
     HttpResponse response = error_response(event.error);
     if (event.retry_after_s > 0) {
-      const auto seconds = static_cast<std::int64_t>(event.retry_after_s) + 1;
-      const auto milliseconds = static_cast<std::int64_t>(event.retry_after_s * 1e3) + 1;
+      const auto seconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s));
+      const auto milliseconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s * 1e3));
       response.headers.add("Retry-After", std::to_string(seconds));
       response.headers.add("retry-after-ms", std::to_string(milliseconds));
     }

@@ -30,9 +30,10 @@ class EngineFigures {
 
   // ---- on the engine's thread
 
-  void entered(RequestId id, const RequestSpec& spec) {
+  /// `predicted_ttft`: a gate's forecast; below 0: none.
+  void entered(RequestId id, const RequestSpec& spec, Seconds predicted_ttft = Seconds{-1}) {
     const KeptPromises promises{.slo = spec.slo, .arrival = spec.arrival};
-    notes_.insert_or_assign(index(id), Note{promises, true});
+    notes_.insert_or_assign(index(id), Note{promises, predicted_ttft, true});
     queue_.push_back({index(id), spec.prompt.count(), promises});
   }
   /// `count` tokens reach their user together.
@@ -40,22 +41,16 @@ class EngineFigures {
     state_.released += count.count();
     const auto found = notes_.find(index(row.id));
     if (found == notes_.end() || count.count() < 1) return;
-    KeptPromises& promises = found->second.promises;
-    std::int64_t at_once = count.count() - 1; // after the first of them
-    if (!promises.started()) {
-      promises.first = when;
-      if (!std::isinf(promises.slo.ttft.count()))
-        (promises.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
-    } else if (promises.paces()) {
-      const std::int64_t missed = deadlines_missed(when - promises.last, promises.slo.tbt, when);
-      promises.missed += missed;
-      state_.missed += missed;
-      if (on_time(when - promises.last, promises.slo.tbt, when)) ++at_once;
-    }
-    promises.last = when;
-    if (!promises.paces()) return;
-    promises.on_time += at_once;
-    state_.on_time += at_once;
+    Note& note = found->second;
+    const KeptPromises::Counted counted = note.promises.release(count.count(), when);
+    state_.on_time += counted.on_time;
+    state_.missed += counted.missed;
+    if (!counted.first) return;
+    if (!std::isinf(note.promises.slo.ttft.count()))
+      (note.promises.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
+    if (note.predicted_ttft.count() < 0) return;
+    ++state_.forecast_first_tokens;
+    state_.forecast_error_s += std::abs((when - note.promises.arrival - note.predicted_ttft).count());
   }
   void preempted(const RequestRow& row, Kept kept, Seconds now) {
     ++state_.preemptions;
@@ -83,10 +78,21 @@ class EngineFigures {
     refused(reason);
     forget(index(id));
   }
-  /// It was not let in.
-  void refused(std::string_view reason) {
+  /// It was not let in. `foreseen`: because a forecast says that promises would break.
+  void refused(std::string_view reason, bool foreseen = false) {
     ++state_.refused;
+    if (foreseen) ++state_.forecast_refused;
     state_.refusal = reason;
+  }
+  /// A gate has looked ahead, for so many seconds of this thread.
+  void forecast(double took_s) {
+    ++state_.forecasts;
+    state_.forecasting_s += took_s;
+  }
+  /// How the promises to a live request are kept so far; null: it came before this feed did.
+  [[nodiscard]] const KeptPromises* promises(RequestId id) const {
+    const auto found = notes_.find(index(id));
+    return found == notes_.end() ? nullptr : &found->second.promises;
   }
   void planned(const View& view, const Plan& plan, Seconds wall_time) {
     ++state_.plans;
@@ -190,6 +196,15 @@ class EngineFigures {
     to.counter("sluice:first_tokens_total", "First tokens that were promised, by whether in time.",
                whole(s.first_in_time), {{"in_time", "true"}});
     to.counter("sluice:first_tokens_total", "", whole(s.first_late), {{"in_time", "false"}});
+    to.counter("sluice:forecasts_total", "Newcomers for whom a gate looked ahead.", whole(s.forecasts));
+    to.counter("sluice:forecast_refused_total", "Of them, refused because a promise would break.",
+               whole(s.forecast_refused));
+    to.counter("sluice:forecast_seconds_total", "Time of the engine's thread that looking ahead took.",
+               s.forecasting_s);
+    to.counter("sluice:forecast_first_tokens_total", "First tokens that came and had been predicted.",
+               whole(s.forecast_first_tokens));
+    to.counter("sluice:forecast_ttft_error_seconds_total", "Sum of how far they were from the prediction.",
+               s.forecast_error_s);
     to.counter("sluice:ended_total", "Requests that ended by themselves.", whole(s.ended));
     to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
     return text;
@@ -212,7 +227,8 @@ class EngineFigures {
  private:
   struct Note {
     KeptPromises promises;
-    bool waits = true; ///< it has never run
+    Seconds predicted_ttft{-1}; ///< below 0: not predicted
+    bool waits = true;          ///< it has never run
   };
 
   void publish() {

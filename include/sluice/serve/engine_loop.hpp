@@ -7,9 +7,11 @@
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/serve/engine_figures.hpp"
+#include "sluice/serve/feed_relay.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,7 +38,8 @@ namespace sluice {
 template <class E, class... Gates>
 class EngineLoop final : private FeedListener {
   static_assert((Gate<Gates, E> && ...),
-                "sluice: a gate needs `GateAnswer answer(const Generation&, const E&)`, callable between two steps");
+                "sluice: a gate needs `GateAnswer answer(const Generation&, const Outlook<E>&)`, which the loop calls "
+                "between two steps");
   static_assert(explain_bounds<E>());
 
  public:
@@ -46,38 +50,51 @@ class EngineLoop final : private FeedListener {
   EngineLoop(TokenSource& tokens, GenerationListener& listener, Gates... gates)
       : tokens_(&tokens), listener_(&listener), gates_(std::move(gates)...) {}
 
-  /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does).
-  [[nodiscard]] Status make(Configure configure) {
-    configure_ = std::move(configure);
-    Expected<E> engine = E::make(configure_(*this));
+  /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does). It is called twice:
+  /// for the engine, and for the observers of copies that look ahead, which run in `ahead`.
+  [[nodiscard]] Status make(const Configure& configure, WorldAhead<E> ahead = copied_world()) {
+    Expected<E> engine = E::make(configure(*this));
     if (!engine) return engine.error();
     engine_.emplace(std::move(*engine));
+    observers_.emplace(configure(relay_).observers);
+    ahead_ = std::move(ahead);
     return {};
+  }
+  /// A simulated world is a value: copies of it run ahead. Of another there is none.
+  [[nodiscard]] static WorldAhead<E> copied_world() {
+    if constexpr (!real_time && std::is_copy_constructible_v<typename E::backend_type>)
+      return [](const E& engine) { return engine.backend(); };
+    else
+      return nullptr;
   }
   [[nodiscard]] E& engine() { return *engine_; }
   [[nodiscard]] const E& engine() const { return *engine_; }
   /// Counted by the loop; may be read by other threads.
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
-  /// A generation comes: the gates are asked, then the engine.
+  /// A generation that came at `arrival` enters: the gates are asked, then the engine.
   void enter(GenerationId id, Generation generation) {
+    const Seconds now = engine_->now();
+    enter(id, std::move(generation), now);
+  }
+  void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
+    const RequestSpec spec = spec_of(generation, arrival);
+    const Outlook<E> outlook(*engine_, arrival, figures_, ahead_, *observers_, relay_);
     GateAnswer answer;
     std::string forecast;
+    Seconds predicted_ttft{-1};
     const auto ask = [&](auto& gate) {
-      answer = gate.answer(generation, *engine_);
+      answer = gate.answer(generation, outlook);
       if (!answer.forecast.empty()) forecast = answer.forecast;
+      if (answer.foresight) {
+        predicted_ttft = answer.foresight->ttft;
+        figures_.forecast(answer.foresight->took_s);
+      }
       return answer.admit;
     };
     if (!std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_))
-      return refuse(id, std::move(answer.error), answer.retry_after_s);
-    RequestSpec spec;
-    spec.priority = generation.priority;
-    spec.arrival = engine_->now();
-    spec.prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())};
-    spec.output = Tokens{generation.max_tokens};
-    spec.output_is_bound = true;
-    spec.slo = generation.slo;
+      return refuse(id, std::move(answer.error), answer.retry_after_s, answer.foresight.has_value());
     const Expected<RequestId> entered = engine_->submit(spec);
     if (!entered) {
       ApiError error;
@@ -87,7 +104,7 @@ class EngineLoop final : private FeedListener {
       return refuse(id, std::move(error), 0);
     }
     tokens_->enter(*entered, generation);
-    figures_.entered(*entered, spec);
+    figures_.entered(*entered, spec, predicted_ttft);
     alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0});
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
@@ -151,8 +168,8 @@ class EngineLoop final : private FeedListener {
     alive_.erase(index(request));
     requests_.erase(id);
   }
-  void refuse(GenerationId id, ApiError error, double retry_after_s) {
-    figures_.refused(error.message);
+  void refuse(GenerationId id, ApiError error, double retry_after_s, bool foreseen = false) {
+    figures_.refused(error.message, foreseen);
     GenerationEvent event = event_of(id, GenerationEvent::Kind::refused);
     event.error = std::move(error);
     event.retry_after_s = retry_after_s;
@@ -230,8 +247,10 @@ class EngineLoop final : private FeedListener {
   TokenSource* tokens_;
   GenerationListener* listener_;
   std::tuple<Gates...> gates_;
-  Configure configure_;
   std::optional<E> engine_;
+  FeedRelay relay_;                                      ///< of copies that look ahead
+  std::optional<typename E::observer_values> observers_; ///< of them
+  WorldAhead<E> ahead_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< of those that are alive
   std::vector<GenerationEvent> events_;

@@ -6,8 +6,10 @@
 #include "sluice/serve/engine_loop.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/inbox.hpp"
+#include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -34,23 +36,23 @@ class EngineThread final : public GenerationEngine {
   ~EngineThread() override { stop(); }
 
   /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does), and starts the thread,
-  /// which loads the weights first. `configure` may be called again, for copies of the engine that look ahead.
-  [[nodiscard]] Status start(typename Loop::Configure configure) {
-    if (Status made = loop_.make(std::move(configure)); !made) return made;
+  /// which loads the weights first. As EngineLoop::make.
+  [[nodiscard]] Status start(const typename Loop::Configure& configure, WorldAhead<E> ahead = Loop::copied_world()) {
+    if (Status made = loop_.make(configure, std::move(ahead)); !made) return made;
     began_ = Clock::now();
     thread_ = std::thread([this] { run(); });
     return {};
   }
   void stop() {
     if (!thread_.joinable()) return;
-    inbox_.push({Message::Kind::stop, {}, {}});
+    inbox_.push({Message::Kind::stop, {}, {}, {}});
     thread_.join();
   }
 
   void submit(GenerationId id, Generation generation) override {
-    inbox_.push({Message::Kind::submit, id, std::move(generation)});
+    inbox_.push({Message::Kind::submit, id, std::move(generation), Clock::now()});
   }
-  void cancel(GenerationId id) override { inbox_.push({Message::Kind::cancel, id, {}}); }
+  void cancel(GenerationId id) override { inbox_.push({Message::Kind::cancel, id, {}, {}}); }
   [[nodiscard]] bool ready() const override { return ready_.load(std::memory_order_acquire); }
   [[nodiscard]] std::string metrics() override { return loop_.figures().metrics(); }
   [[nodiscard]] std::string live() override { return loop_.figures().live(); }
@@ -65,6 +67,7 @@ class EngineThread final : public GenerationEngine {
     Kind kind = Kind::stop;
     GenerationId id{};
     Generation generation;
+    Clock::time_point sent; ///< of a submission: it waits for the step under way, which is part of its TTFT
   };
 
   void run() {
@@ -79,7 +82,7 @@ class EngineThread final : public GenerationEngine {
       for (Message& message : messages) {
         if (message.kind == Message::Kind::stop) return;
         if (message.kind == Message::Kind::submit)
-          loop_.enter(message.id, std::move(message.generation));
+          loop_.enter(message.id, std::move(message.generation), arrival_of(message));
         else
           loop_.leave(message.id);
       }
@@ -101,6 +104,11 @@ class EngineThread final : public GenerationEngine {
   }
   [[nodiscard]] Seconds wall() const { return Seconds{std::chrono::duration<double>(Clock::now() - began_).count()}; }
   [[nodiscard]] Seconds present() const { return Loop::real_time ? loop_.engine().now() : wall(); }
+  /// When the message was sent, on the engine's clock. Never after its present, nor before its start.
+  [[nodiscard]] Seconds arrival_of(const Message& message) const {
+    const Seconds waited{std::chrono::duration<double>(Clock::now() - message.sent).count()};
+    return std::clamp(present() - waited, Seconds{0}, loop_.engine().now());
+  }
   /// Waits until a message comes, or until a token is due that delivery holds back.
   void wait_for_news() {
     const Seconds due = loop_.engine().next_due();

@@ -3,29 +3,37 @@
 #pragma once
 
 #include "sluice/serve/generation.hpp"
+#include "sluice/serve/outlook.hpp"
 #include "sluice/view/view.hpp"
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace sluice {
 
+/// What a gate that looked ahead saw.
+struct Foresight {
+  Seconds ttft{-1};  ///< the newcomer's, if it is let in now; below 0: not seen
+  double took_s = 0; ///< of the engine's thread
+};
+
 /// What a gate says of a newcomer.
 struct GateAnswer {
   bool admit = true;
-  ApiError error;           ///< where it does not admit
-  double retry_after_s = 0; ///< above 0: when it would
-  std::string forecast;     ///< for a response header, also of those that are admitted; may be empty
+  ApiError error;                     ///< where it does not admit
+  double retry_after_s = 0;           ///< above 0: when it would
+  std::string forecast;               ///< for a response header, also of those that are admitted; may be empty
+  std::optional<Foresight> foresight; ///< of gates that look ahead
 };
 
 /// Answers at once, on the engine's thread, between two steps.
 ///
-///  - `answer(newcomer, engine)`: `engine` as it is, without the newcomer; a gate may copy its state.
-///  - `explain()`: what the gate does, for the log.
+///  - `answer(newcomer, outlook)`: `outlook` has the engine as it is, without the newcomer, and makes copies of it.
 template <class G, class E>
-concept Gate = requires(G& gate, const Generation& newcomer, const E& engine) {
-  { gate.answer(newcomer, engine) } -> std::same_as<GateAnswer>;
+concept Gate = requires(G& gate, const Generation& newcomer, const Outlook<E>& outlook) {
+  { gate.answer(newcomer, outlook) } -> std::same_as<GateAnswer>;
 };
 
 /// Refuses newcomers while so many requests wait: who would wait longer than they care to hears so at once.
@@ -33,8 +41,8 @@ struct QueueLimit {
   std::int64_t most = 256; ///< requests that wait or are preempted
 
   template <class E>
-  [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const E& engine) const {
-    const View view = engine.view();
+  [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) const {
+    const View view = outlook.engine().view();
     const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size());
     if (waiting < most) return {};
     GateAnswer answer;

@@ -28,6 +28,16 @@ struct Generation {
   int priority = 0;
 };
 
+/// What an engine is asked for, at `arrival`.
+[[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival) {
+  return {.arrival = arrival,
+          .prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())},
+          .output = Tokens{generation.max_tokens},
+          .slo = generation.slo,
+          .output_is_bound = true,
+          .priority = generation.priority};
+}
+
 /// A token and the logarithm of its probability.
 struct TokenChance {
   std::int32_t token = 0;

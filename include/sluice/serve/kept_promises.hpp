@@ -21,6 +21,11 @@ struct KeptPromises {
   std::int64_t on_time = 0, missed = 0;
 
   enum class Verdict : std::uint8_t { none, met, missed };
+  /// What a release changed.
+  struct Counted {
+    bool first = false; ///< it had the first token in it
+    std::int64_t on_time = 0, missed = 0;
+  };
 
   [[nodiscard]] bool started() const { return first.count() >= 0; }
   [[nodiscard]] bool paces() const { return !std::isinf(slo.tbt.count()); }
@@ -30,9 +35,26 @@ struct KeptPromises {
   [[nodiscard]] bool first_is_late(Seconds now) const {
     return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
   }
+  [[nodiscard]] bool promised() const { return !std::isinf(slo.ttft.count()) || paces(); }
   [[nodiscard]] Verdict verdict(Seconds now) const {
-    if (std::isinf(slo.ttft.count()) && !paces()) return Verdict::none;
+    if (!promised()) return Verdict::none;
     return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
+  }
+  /// `count` tokens, at least one, reach the user together.
+  Counted release(std::int64_t count, Seconds when) {
+    Counted now{.on_time = count - 1}; // what comes with another token follows it at once
+    if (!started()) {
+      now.first = true;
+      first = when;
+    } else if (paces()) {
+      now.missed = deadlines_missed(when - last, slo.tbt, when);
+      if (sluice::on_time(when - last, slo.tbt, when)) ++now.on_time;
+    }
+    last = when;
+    if (!paces()) now.on_time = 0;
+    on_time += now.on_time;
+    missed += now.missed;
+    return now;
   }
 };
 

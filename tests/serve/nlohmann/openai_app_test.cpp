@@ -212,7 +212,7 @@ TEST_CASE("OpenAiApp passes a gate's refusal on, with when to try again") {
   REQUIRE(seen->finished);
   CHECK(seen->response.status == 429);
   CHECK(seen->response.headers.find("retry-after") == "2");
-  CHECK(seen->response.headers.find("Retry-After-MS") == "1801");
+  CHECK(seen->response.headers.find("Retry-After-MS") == "1800");
   CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
   CHECK(world.app->under_way() == 0);
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// LookAhead: a copy of an engine that goes on in simulation, and how promises are kept in it.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/kept_promises.hpp"
+#include "sluice/serve/outlook.hpp"
+#include "sluice/serve/promise_reading.hpp"
+
+#include <cstdint>
+#include <functional>
+
+namespace sluice {
+
+/// How far a copy steps on: the engine's thread waits for it.
+class LookBound {
+ public:
+  /// `until`: seconds of `clock`; both must outlive the bound.
+  LookBound(std::int64_t steps, double until, const std::function<double()>& clock)
+      : steps_(steps), until_(until), clock_(&clock) {}
+
+  [[nodiscard]] bool allows() { return !late() && steps_-- > 0; }
+  /// Whether time has run out, and not steps.
+  [[nodiscard]] bool late() {
+    late_ = late_ || (*clock_)() > until_;
+    return late_;
+  }
+
+ private:
+  std::int64_t steps_;
+  double until_;
+  const std::function<double()>* clock_;
+  bool late_ = false;
+};
+
+/// Follows the requests whose promises are being kept when it is made.
+template <class E>
+class LookAhead {
+ public:
+  /// Of the engine as it is. `outlook` must outlive this.
+  explicit LookAhead(const Outlook<E>& outlook) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
+    const View view = engine_.view();
+    for (const RequestRow& row : view.rows) {
+      if (row.phase == Phase::ended) continue;
+      const KeptPromises* const so_far = outlook.promises(row.id);
+      if (so_far != nullptr && so_far->verdict(view.now) == KeptPromises::Verdict::met)
+        reading_.follow(row.id, *so_far);
+    }
+  }
+  /// Of another copy as it is.
+  LookAhead(const LookAhead& from) : outlook_(from.outlook_), engine_(from.outlook_->fork(from.engine_)) {
+    reading_.take_over(from.reading_);
+  }
+  LookAhead& operator=(const LookAhead&) = delete;
+  ~LookAhead() = default;
+
+  [[nodiscard]] Seconds now() const { return engine_.now(); }
+  [[nodiscard]] PromiseReading& reading() { return reading_; }
+  [[nodiscard]] const PromiseReading& reading() const { return reading_; }
+
+  /// The newcomer, who came at `arrival`, enters now. Error: the engine would refuse it.
+  [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival) {
+    const RequestSpec spec = spec_of(newcomer, arrival);
+    const Expected<RequestId> id = engine_.submit(spec);
+    if (id) reading_.follow(*id, {.slo = spec.slo, .arrival = spec.arrival});
+    return id;
+  }
+  /// False: nothing runs any more, or `bound` allows no step.
+  [[nodiscard]] bool step(LookBound& bound) {
+    if (!bound.allows()) return false;
+    outlook_->hear(&reading_);
+    const bool ran = engine_.step() == Stepped::ran;
+    engine_.release_due(engine_.now());
+    outlook_->hear(nullptr);
+    return ran;
+  }
+
+ private:
+  const Outlook<E>* outlook_;
+  E engine_;
+  PromiseReading reading_;
+};
+
+} // namespace sluice

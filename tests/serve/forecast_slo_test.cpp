@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the gate promises is kept, what it refuses had to be, and when it says that a newcomer could come, that is so.
+#include "sluice/serve/forecast_slo.hpp"
+#include "sluice/systems/orbitflow.hpp"
+#include "sluice/systems/vllm.hpp"
+
+#include "serve/honesty.hpp"
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+const Slo promised{Seconds{2}, Seconds{0.1}};
+
+LettingIn open_to_all() {
+  LettingIn gate;
+  gate.open = true;
+  return gate;
+}
+/// Without a bound in processor time: a test says the same on every machine.
+LettingIn gate_of(Promises promises) {
+  LettingIn gate;
+  gate.gate.promises = promises;
+  gate.gate.clock = [] { return 0.0; };
+  return gate;
+}
+double metric(const Served& served, const std::string& name) {
+  const std::size_t at = served.metrics.find("\nsluice:" + name + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(served.metrics.substr(at + name.size() + 9));
+}
+
+template <class System>
+void check_honest(std::size_t count, std::size_t replay_each) {
+  const Server server = small_server();
+  const Case twice{server, 1, clients(count, 2 * capacity<System>(server, promised), promised, 3)};
+  const Served none = serve_clients<System>(twice, open_to_all());
+  const LettingIn gate = gate_of(Promises::hard);
+  const Served hard = serve_clients<System>(twice, gate);
+  CHECK(none.admitted() == static_cast<std::int64_t>(count));
+  CHECK_MESSAGE(none.share_kept() < 0.6, "the load is one that breaks promises");
+  CHECK_MESSAGE(hard.share_kept() >= 0.95, "who is let in is served as promised");
+  CHECK_MESSAGE(hard.goodput() >= none.goodput(), "and not by serving nobody");
+  CHECK(hard.admitted() > static_cast<std::int64_t>(count / 4));
+  CHECK(metric(hard, "forecasts_total") == static_cast<double>(count));
+  CHECK(metric(hard, "forecast_refused_total") == static_cast<double>(count) - static_cast<double>(hard.admitted()));
+  CHECK(metric(hard, "forecast_first_tokens_total") == static_cast<double>(hard.admitted()));
+  const Replayed replayed = replay_refusals<System>(twice, gate, hard, replay_each);
+  CHECK(replayed.refusals >= 15);
+  CHECK_MESSAGE(20 * replayed.wrong <= replayed.refusals, "refusals are right");
+}
+
+/// Everybody who came before client `i`, and that client once more, as late as it was told.
+Case once_more(const Case& of, const Served& served, std::size_t i) {
+  Case again = of;
+  again.sent.resize(i + 1);
+  Sent later = of.sent[i];
+  later.at += Seconds{served.of[i].retry_after_s};
+  again.sent.push_back(later);
+  return again;
+}
+
+} // namespace
+
+TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: VllmSwap") { check_honest<VllmSwap>(160, 2); }
+TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: OrbitFlow, with deposits") {
+  check_honest<OrbitFlow>(120, 2);
+}
+
+TEST_CASE("ForecastSlo says when the newcomer should come again, and then it is let in and kept") {
+  const Case twice{small_server(), 1, clients(120, 11, promised, 5)};
+  const LettingIn gate = gate_of(Promises::hard);
+  const Served first = serve_clients<VllmSwap>(twice, gate);
+  int told = 0;
+  for (std::size_t i = 0; i < first.of.size() && told < 12; ++i) {
+    if (first.of[i].admitted) continue;
+    CAPTURE(i);
+    CHECK(first.of[i].error.status == 429);
+    CHECK(first.of[i].error.code == "slo_not_keepable");
+    CHECK(first.of[i].error.message.find("keepable in ") != std::string::npos);
+    REQUIRE(first.of[i].retry_after_s > 0);
+    const Case again = once_more(twice, first, i);
+    const Served then = serve_clients<VllmSwap>(again, gate);
+    CHECK(!then.of[i].admitted);
+    CHECK(then.of[i + 1].admitted);
+    CHECK(then.of[i + 1].kept);
+    ++told;
+  }
+  CHECK(told == 12);
+}
+
+TEST_CASE("ForecastSlo, soft, serves everybody and foretells what comes, to the bit where nobody comes after") {
+  Case twice{small_server(), 1, clients(40, 11, promised, 5)};
+  const Served soft = serve_clients<VllmSwap>(twice, gate_of(Promises::soft));
+  const Served none = serve_clients<VllmSwap>(twice, open_to_all());
+  CHECK(soft.admitted() == 40);
+  CHECK(soft.kept() == none.kept()); // a forecast changes nothing
+  CHECK(soft.end == none.end);
+  for (const Became& one : soft.of) CHECK(one.forecast.find("TTFT ") == 0);
+
+  for (const std::size_t count : {1U, 20U, 40U}) { // of the last, all that comes is known
+    Case some = twice;
+    some.sent.resize(count);
+    for (std::size_t i = 0; i + 1 < count; ++i) some.sent[i].generation.slo = {};
+    const Served served = serve_clients<VllmSwap>(some, gate_of(Promises::soft));
+    CHECK(metric(served, "forecast_first_tokens_total") == 1);
+    CHECK(metric(served, "forecast_ttft_error_seconds_total") <= 1e-9);
+    CHECK((served.of.back().forecast.find("2 asked") != std::string::npos));
+  }
+}
+
+TEST_CASE("ForecastSlo lets in who is promised nothing, and what it could not look at to the end") {
+  Case twice{small_server(), 1, clients(60, 11, Slo{}, 5)};
+  const Served unpromised = serve_clients<VllmSwap>(twice, gate_of(Promises::hard));
+  CHECK(unpromised.admitted() == 60);
+  CHECK(metric(unpromised, "forecasts_total") == 0);
+
+  twice = {small_server(), 1, clients(60, 11, promised, 5)};
+  LettingIn hurried = gate_of(Promises::hard);
+  double now = 0;
+  hurried.gate.clock = [&now] { return now += 0.001; };
+  hurried.gate.most_s = 0.0045; // a few steps
+  const Served cut = serve_clients<VllmSwap>(twice, hurried);
+  CHECK(cut.admitted() > 50);
+  CHECK(cut.of.front().forecast.find(" s ahead") != std::string::npos);
+}
+
+TEST_CASE("ForecastSlo refuses for good what no engine of this kind keeps") {
+  Case one{small_server(), 1, clients(1, 1, {Seconds{0.001}, Seconds{0.1}}, 5)};
+  const Served served = serve_clients<VllmSwap>(one, gate_of(Promises::hard));
+  CHECK(!served.of[0].admitted);
+  CHECK(served.of[0].retry_after_s == 0);
+  CHECK(served.of[0].error.message.find("not keepable even with nobody else here") != std::string::npos);
+}
