@@ -2,6 +2,8 @@
 // Honesty: a server's loop on a virtual clock under more than it can serve, and what its gates promised and refused.
 #pragma once
 
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/cpu/simulated_world.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/device/named.hpp"
@@ -17,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -131,24 +134,64 @@ class Answers final : public GenerationListener {
   }
 };
 
+/// What iterations really take: `model`, and up to the share `jitter` more or less, drawn by what an iteration
+/// computes.
+struct Truth {
+  using role = roles::Cost;
+  struct State {};
+
+  Roofline model;
+  double jitter = 0;
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    StepTime time = model.step(work);
+    const auto drawn = static_cast<std::uint64_t>(work.tokens().count() * 1000003 + work.decode_context.count());
+    const double factor = 1 + jitter * (2 * Random(drawn).uniform() - 1);
+    time.before = time.before * factor;
+    time.layer = time.layer * factor;
+    time.after = time.after * factor;
+    return time;
+  }
+  [[nodiscard]] LinkCost link() const { return model.link(); }
+  [[nodiscard]] const Truth& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+};
+
 /// A machine, how fast it is in truth, and who comes.
 struct Case {
   Server server;
   double slowdown = 1; ///< of the truth, beside what planner and forecast believe
+  double jitter = 0;   ///< of the truth
   std::vector<Sent> sent;
 };
 
+/// On what an engine runs: on a simulated backend, or on a simulated world behind the backend of programs.
+struct OnSimulated {
+  using backend = BasicSimulated<Truth>;
+  static backend starting(const Truth& truth, Seconds now) {
+    backend made(truth);
+    made.idle_until(now);
+    return made;
+  }
+};
+struct OnCpu {
+  using backend = Cpu;
+  static backend starting(const Truth& truth, Seconds now) {
+    return Cpu{std::make_shared<SimulatedWorld<Truth>>(truth, SimulatedPace::virtual_, now)};
+  }
+};
+
 /// Serves them all to the end.
-template <class System>
+template <class System, class On = OnSimulated>
 Served serve_clients(const Case& of, const LettingIn& gate) {
-  using E = With<System, GenerationFeed>;
+  using E = With<System, typename On::backend, GenerationFeed>;
   const Roofline believed{of.server.model, of.server.device};
   Device slower = of.server.device;
   slower.memory_bandwidth = slower.memory_bandwidth / of.slowdown;
   slower.half_precision_peak = slower.half_precision_peak / of.slowdown;
   slower.host_to_device = slower.host_to_device / of.slowdown;
   slower.device_to_host = slower.device_to_host / of.slowdown;
-  const Roofline truth{of.server.model, slower};
+  const Truth truth{Roofline{of.server.model, slower}, of.jitter};
 
   DrawnTokens tokens({1, 2, 3});
   Answers answers;
@@ -157,18 +200,18 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   EngineLoop<E, LettingIn> loop(tokens, answers, gate);
   const Status made = loop.make(
       [&](FeedListener& feed) {
-        auto config = configure<E>(of.server, believed);
-        config.backend = Simulated(truth);
+        const auto planned = configure<With<System, GenerationFeed>>(of.server, believed);
         const bool first = keeping.loop == nullptr; // then come the copies' observers
         if (first) keeping.loop = &feed;
-        config.observers = std::tuple{GenerationFeed{first ? &keeping : &feed}};
-        return config;
+        return typename E::Config{.limits = planned.limits,
+                                  .geometry = planned.geometry,
+                                  .device_blocks = planned.device_blocks,
+                                  .host_blocks = planned.host_blocks,
+                                  .cost = believed,
+                                  .backend = On::starting(truth, Seconds{0}),
+                                  .observers = std::tuple{GenerationFeed{first ? &keeping : &feed}}};
       },
-      [&](const E& engine) {
-        Simulated ahead(believed);
-        ahead.idle_until(engine.now());
-        return ahead;
-      });
+      [&](const E& engine) { return On::starting(Truth{believed}, engine.now()); });
   SLUICE_ASSERT(made.ok(), "an engine");
   for (std::size_t next = 0;;) {
     for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next)
@@ -194,7 +237,7 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
 /// Requests a second that the system ends when it has always enough to do.
 template <class System>
 double capacity(const Server& server, const Slo& slo) {
-  Case rush{server, 1, clients(200, 1e6, slo, 99)};
+  Case rush{server, 1, 0, clients(200, 1e6, slo, 99)};
   LettingIn gate;
   gate.open = true;
   const Served served = serve_clients<System>(rush, gate);
@@ -206,7 +249,7 @@ double capacity(const Server& server, const Slo& slo) {
 struct Replayed {
   std::int64_t refusals = 0, wrong = 0;
 };
-template <class System>
+template <class System, class On = OnSimulated>
 Replayed replay_refusals(const Case& of, const LettingIn& gate, const Served& served, std::size_t each) {
   Replayed replayed;
   std::size_t seen = 0;
@@ -214,7 +257,7 @@ Replayed replay_refusals(const Case& of, const LettingIn& gate, const Served& se
     if (served.of[i].admitted || seen++ % each != 0) continue;
     LettingIn forced = gate;
     forced.sequence = i;
-    const Served again = serve_clients<System>(of, forced);
+    const Served again = serve_clients<System, On>(of, forced);
     bool wrong = again.of[i].kept;
     for (std::size_t k = 0; k < served.of.size() && wrong; ++k) wrong = !served.of[k].kept || again.of[k].kept;
     ++replayed.refusals;

@@ -118,7 +118,9 @@ class EngineFigures {
     shown.wall = wall_time;
     state_.recent_plans.add(shown);
   }
-  void iterated(const IterationRecord& record) {
+  /// `slowdown`: of such steps, beside what forecasts say.
+  void iterated(const IterationRecord& record, double slowdown = 1) {
+    state_.forecast_slowdown = slowdown;
     ++state_.steps;
     state_.busy_s += record.duration.count();
     state_.stall_s += record.stall.count();
@@ -201,6 +203,8 @@ class EngineFigures {
                whole(s.forecast_refused));
     to.counter("sluice:forecast_seconds_total", "Time of the engine's thread that looking ahead took.",
                s.forecasting_s);
+    to.gauge("sluice:forecast_slowdown", "Of iterations: what they take over what the cost model says, as measured.",
+             s.forecast_slowdown);
     to.counter("sluice:forecast_first_tokens_total", "First tokens that came and had been predicted.",
                whole(s.forecast_first_tokens));
     to.counter("sluice:forecast_ttft_error_seconds_total", "Sum of how far they were from the prediction.",

@@ -11,6 +11,7 @@
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
 
@@ -80,7 +81,7 @@ class EngineLoop final : private FeedListener {
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
-    const Outlook<E> outlook(*engine_, arrival, figures_, ahead_, *observers_, relay_);
+    const Outlook<E> outlook(*engine_, arrival, pace_.slowdown(), figures_, ahead_, *observers_, relay_);
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
@@ -90,6 +91,7 @@ class EngineLoop final : private FeedListener {
       if (answer.foresight) {
         predicted_ttft = answer.foresight->ttft;
         figures_.forecast(answer.foresight->took_s);
+        pace_.foresee(answer.foresight->next);
       }
       return answer.admit;
     };
@@ -242,7 +244,10 @@ class EngineLoop final : private FeedListener {
   void planned(const View& view, const Plan& plan, Seconds wall_time) override {
     figures_.planned(view, plan, wall_time);
   }
-  void iterated(const IterationRecord& record) override { figures_.iterated(record); }
+  void iterated(const IterationRecord& record) override {
+    pace_.ran(record);
+    figures_.iterated(record, pace_.slowdown());
+  }
 
   TokenSource* tokens_;
   GenerationListener* listener_;
@@ -251,6 +256,7 @@ class EngineLoop final : private FeedListener {
   FeedRelay relay_;                                      ///< of copies that look ahead
   std::optional<typename E::observer_values> observers_; ///< of them
   WorldAhead<E> ahead_;
+  MeasuredPace pace_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< of those that are alive
   std::vector<GenerationEvent> events_;

@@ -23,6 +23,7 @@ namespace sluice {
 
 /// What becomes of newcomers whose promise cannot be kept.
 enum class Promises : std::uint8_t {
+  none, ///< nobody looks ahead
   soft, ///< they are served, and told what to expect
   hard  ///< they are refused, and told when to come again; and so are those who would break the promises to others
 };
@@ -62,6 +63,7 @@ struct Foreseen {
   Seconds ttft{-1};     ///< below 0: no first token as far as the copy went
   Seconds longest{0};   ///< gap between two tokens
   Seconds looked{0};    ///< how far the copy went
+  std::optional<ForeseenStep> next;
 
   [[nodiscard]] bool good() const { return keeps && !harms; }
 };
@@ -125,6 +127,11 @@ class Forecasting {
     return good - start_;
   }
 
+  /// The engine's next iteration if no newcomer comes, as far as that was looked at.
+  [[nodiscard]] std::optional<ForeseenStep> next_without() const {
+    return without_ ? without_->first_step() : std::nullopt;
+  }
+
  private:
   [[nodiscard]] LookBound bounded() const { return {gate_->most_steps, until_, gate_->clock}; }
   [[nodiscard]] bool late() const { return gate_->clock() > until_; }
@@ -159,6 +166,7 @@ class Forecasting {
     const PromiseReading::Followed& own = reading.of(*id);
     if (own.promises.started()) seen.ttft = own.promises.first - arrival;
     seen.longest = own.longest;
+    seen.next = copy.first_step();
     seen.looked = copy.now() - arrival;
     seen.all = seen.all || own.over;
     return seen;
@@ -195,7 +203,8 @@ class Forecasting {
 template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) const {
   GateAnswer answer;
-  if (!KeptPromises{.slo = newcomer.slo}.promised() || !outlook.looks_ahead()) return answer;
+  if (promises == Promises::none || !outlook.looks_ahead() || !KeptPromises{.slo = newcomer.slo}.promised())
+    return answer;
   const double began = clock();
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + most_s);
   const detail::Foreseen seen = forecasting.now();
@@ -214,7 +223,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     }
     answer.error.message = answer.forecast;
   }
-  answer.foresight = Foresight{seen.ttft, clock() - began};
+  answer.foresight = Foresight{seen.ttft, clock() - began, answer.admit ? seen.next : forecasting.next_without()};
   return answer;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/serve/generation.hpp"
+#include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/view/view.hpp"
 
@@ -15,8 +16,9 @@ namespace sluice {
 
 /// What a gate that looked ahead saw.
 struct Foresight {
-  Seconds ttft{-1};  ///< the newcomer's, if it is let in now; below 0: not seen
-  double took_s = 0; ///< of the engine's thread
+  Seconds ttft{-1};                 ///< the newcomer's, if it is let in now; below 0: not seen
+  double took_s = 0;                ///< of the engine's thread
+  std::optional<ForeseenStep> next; ///< the engine's next iteration, by this answer; none: not seen
 };
 
 /// What a gate says of a newcomer.

@@ -89,6 +89,7 @@ struct LiveState {
   std::int64_t ended = 0, cancelled = 0, refused = 0;
   std::int64_t forecasts = 0, forecast_refused = 0, forecast_first_tokens = 0;
   double forecasting_s = 0, forecast_error_s = 0; ///< processor time; of predicted TTFTs
+  double forecast_slowdown = 1;
   std::int64_t running = 0, waiting = 0, preempted = 0;
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0, host_capacity = 0; ///< layer blocks
   std::int64_t to_device = 0, to_host = 0, weights = 0;                                ///< counters; weights in bytes

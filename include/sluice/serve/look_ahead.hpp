@@ -5,11 +5,13 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/kept_promises.hpp"
+#include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/promise_reading.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace sluice {
 
@@ -56,6 +58,12 @@ class LookAhead {
   ~LookAhead() = default;
 
   [[nodiscard]] Seconds now() const { return engine_.now(); }
+  /// The first iteration of this copy; none: it has not run.
+  [[nodiscard]] std::optional<ForeseenStep> first_step() const {
+    std::optional<ForeseenStep> first = reading_.first_step();
+    if (first) first->duration = first->duration / outlook_->slowdown();
+    return first;
+  }
   [[nodiscard]] PromiseReading& reading() { return reading_; }
   [[nodiscard]] const PromiseReading& reading() const { return reading_; }
 
@@ -70,7 +78,9 @@ class LookAhead {
   [[nodiscard]] bool step(LookBound& bound) {
     if (!bound.allows()) return false;
     outlook_->hear(&reading_);
-    const bool ran = engine_.step() == Stepped::ran;
+    const Begun begun = engine_.begin();
+    const bool ran = begun == Begun::under_way || begun == Begun::again;
+    if (begun == Begun::under_way) engine_.finish({.bus = {}, .slowdown = outlook_->slowdown()});
     engine_.release_due(engine_.now());
     outlook_->hear(nullptr);
     return ran;

@@ -22,11 +22,13 @@ class Outlook {
  public:
   using Observers = typename E::observer_values;
 
-  /// `arrival`: the newcomer's. `observers`: of copies; they tell `relay`.
-  Outlook(const E& engine, Seconds arrival, const EngineFigures& figures, const WorldAhead<E>& world,
+  /// `arrival`: the newcomer's. `slowdown`: of iterations, beside what the copies' world says. `observers`: of copies;
+  /// they tell `relay`.
+  Outlook(const E& engine, Seconds arrival, double slowdown, const EngineFigures& figures, const WorldAhead<E>& world,
           const Observers& observers, FeedRelay& relay)
       : engine_(&engine),
         arrival_(arrival),
+        slowdown_(slowdown),
         figures_(&figures),
         world_(&world),
         observers_(&observers),
@@ -39,6 +41,8 @@ class Outlook {
   /// How the promises to a live request are kept so far; null: not known.
   [[nodiscard]] const KeptPromises* promises(RequestId id) const { return figures_->promises(id); }
 
+  [[nodiscard]] double slowdown() const { return slowdown_; }
+
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// A copy of `from`, which is the engine or a copy of it, in a world of its own.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from), *observers_); }
@@ -48,6 +52,7 @@ class Outlook {
  private:
   const E* engine_;
   Seconds arrival_;
+  double slowdown_;
   const EngineFigures* figures_;
   const WorldAhead<E>* world_;
   const Observers* observers_;

@@ -6,9 +6,11 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/serve/generation_feed.hpp"
 #include "sluice/serve/kept_promises.hpp"
+#include "sluice/serve/measured_pace.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -52,6 +54,8 @@ class PromiseReading final : public FeedListener {
   [[nodiscard]] bool breaks(RequestId id) const {
     return std::find(broken_.begin(), broken_.end(), id) != broken_.end();
   }
+  /// The first iteration that was told.
+  [[nodiscard]] const std::optional<ForeseenStep>& first_step() const { return first_; }
   /// Finds those whose time has passed without a token.
   void look_at(Seconds now) {
     for (auto& [at, one] : of_)
@@ -74,7 +78,9 @@ class PromiseReading final : public FeedListener {
   void preempted(const RequestRow&, Kept, Seconds) override {}
   void resumed(const RequestRow&, Seconds) override {}
   void planned(const View&, const Plan&, Seconds) override {}
-  void iterated(const IterationRecord&) override {}
+  void iterated(const IterationRecord& record) override {
+    if (!first_) first_ = ForeseenStep{record.step, record.tokens.count(), record.running, record.duration};
+  }
 
  private:
   bool over(RequestId id) {
@@ -91,6 +97,7 @@ class PromiseReading final : public FeedListener {
   std::unordered_map<std::uint32_t, Followed> of_;
   std::vector<RequestId> broken_;
   std::int64_t left_ = 0;
+  std::optional<ForeseenStep> first_;
 };
 
 } // namespace sluice

@@ -58,11 +58,13 @@ class SimulatedWorld final : public CpuWorld {
     if (!order_ || *order_ != order || !same_batch(iteration)) clear();
     order_ = order;
     with_state([](auto& state) { state.background_blocks = 0; }); // the engine has taken them into the iteration
-    cost_of_ = evaluate_by(iteration, order);
   }
-  IterationCost wait(const Iteration& /*iteration*/) override {
-    pass(launched_ + cost_of_.duration);
-    return cost_of_;
+  /// What slows the iteration down is known now, and not when it was launched.
+  IterationCost wait(const Iteration& iteration) override {
+    SLUICE_ASSERT(order_.has_value(), "an iteration that was launched");
+    const IterationCost cost = evaluate_by(iteration, *order_);
+    pass(launched_ + cost.duration);
+    return cost;
   }
 
   [[nodiscard]] double leaving_blocks() override {
@@ -133,7 +135,6 @@ class SimulatedWorld final : public CpuWorld {
   Seconds now_; ///< on the wall's pace: of the beginning
   Clock::time_point began_;
   Seconds launched_{0};
-  IterationCost cost_of_;
   std::optional<TransferOrder> order_;
   LayerArray compute_{};
   std::vector<Slot> batch_;

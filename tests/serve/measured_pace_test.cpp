@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/measured_pace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <optional>
+
+using namespace sluice;
+
+namespace {
+
+IterationRecord record(std::int64_t step, std::int64_t tokens, std::int64_t running, double seconds) {
+  IterationRecord made;
+  made.step = step;
+  made.tokens = Tokens{tokens};
+  made.running = running;
+  made.duration = Seconds{seconds};
+  return made;
+}
+
+} // namespace
+
+TEST_CASE("MeasuredPace learns from iterations that ran as they were foreseen, and from no others") {
+  MeasuredPace pace;
+  CHECK(pace.slowdown() == 1);
+  pace.ran(record(1, 10, 2, 5)); // nobody foresaw it
+  CHECK(pace.slowdown() == 1);
+  for (const IterationRecord& other : {record(3, 10, 2, 5), record(2, 11, 2, 5), record(2, 10, 3, 5)}) {
+    pace.foresee(ForeseenStep{2, 10, 2, Seconds{1}}); // somebody came or left meanwhile
+    pace.ran(other);
+    pace.ran(record(2, 10, 2, 5)); // what was foreseen is of one iteration
+    CHECK(pace.slowdown() == 1);
+  }
+  pace.foresee(ForeseenStep{2, 10, 2, Seconds{1}});
+  pace.foresee(std::nullopt);
+  pace.ran(record(2, 10, 2, 5));
+  CHECK(pace.slowdown() == 1);
+
+  pace.foresee(ForeseenStep{4, 10, 2, Seconds{2}});
+  pace.ran(record(4, 10, 2, 3));
+  CHECK(pace.slowdown() == doctest::Approx(1.5)); // the first says all
+  pace.foresee(ForeseenStep{5, 10, 2, Seconds{2}});
+  pace.ran(record(5, 10, 2, 2));
+  CHECK(pace.slowdown() == doctest::Approx(1.25));
+  for (int step = 6; step < 200; ++step) { // what was long ago is forgotten
+    pace.foresee(ForeseenStep{step, 10, 2, Seconds{1}});
+    pace.ran(record(step, 10, 2, 0.5));
+  }
+  CHECK(pace.slowdown() == doctest::Approx(0.5).epsilon(0.01));
+}
