@@ -7,6 +7,7 @@
 #include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/backend/replayed.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/token_source.hpp"
@@ -16,6 +17,7 @@
 #include "run/watch.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -59,6 +61,9 @@ struct ServeJob {
   sluice::GenerationListener& listener;
   Recorded& recorded;
   sluice::QueueLimit queue;
+  sluice::ForecastSlo forecast;
+  /// A simulated world for a copy of the engine that looks ahead from then on.
+  std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start)> ahead;
 };
 
 /// Starts the system on a thread of its own. Errors: no engine of that type can be made with this setup.

@@ -24,14 +24,20 @@ sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve_engine(const S
                  "its admission looks at how long each request will be, which a server cannot know",
                  "a system that does not; --list names them"};
   } else {
-    auto thread = std::make_unique<EngineThread<E, QueueLimit>>(job.tokens, job.listener, job.queue);
-    const Status started = thread->start([&](FeedListener& feed) {
+    auto thread =
+        std::make_unique<EngineThread<E, QueueLimit, ForecastSlo>>(job.tokens, job.listener, job.queue, job.forecast);
+    const auto of_copies = std::make_shared<Recorded>(); // they keep nothing
+    of_copies->keeps_summary = false;
+    Recorded* into = &job.recorded;
+    const auto configure = [&](FeedListener& feed) {
       typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
       if constexpr (has_prefix_states<typename E::Config>) config.placement.states = PrefixStates::passed;
-      job.recorded.feed = &feed;
-      config.observers = std::tuple{Watch{&job.recorded}};
+      into->feed = &feed;
+      config.observers = std::tuple{Watch{std::exchange(into, of_copies.get())}};
       return config;
-    });
+    };
+    const auto ahead = [world = job.ahead, of_copies](const E& engine) { return Cpu{world(engine.now())}; };
+    const Status started = thread->start(configure, ahead);
     if (!started) return started.error();
     return std::unique_ptr<GenerationEngine>(std::move(thread));
   }

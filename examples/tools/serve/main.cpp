@@ -38,6 +38,12 @@ double seconds_of(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
+ForecastSlo forecast_of(const std::string& gate) {
+  ForecastSlo forecast;
+  forecast.promises = gate == "none" ? Promises::none : gate == "soft" ? Promises::soft : Promises::hard;
+  return forecast;
+}
+
 int serve(serving::Options& options) {
   const Expected<const running::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
@@ -73,8 +79,9 @@ int serve(serving::Options& options) {
   Pacer pacer(server);
   running::Recorded recorded;
   recorded.keeps_summary = false; // grows with every request
-  Expected<std::unique_ptr<GenerationEngine>> engine = (*system)->serve(
-      {served->setup, setup.slo, served->world, *served->tokens, pacer, recorded, QueueLimit{options.queue}});
+  Expected<std::unique_ptr<GenerationEngine>> engine =
+      (*system)->serve({served->setup, setup.slo, served->world, *served->tokens, pacer, recorded,
+                        QueueLimit{options.queue}, forecast_of(options.gate), served->ahead});
   if (!engine) return fail(engine.error());
   OpenAiApp app(std::move(setup), server, **engine);
   pacer.tell(app);

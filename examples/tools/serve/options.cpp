@@ -36,6 +36,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--api-key-file", options.api_key_file, "the same, a key a line");
   app.add_option("--cors", options.cors, "an origin whose pages may ask, or *");
   flags.whole("--queue", options.queue, 0, 1 << 30, "refuse newcomers while so many wait (default: 256)");
+  app.add_option("--gate", options.gate,
+                 "forecast whether a newcomer's SLO can be kept: soft says so in a response header, hard refuses with "
+                 "429 where not, none forecasts nothing")
+      ->capture_default_str();
   flags.other("--max-body", "of a request, e.g. 8MiB (default)", [&options](std::string_view text) -> std::string {
     const std::optional<double> bytes = read_bytes(text);
     if (!bytes || *bytes < 1) return "a size such as 8MiB";
@@ -51,6 +55,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
 
 Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
+  if (options.gate != "none" && options.gate != "soft" && options.gate != "hard")
+    return running::flag_error("--gate", "it is '" + excerpt(options.gate) + "'", "none, soft or hard");
   if (!options.api_key_file.empty()) {
     std::ifstream file(options.api_key_file);
     if (!file)

@@ -23,6 +23,7 @@ struct Options {
   std::string name;                    ///< that clients ask for; empty: the model's
   std::optional<std::int64_t> context; ///< tokens of a prompt and its answer; none: the model's, at most 4096
   std::int64_t queue = 256;
+  std::string gate = "soft"; ///< none, soft or hard
   std::int64_t max_body = std::int64_t{8} << 20;
   double drain = 30;    ///< seconds
   std::string simulate; ///< a device; empty: this machine

@@ -35,6 +35,13 @@ namespace {
 
 constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
 
+/// Copies of an engine that look ahead run by the planner's cost model.
+auto worlds_ahead(const compared::CostChoice& cost) {
+  return [cost](Seconds start) -> std::shared_ptr<CpuWorld> {
+    return std::make_shared<SimulatedWorld<compared::CostChoice>>(cost, SimulatedPace::virtual_, start);
+  };
+}
+
 std::string name_of(const Options& options) {
   if (!options.name.empty()) return options.name;
   const std::filesystem::path path = std::filesystem::path{options.run.model}.lexically_normal();
@@ -86,8 +93,10 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
   auto machine = running::make_machine(std::move(model->weights), std::move(decoder), setup, tokens->listener());
   if (!machine) return machine.error();
   tokens->attach(*machine);
-  return Served{name_of(options),  std::move(model->tokenizer), shape.vocabulary,  context,
-                std::move(engine), *std::move(machine),         std::move(tokens), what};
+  auto ahead = worlds_ahead(engine.cost);
+  return Served{name_of(options), std::move(model->tokenizer), shape.vocabulary,
+                context,          std::move(engine),           *std::move(machine),
+                std::move(ahead), std::move(tokens),           what};
 }
 
 /// The same system on a device that is not there.
@@ -129,12 +138,14 @@ Expected<Served> simulated(const Options& options) {
   }
   const auto world = std::make_shared<SimulatedWorld<compared::CostChoice>>(engine.cost, SimulatedPace::wall);
   const int vocabulary = static_cast<int>(tokenizer->vocabulary().size());
+  auto ahead = worlds_ahead(engine.cost);
   return Served{options.name.empty() && options.run.model == "tiny" ? wanted : name_of(options),
                 std::move(tokenizer),
                 vocabulary,
                 context,
                 std::move(engine),
                 world,
+                std::move(ahead),
                 std::make_unique<DrawnTokens>(std::move(letters)),
                 fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count())};
 }

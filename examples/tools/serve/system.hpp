@@ -11,6 +11,7 @@
 #include "serve/options.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,7 @@ struct Served {
   std::int64_t context = 0;
   compared::Setup setup;
   std::shared_ptr<sluice::CpuWorld> world;
+  std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start)> ahead; ///< worlds of copies that look ahead
   std::unique_ptr<sluice::TokenSource> tokens;
   std::string what; ///< a line for people: on what, with how much memory
 };
