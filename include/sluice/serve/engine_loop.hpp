@@ -128,6 +128,8 @@ class EngineLoop final : private FeedListener {
     // is due. How long it will run is guessed by the steps before it.
     engine_->release_due(real_time ? began + longest_ : began);
     const Stepped stepped = engine_->step();
+    // A simulated iteration has been computed at once: what falls due within it would wait for the next step.
+    if constexpr (!real_time) engine_->release_due(engine_->now());
     if (stepped == Stepped::ran) longest_ = std::max(engine_->now() - began, longest_ * 0.9);
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
