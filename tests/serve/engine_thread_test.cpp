@@ -171,6 +171,17 @@ TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in
   CHECK(full + served == 50);
 }
 
+TEST_CASE("EngineThread: a request arrives in the present, however long a simulated engine had nothing to do") {
+  Running<Simulated8b> running(machine(1000));
+  std::this_thread::sleep_for(200ms);
+  Generation one = generation(100, 1);
+  one.slo.ttft = Seconds{0.1}; // on the engine's clock, where the device takes microseconds
+  running.thread.submit(GenerationId{1}, one);
+  CHECK(running.told.wait(
+      [](const Of& of) { return of.count(GenerationId{1}) != 0 && is_over(of.at(GenerationId{1})); }));
+  CHECK(running.thread.metrics().find("sluice:first_tokens_total{in_time=\"true\"} 1\n") != std::string::npos);
+}
+
 TEST_CASE("EngineThread ends with generations under way") {
   Running<Simulated8b> running(machine(1000));
   for (std::uint64_t i = 0; i < 10; ++i) running.thread.submit(GenerationId{i}, generation(100, 2000, i));

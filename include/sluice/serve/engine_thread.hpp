@@ -79,6 +79,8 @@ class EngineThread final : public GenerationEngine {
     for (;;) {
       if (idle) wait_for_news();
       inbox_.take(messages);
+      // A virtual clock that stood still while nothing ran goes on to the present, in which newcomers arrive.
+      if constexpr (!Loop::real_time) loop_.engine().idle_until(wall());
       for (Message& message : messages) {
         if (message.kind == Message::Kind::stop) return;
         if (message.kind == Message::Kind::submit)
@@ -86,8 +88,6 @@ class EngineThread final : public GenerationEngine {
         else
           loop_.leave(message.id);
       }
-      // A virtual clock that stood still while nothing ran goes on to the present.
-      if constexpr (!Loop::real_time) loop_.engine().idle_until(wall());
       const Stepped stepped = loop_.step();
       if (stepped == Stepped::failed) return fail(loop_.engine().status());
       idle = stepped == Stepped::idle;
