@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// InProcessEngine: a simulated engine of any type behind an InProcess transport, on the transport's clock.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/serve/engine_loop.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/in_process.hpp"
+#include "sluice/serve/pacer.hpp"
+#include "sluice/serve/token_source.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// What an EngineThread is to an HttpServer, this is to an InProcess transport: it steps the engine behind the gates,
+/// and a pacer holds what the engine tells before its time. An iteration occupies the clock as it would occupy a
+/// thread: what clients send meanwhile is considered between two iterations.
+///
+/// The engine's time must be virtual: of a `Simulated` backend, or of `Cpu` with a `SimulatedWorld` at a virtual pace.
+///
+///     InProcess transport;
+///     InProcessEngine<E, QueueLimit> engine(transport, tokens, QueueLimit{8});
+///     if (Status made = engine.make(configure); !made) …
+///     OpenAiApp app(std::move(setup), transport, engine);
+///     engine.serve(app);
+///     const auto reply = transport.send(0.5, {"POST", "/v1/completions", {}, body});
+///     engine.run_until(60);
+template <class E, class... Gates>
+class InProcessEngine final : public GenerationEngine {
+  using Loop = EngineLoop<E, Gates...>;
+
+ public:
+  /// `transport` and `tokens` must outlive the engine.
+  InProcessEngine(InProcess& transport, TokenSource& tokens, Gates... gates)
+      : transport_(&transport),
+        pacer_(transport, [&transport] { return transport.now(); }),
+        loop_(tokens, pacer_, std::move(gates)...) {}
+
+  [[nodiscard]] Status make(typename Loop::Configure configure) { return loop_.make(std::move(configure)); }
+  /// Requests go to `app`, an HttpApp that submits to this engine, and it is told of them.
+  template <class App>
+  void serve(App& app) {
+    transport_->serve(app);
+    pacer_.tell(app);
+  }
+
+  /// Serves until the clock says `end`. An iteration that is under way then has been computed, but is told in its time.
+  void run_until(double end) {
+    drive(end);
+    transport_->run_until(end);
+  }
+  /// Serves until nothing is left to do, and the engine has nothing that it could run.
+  void run() { drive(InProcess::never); }
+
+  [[nodiscard]] E& engine() { return loop_.engine(); }
+  [[nodiscard]] const E& engine() const { return loop_.engine(); }
+  /// What ended the run, if anything has: a policy's impossible answer.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  void submit(GenerationId id, Generation generation) override {
+    if (!status_.ok()) return loop_.refuse_failed(id);
+    loop_.engine().idle_until(Seconds{transport_->now()});
+    loop_.enter(id, std::move(generation));
+  }
+  void cancel(GenerationId id) override { loop_.leave(id); }
+  [[nodiscard]] bool ready() const override { return status_.ok(); }
+  [[nodiscard]] std::string metrics() override { return loop_.figures().metrics(); }
+  [[nodiscard]] std::string live() override { return loop_.figures().live(); }
+
+ private:
+  void drive(double end) {
+    bool idle = false;
+    for (;;) {
+      // An idle engine waits for what comes first; one that has just run an iteration, until its clock is reached.
+      const double next = idle ? std::min(transport_->next_due(), held_until()) : loop_.engine().now().count();
+      if (next > end || next == InProcess::never) return;
+      transport_->run_until(std::max(next, transport_->now()));
+      idle = !step();
+    }
+  }
+  [[nodiscard]] double held_until() const {
+    return status_.ok() ? loop_.engine().next_due().count() : InProcess::never;
+  }
+  /// Whether an iteration has run.
+  bool step() {
+    if (!status_.ok()) return loop_.tell(Seconds{transport_->now()}), false;
+    loop_.engine().idle_until(Seconds{transport_->now()});
+    const Stepped stepped = loop_.step();
+    if (stepped == Stepped::failed) {
+      status_ = loop_.engine().status();
+      loop_.fail(status_);
+    }
+    loop_.tell(Seconds{transport_->now()});
+    return stepped == Stepped::ran;
+  }
+
+  InProcess* transport_;
+  Pacer pacer_;
+  Loop loop_;
+  Status status_;
+};
+
+} // namespace sluice

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/device/named.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/serve/drawn_tokens.hpp"
+#include "sluice/serve/in_process_engine.hpp"
+#include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/systems/orbitflow.hpp"
+#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/workload/generator.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+/// What the engine says of its requests, apart from the server: by request, in the order in which they were accepted.
+struct Witness {
+  using role = roles::Observer;
+  static constexpr bool wants_timeline = false;
+  struct Release {
+    double at = 0;
+    std::int64_t tokens = 0, held = 0; ///< handed over; left in the deposit
+  };
+  struct Request {
+    std::vector<Release> releases;
+    std::vector<std::pair<double, double>> pauses;
+  };
+  struct State {
+    std::map<std::uint32_t, Request> requests;
+  };
+
+  void submitted(State& state, const RequestRow& row) const { state.requests[index(row.id)]; }
+  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
+  void preempted(State& state, const RequestRow& row, Kept, Seconds now) const {
+    state.requests[index(row.id)].pauses.emplace_back(now.count(), 1e300);
+  }
+  void resumed(State& state, const RequestRow& row, Seconds now) const {
+    state.requests[index(row.id)].pauses.back().second = now.count();
+  }
+  void ended(State&, const RequestRow&, Seconds) const {}
+  void cancelled(State&, const RequestRow&, Seconds) const {}
+  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
+    state.requests[index(row.id)].releases.push_back({when.count(), count.count(), row.deposit().count()});
+  }
+  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
+  template <class Replay>
+  void iterated(State&, const IterationRecord&, const Replay&) const {}
+};
+
+using Deposits = With<OrbitFlow, GenerationFeed, Witness>;
+using AtOnce = With<Deposits, Immediate>;
+
+std::vector<std::int32_t> letters() {
+  std::vector<std::int32_t> tokens(26);
+  std::iota(tokens.begin(), tokens.end(), 'a');
+  return tokens;
+}
+
+constexpr double tbt = 0.06;
+
+/// The demo's machine: four requests decode together, and their KV outgrows the device.
+Server machine(std::int64_t kv_blocks = 700, int batch = demo_batch) {
+  return {llama3_8b(), a5000(), TokenBlocks{kv_blocks}, {.batch = batch, .batch_tokens = Tokens{32'768}}};
+}
+
+template <class E>
+typename E::Config config_of(const Server& server) {
+  if constexpr (!E::backend_type::real_time) {
+    return configure<E>(server);
+  } else {
+    const auto simulated = configure<With<E, Simulated>>(server);
+    const Roofline cost{server.model, server.device};
+    return {.limits = simulated.limits,
+            .geometry = simulated.geometry,
+            .device_blocks = simulated.device_blocks,
+            .host_blocks = simulated.host_blocks,
+            .cost = cost,
+            .backend = Cpu{std::make_shared<SimulatedWorld<Roofline>>(cost, SimulatedPace::virtual_)}};
+  }
+}
+
+template <class E, class... Gates>
+struct World {
+  explicit World(const Server& server, Gates... gates)
+      : tokens(letters()), engine(transport, tokens, std::move(gates)...) {
+    const Status made = engine.make([&](FeedListener& feed) {
+      typename E::Config config = config_of<E>(server);
+      std::get<GenerationFeed>(config.observers).listener = &feed;
+      return config;
+    });
+    REQUIRE(made.ok());
+    OpenAiSetup setup;
+    setup.model = "llama3-8b";
+    setup.tokenizer = &tokenizer;
+    setup.vocabulary = tokenizer.vocabulary().size();
+    setup.context = 131'072;
+    setup.slo = {Seconds{5}, Seconds{tbt}};
+    setup.now_s = [this] { return static_cast<std::int64_t>(transport.now()); };
+    setup.clock = [this] { return transport.now(); };
+    setup.random = [this] { return ++drawn; };
+    app = std::make_unique<OpenAiApp>(std::move(setup), transport, engine);
+    engine.serve(*app);
+  }
+  InProcess::Reply ask(double when, std::int64_t prompt, std::int64_t most, bool stream = true) {
+    return transport.send(when, {"POST",
+                                 "/v1/completions",
+                                 {},
+                                 fmt::format(R"({{"prompt":"{}","max_tokens":{},"stream":{}}})",
+                                             std::string(static_cast<std::size_t>(prompt) - 1, 'x'), most, stream)});
+  }
+  [[nodiscard]] const Witness::State& witness() const { return engine.engine().template observed<Witness>(); }
+
+  InProcess transport;
+  ByteTokenizer tokenizer;
+  DrawnTokens tokens;
+  InProcessEngine<E, Gates...> engine;
+  std::unique_ptr<OpenAiApp> app;
+  std::uint64_t drawn = 0;
+};
+
+/// When each token of a stream came: a token is a letter.
+std::vector<double> times_of(const InProcessReply& reply) {
+  static constexpr std::string_view mark = R"("text":")";
+  std::vector<double> times;
+  for (const InProcessReply::Piece& piece : reply.pieces)
+    for (std::size_t at = piece.text.find(mark); at != std::string::npos; at = piece.text.find(mark, at)) {
+      at += mark.size();
+      times.insert(times.end(), piece.text.find('"', at) - at, piece.at);
+    }
+  return times;
+}
+/// /metrics but for what planning took: that is the wall's.
+std::string without_wall_time(std::string text) {
+  const std::size_t at = text.find("\nsluice:planning_seconds_total ");
+  if (at != std::string::npos) text.erase(at + 1, text.find('\n', at + 1) - at);
+  return text;
+}
+std::string transcript_of(const std::vector<InProcess::Reply>& replies) {
+  std::string text;
+  for (const InProcess::Reply& reply : replies) {
+    text += fmt::format("{:a} {} {:a} {} {} {} {:a}\n", reply->sent, reply->head.status, reply->head_at,
+                        reply->finished, reply->cut, reply->left, reply->ended_at);
+    for (const auto& [name, value] : reply->head.headers) text += name + ": " + value + "\n";
+    for (const InProcessReply::Piece& piece : reply->pieces)
+      text += fmt::format("{:a} {}", piece.at, without_wall_time(piece.text));
+  }
+  return text;
+}
+
+/// The first of the demo's requests, as clients of the server.
+template <class W>
+std::vector<InProcess::Reply> ask_demo(W& world, std::int64_t requests) {
+  GeneratorSpec spec = demo_workload();
+  spec.requests = requests;
+  Generator generator(spec, 1);
+  std::vector<InProcess::Reply> replies;
+  for (;;) {
+    const auto request = generator.next();
+    REQUIRE(request.has_value());
+    if (!*request) return replies;
+    const RequestSpec& one = **request;
+    replies.push_back(world.ask(one.arrival.count(), one.prompt.count(), one.output.count()));
+  }
+}
+
+/// The gaps between tokens of which the second was in the deposit when the first went out.
+std::vector<double> deposited_gaps(const std::vector<double>& times, const Witness::Request& said) {
+  std::vector<double> gaps;
+  std::size_t told = 0;
+  for (const Witness::Release& release : said.releases) {
+    told += static_cast<std::size_t>(release.tokens);
+    // One may be of the iteration that releases the other, and not have been made when that was due.
+    if (release.held >= 2) gaps.push_back(times.at(told) - times.at(told - 1));
+  }
+  return gaps;
+}
+/// Tokens that came while the engine had the request paused.
+std::int64_t during_pauses(const std::vector<double>& times, const Witness::Request& said) {
+  std::int64_t tokens = 0;
+  for (const double time : times)
+    for (const auto& [from, to] : said.pauses) tokens += time > from && time < to ? 1 : 0;
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("InProcessEngine brings each token when the engine has made it, whatever the wall's clock says") {
+  World<AtOnce> world(machine());
+  const std::vector<InProcess::Reply> replies = ask_demo(world, 8);
+  world.engine.run();
+  const auto& requests = world.witness().requests;
+  REQUIRE(requests.size() == replies.size());
+  std::size_t at = 0;
+  for (const auto& [id, request] : requests) {
+    CAPTURE(at);
+    const InProcessReply& reply = *replies[at++];
+    CHECK(reply.finished);
+    CHECK(reply.body().ends_with("data: [DONE]\n\n"));
+    const std::vector<double> times = times_of(reply);
+    REQUIRE(times.size() == request.releases.size()); // one at a time
+    double furthest = 0;
+    for (std::size_t i = 0; i < times.size(); ++i)
+      furthest = std::max(furthest, std::abs(times[i] - request.releases[i].at));
+    CHECK(furthest < 1e-9);
+    CHECK(times.front() > reply.sent);
+  }
+}
+
+TEST_CASE("InProcessEngine: a server's run is the same to the byte, and to the last bit of every time, each time") {
+  const auto transcript = [](std::uint64_t drawn) {
+    World<Deposits, QueueLimit> world(machine(), QueueLimit{2});
+    world.drawn = drawn;
+    std::vector<InProcess::Reply> replies = ask_demo(world, 12);
+    for (int i = 0; i < 4; ++i) replies.push_back(world.ask(200 + i, 500, 50, i % 2 == 0));
+    for (int i = 0; i < 4; ++i) replies.push_back(world.transport.send(100, {"GET", "/metrics", {}, {}}));
+    world.transport.leave(90, replies[1]);
+    world.transport.leave(230, replies[5]);
+    world.engine.run_until(500);
+    return transcript_of(replies);
+  };
+  const std::string once = transcript(0);
+  const bool same = once == transcript(0), of_other_seeds = once == transcript(1); // megabytes, not to be printed
+  CHECK(same);
+  CHECK(!of_other_seeds);
+  CHECK(once.find(" 429 ") != std::string::npos);
+}
+
+TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO behind the one before, through pauses") {
+  World<Deposits> deposits(machine());
+  const std::vector<InProcess::Reply> deposited = ask_demo(deposits, 16);
+  deposits.engine.run();
+  World<AtOnce> at_once(machine());
+  const std::vector<InProcess::Reply> immediate = ask_demo(at_once, 16);
+  at_once.engine.run();
+
+  double longest = 0;
+  std::int64_t gaps = 0, in_pauses = 0, pauses = 0, tokens = 0;
+  std::size_t at = 0;
+  for (const auto& [id, said] : deposits.witness().requests) {
+    const std::vector<double> times = times_of(*deposited[at++]);
+    for (const double gap : deposited_gaps(times, said)) {
+      longest = std::max(longest, gap);
+      ++gaps;
+    }
+    in_pauses += during_pauses(times, said);
+    pauses += static_cast<std::int64_t>(said.pauses.size());
+    tokens += static_cast<std::int64_t>(times.size());
+  }
+  CHECK(pauses > 3);
+  CHECK(in_pauses > 100);
+  CHECK(gaps > tokens / 4);
+  CHECK(longest < tbt + 0.001); // half a millisecond is the pacer's
+
+  // Without a deposit every pause is a gap, and nothing comes in it.
+  pauses = 0, at = 0;
+  for (const auto& [id, said] : at_once.witness().requests) {
+    const std::vector<double> times = times_of(*immediate[at++]);
+    CHECK(during_pauses(times, said) == 0);
+    for (const auto& [from, to] : said.pauses) {
+      if (from < times.front()) continue; // preempted in prefill
+      ++pauses;
+      const auto after = std::upper_bound(times.begin(), times.end(), from + 1e-9);
+      REQUIRE(after != times.begin());
+      REQUIRE(after != times.end());
+      CHECK(*after - *(after - 1) >= to - from);
+      CHECK(*after - *(after - 1) > tbt + 0.001);
+    }
+  }
+  CHECK(pauses > 0);
+}
+
+TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once, wherever its request is") {
+  World<Deposits> world(machine(700, 2));
+  const auto used = [&] {
+    const Ledger& ledger = world.engine.engine().ledger();
+    return ledger.device().used() + ledger.host().used();
+  };
+  std::vector<InProcess::Reply> replies;
+  for (int i = 0; i < 6; ++i) replies.push_back(world.ask(0, 2000, 1000));
+  world.engine.run_until(10);
+  REQUIRE(world.engine.engine().alive() == 6);
+  REQUIRE(used() > LayerBlocks{0});
+  for (std::size_t i = 0; i < 6; ++i) { // two decode, four wait
+    const LayerBlocks before = used();
+    world.transport.leave(10 + static_cast<double>(i), replies[i]);
+    world.engine.run_until(10 + static_cast<double>(i));
+    CHECK(world.engine.engine().alive() == 5 - static_cast<std::int64_t>(i));
+    if (i < 2) CHECK(used() < before);
+  }
+  CHECK(used() == LayerBlocks{0});
+  const std::vector<double> times = times_of(*replies[0]);
+  REQUIRE(!times.empty());
+  CHECK(times.back() <= 10);
+  for (const InProcess::Reply& reply : replies) CHECK(reply->left);
+  // The server goes on.
+  const auto next = world.ask(20, 2000, 10, false);
+  world.engine.run();
+  CHECK(next->finished);
+  CHECK(next->head.status == 200);
+}
+
+TEST_CASE("InProcessEngine serves between two iterations what comes in one, and an idle engine at once") {
+  World<AtOnce> world(machine());
+  const auto first = world.ask(3, 4000, 2);
+  world.engine.run_until(3); // the prefill has been computed, and lasts
+  CHECK(world.engine.engine().now().count() > 3.1);
+  CHECK(times_of(*first).empty());
+  const auto second = world.ask(3.05, 10, 1);
+  world.engine.run();
+  const std::vector<double> times = times_of(*first);
+  REQUIRE(times.size() == 2);
+  CHECK(second->head_at == doctest::Approx(times[0]).epsilon(1e-12)); // accepted when the prefill had ended
+  CHECK(times_of(*second).size() == 1);
+  const auto idle = world.ask(100, 10, 1);
+  world.engine.run();
+  CHECK(idle->head_at == 100);
+  CHECK(times_of(*idle).at(0) > 100);
+  CHECK(times_of(*idle).at(0) < 100.1);
+  CHECK(world.transport.next_due() == InProcess::never);
+}
+
+TEST_CASE("InProcessEngine drives an engine that was compiled for a machine, in virtual time") {
+  World<With<Deposits, Cpu>> world(machine());
+  const std::vector<InProcess::Reply> replies = ask_demo(world, 16);
+  world.engine.run();
+  std::vector<double> gaps;
+  std::int64_t in_pauses = 0;
+  std::size_t at = 0;
+  for (const auto& [id, said] : world.witness().requests) {
+    const InProcessReply& reply = *replies[at++];
+    CHECK(reply.finished);
+    const std::vector<double> times = times_of(reply);
+    for (const double gap : deposited_gaps(times, said)) gaps.push_back(gap);
+    in_pauses += during_pauses(times, said);
+  }
+  std::sort(gaps.begin(), gaps.end());
+  REQUIRE(gaps.size() > 10'000);
+  CHECK(gaps[gaps.size() * 99 / 100] <= tbt + 0.005); // how long a step will last is guessed: a few guesses are short
+  CHECK(in_pauses > 100);
+}
