@@ -290,6 +290,36 @@ TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and lets brows
   CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
 }
 
+TEST_CASE("OpenAiApp takes a body for JSON unless it is said to be another, or a page sends it without saying") {
+  World world;
+  const auto status = [&](const char* name, const char* value) {
+    HttpHeaders headers;
+    headers.add(name, value);
+    return world.ask("POST", "/tokenize", R"({"prompt":"a"})", headers)->response.status;
+  };
+  for (const char* type :
+       {"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x"})
+    CHECK(status("content-type", type) == 200);
+  for (const char* type : {"text/plain", "application/jsonp", "application/x-www-form-urlencoded", ";application/json"})
+    CHECK(status("Content-Type", type) == 400);
+  CHECK(status("Accept", "*/*") == 200);
+  CHECK(status("Origin", "http://elsewhere") == 400);
+}
+
+TEST_CASE("OpenAiApp divides no text into tokens that is too long for the model however it is divided") {
+  World world;
+  const auto longest = std::string{"<begin>"}.size(); // of the tokenizer's tokens
+  const auto error =
+      world.ask("POST", "/v1/completions", R"({"prompt":")" + std::string(100 * longest + 1, 'a') + "\"}");
+  CHECK(error->response.status == 400);
+  CHECK(error->body()["error"]["code"] == "context_length_exceeded");
+  CHECK(error->body()["error"]["message"] ==
+        "this model's maximum context length is 100 tokens of at most 7 bytes; the prompt has 701 bytes");
+  const auto counted = world.ask("POST", "/tokenize", R"({"prompt":")" + std::string(1'100'000, 'a') + "\"}");
+  CHECK(counted->response.status == 400);
+  CHECK(counted->body()["error"]["param"] == "prompt");
+}
+
 TEST_CASE("OpenAiApp turns text into tokens and back") {
   World world;
   const auto tokens = world.ask("POST", "/tokenize", R"({"prompt":"h\u00e9"})");

@@ -110,12 +110,29 @@ TEST_CASE("read_completion refuses by name what the API has and this server has 
   }
 }
 
+TEST_CASE("read_completion bounds the answers that one request may ask for") {
+  const auto with = [](std::size_t prompts, int choices) {
+    std::string list = "\"a\"";
+    for (std::size_t i = 1; i < prompts; ++i) list += ",\"a\"";
+    return "{\"prompt\":[" + list + "],\"n\":" + std::to_string(choices) + "}";
+  };
+  CHECK(wrong(with(8, 128), false) == "");
+  CHECK(wrong(with(1024, 1), false) == "");
+  CHECK(wrong(with(9, 128), false) == "n|n is 128 for each of 9 prompts; expected at most 1024 answers");
+  CHECK(wrong(with(1025, 1), false) == "prompt|prompt has 1025 prompts; expected at most 1024");
+}
+
 TEST_CASE("read_completion survives bodies that are no JSON") {
   CHECK(wrong("").starts_with("|the body:1: the JSON ends too early"));
   CHECK(wrong("[]").find("this is a JSON array") != std::string::npos);
   CHECK(wrong("{\"a\":1e999}").find("1e999") != std::string::npos);
   CHECK(wrong("{\"a\":\"\xFF\"}") != "");
   CHECK(wrong(std::string(10'000, '[')) != "");
-  CHECK(wrong("{\"a\":" + std::string(10'000, '[') + std::string(10'000, ']') + "}").starts_with("messages|"));
+  for (const std::size_t deep : {std::size_t{64}, std::size_t{10'000}, std::size_t{3'000'000}})
+    for (const char* field : {"a", "stop", "messages"})
+      CHECK(wrong("{\"" + std::string{field} + "\":" + std::string(deep, '[') + std::string(deep, ']') + "}") ==
+            "|the body: its arrays and objects are nested more than 64 deep; expected at most 64");
+  CHECK(wrong("{\"a\":" + std::string(63, '[') + "\"]]}}\\\"[[[\"" + std::string(63, ']') + "}")
+            .starts_with("messages|"));
   CHECK(wrong(chat_with(R"("n":1,"n":2)")).find("twice") != std::string::npos);
 }

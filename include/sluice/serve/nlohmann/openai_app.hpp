@@ -14,12 +14,12 @@
 #include "sluice/tokenizer/chat.hpp"
 #include "sluice/tokenizer/tokenizer.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +68,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
       : setup_(std::move(setup)), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
+    const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
+    for (std::int32_t token = 0; token < vocabulary.size(); ++token)
+      longest_token_ = std::max(longest_token_, vocabulary.text_of(token).size());
   }
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
@@ -82,6 +85,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     }
     for (const Route& route : routes) {
       if (path != route.path) continue;
+      if (request.method == "POST" && request.method == route.method && !is_json(request.headers))
+        return respond(*exchange,
+                       refuse(400, "the body's Content-Type is '" + excerpt(request.headers.find("Content-Type")) +
+                                       "'; expected application/json"));
       if (request.method == route.method || (request.method == "HEAD" && route.method == std::string_view{"GET"}))
         return (this->*route.answer)(request, std::move(exchange));
       HttpResponse response = refuse(405, "this path answers " + std::string{route.method} + " alone");
@@ -111,6 +118,13 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
 
  private:
+  /// Bytes of a text that is only divided into tokens: 0.2 s, for which the streams wait.
+  static constexpr std::size_t most_tokenized = std::size_t{1} << 20;
+
+  /// Requests whose tokens' way to the transport's end is timed as that of the last of them.
+  static constexpr std::size_t timed_together = 32;
+
+  using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
     const char* method;
@@ -190,10 +204,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    const Expected<nlohmann::json> body = parse_json_object(request.body, "the body");
+    const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
     const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
     if (!text) return respond(*exchange, error_response(detail::api_error("prompt", text.error())));
+    if (text->size() > most_tokenized)
+      return respond(*exchange, error_response(detail::api_error(
+                                    "prompt", "the text has " + std::to_string(text->size()) +
+                                                  " bytes; expected at most " + std::to_string(most_tokenized))));
     const auto tokens = setup_.tokenizer->encode(*text);
     if (!tokens) return respond(*exchange, error_response(detail::api_error("prompt", tokens.error())));
     HttpResponse response;
@@ -205,7 +223,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     respond(*exchange, std::move(response));
   }
   void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    const Expected<nlohmann::json> body = parse_json_object(request.body, "the body");
+    const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
     std::vector<CompletionPrompt> prompts;
     const auto tokens = body->find("tokens");
@@ -306,12 +324,25 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return error;
   }
 
+  /// Refuses a text that is no prompt of this model however it is divided into tokens, before that is tried: a second
+  /// for ten megabytes, for which every stream would wait.
+  [[nodiscard]] std::optional<ApiError> check_length(const char* param, std::string_view text) const {
+    const std::size_t most = static_cast<std::size_t>(setup_.context) * longest_token_;
+    if (text.size() <= most) return std::nullopt;
+    ApiError error = detail::api_error(
+        param, "this model's maximum context length is " + std::to_string(setup_.context) + " tokens of at most " +
+                   std::to_string(longest_token_) + " bytes; the prompt has " + std::to_string(text.size()) + " bytes");
+    error.code = "context_length_exceeded";
+    return error;
+  }
+
   /// The tokens of the prompts; an error if one is too long for what is asked of it.
   [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const {
     if (wanted.chat) {
       if (!setup_.chat) return detail::api_error("messages", "this model has no chat format; expected /v1/completions");
       const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
       if (!text) return detail::api_error("messages", text.error().line());
+      if (std::optional<ApiError> error = check_length("messages", *text)) return error;
       auto tokens = setup_.tokenizer->encode(*text, AddSpecial::no);
       if (!tokens) return detail::api_error("messages", tokens.error());
       into.push_back(std::move(*tokens));
@@ -321,6 +352,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         into.push_back(std::move(prompt.tokens));
         continue;
       }
+      if (std::optional<ApiError> error = check_length("prompt", prompt.text)) return error;
       auto tokens = setup_.tokenizer->encode(prompt.text);
       if (!tokens) return detail::api_error("prompt", tokens.error());
       into.push_back(std::move(*tokens));
@@ -432,6 +464,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- the rest
 
+  /// Whether the body is said to be JSON, or nothing is said of it. Without the latter only by what is no page: a page
+  /// of any origin makes its reader's browser post plain text, or a body without a type, and is not asked for leave
+  /// first (CORS); it would so have the reader's server work for it.
+  [[nodiscard]] static bool is_json(const HttpHeaders& headers) {
+    std::string_view type = headers.find("Content-Type");
+    if (type.empty()) return headers.find("Origin").empty();
+    type = type.substr(0, type.find(';'));
+    while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+    return HttpHeaders::same_name(type, "application/json");
+  }
   [[nodiscard]] bool allowed(const HttpRequest& request) const {
     if (setup_.api_keys.empty()) return true;
     std::string_view given = request.headers.find("Authorization");
@@ -491,9 +533,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   GenerationEngine* engine_;
   ServeMetrics metrics_;
   Jobs jobs_;
-  std::map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< job and answer of each generation
+  std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< job and answer of each generation
   std::uint64_t last_job_ = 0;
   std::uint64_t last_generation_ = 0;
+  std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
 };
 

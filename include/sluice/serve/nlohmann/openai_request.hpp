@@ -154,6 +154,9 @@ inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& in
   }
 }
 
+/// Answers that one request may ask for, prompts times `n`: a body of a megabyte would ask for thirty million.
+inline constexpr std::size_t most_answers = 1024;
+
 inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into) {
   if (fields.error) return;
   static constexpr const char* expected =
@@ -176,6 +179,9 @@ inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>
     into.emplace_back();
     if (!tokens_of(prompt, into.back())) wrong();
   } else if (prompt.is_array() && !prompt.empty()) {
+    if (prompt.size() > most_answers)
+      return fields.fail("prompt", "prompt has " + std::to_string(prompt.size()) + " prompts; expected at most " +
+                                       std::to_string(most_answers));
     for (const nlohmann::json& one : prompt) {
       into.emplace_back();
       if (one.is_string())
@@ -195,13 +201,18 @@ inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) 
   const auto wrong = [&] {
     fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
   };
-  const nlohmann::json all = stop.is_array() ? stop : nlohmann::json::array({stop});
-  if (all.size() > most) return wrong();
-  for (const nlohmann::json& one : all) {
-    if (!one.is_string()) return wrong();
+  const auto add = [&](const nlohmann::json& one) {
+    if (!one.is_string()) return false;
     into.push_back(one.get<std::string>());
-    if (into.back().empty() || into.back().size() > longest) return wrong();
+    return !into.back().empty() && into.back().size() <= longest;
+  };
+  if (!stop.is_array()) {
+    if (!add(stop)) wrong();
+    return;
   }
+  if (stop.size() > most) return wrong();
+  for (const nlohmann::json& one : stop)
+    if (!add(one)) return wrong();
 }
 
 inline void read_slo(CompletionFields& fields, Slo& into) {
@@ -217,13 +228,44 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
+/// Whether arrays and objects of the text stand more than `deepest` within one another. The text need not be JSON.
+[[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
+  std::size_t depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char character = text[at];
+    if (quoted) {
+      if (character == '\\')
+        ++at; // what is escaped ends no string
+      else if (character == '"')
+        quoted = false;
+    } else if (character == '"') {
+      quoted = true;
+    } else if (character == '[' || character == '{') {
+      if (++depth > deepest) return true;
+    } else if ((character == ']' || character == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 } // namespace detail
+
+/// Parses the body of a request. What is nested without a bound is refused before: copying such a value, or comparing
+/// it with its like, recurses.
+[[nodiscard]] inline Expected<nlohmann::json> parse_body(std::string_view body) {
+  static constexpr std::size_t deepest = 64; // what the API has is nested in five
+  if (detail::is_deeper(body, deepest))
+    return Error{ErrorCode::bad_input, "the body", "its arrays and objects are nested more than 64 deep", "at most 64"};
+  return parse_json_object(body, "the body");
+}
 
 /// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`; answers with the error that the
 /// client is to get, or nothing. A field that changes the answer and is not built is an error that names it; a field
 /// that the API does not have is ignored, as the API does.
 [[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into) {
-  const Expected<nlohmann::json> parsed = parse_json_object(body, "the body");
+  const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return detail::api_error("", parsed.error().line());
   detail::CompletionFields fields(*parsed);
   into.chat = chat;
@@ -240,6 +282,10 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
   if (max_tokens > 0) into.max_tokens = max_tokens;
   fields.whole("n", into.choices, 1, 128);
+  const std::size_t answers = into.prompts.size() * static_cast<std::size_t>(into.choices);
+  if (answers > detail::most_answers)
+    fields.fail("n", "n is " + std::to_string(into.choices) + " for each of " + std::to_string(into.prompts.size()) +
+                         " prompts; expected at most " + std::to_string(detail::most_answers) + " answers");
   fields.number("temperature", into.sampling.temperature, 0, 2, "a number from 0 to 2");
   fields.number("top_p", into.sampling.top_p, 1e-9, 1, "a number above 0 and at most 1");
   std::int64_t top_k = 0;
