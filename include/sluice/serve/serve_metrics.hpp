@@ -21,6 +21,8 @@ inline constexpr std::array<double, 19> itl_bounds{0.01, 0.025, 0.05, 0.075, 0.1
 inline constexpr std::array<double, 21> e2e_bounds{0.3,  0.5,  0.8,   1.0,   1.5,   2.0,    2.5,
                                                    5.0,  10.0, 15.0,  20.0,  30.0,  40.0,   50.0,
                                                    60.0, 120., 240.0, 480.0, 960.0, 1920.0, 7680.0};
+inline constexpr std::array<double, 14> delivery_bounds{0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01,
+                                                        0.015,  0.02,  0.03,  0.05,  0.1,   0.25,   1.0};
 
 } // namespace detail
 
@@ -29,6 +31,7 @@ struct ServeMetrics {
   PrometheusHistogram ttft{detail::ttft_bounds};
   PrometheusHistogram itl{detail::itl_bounds};
   PrometheusHistogram e2e{detail::e2e_bounds};
+  PrometheusHistogram delivery{detail::delivery_bounds}; ///< of each token, from its step's end until it was sent
   std::int64_t requests = 0;
   std::int64_t stopped = 0, cut = 0; ///< answers that ended by themselves, or at their length
   std::int64_t left = 0;             ///< requests whose client left
@@ -45,6 +48,7 @@ struct ServeMetrics {
     to.histogram("vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft);
     to.histogram("vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", itl);
     to.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e);
+    to.histogram("sluice:delivery_seconds", "Time from the end of a token's step to when it was sent.", delivery);
     to.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", whole(prompt_tokens));
     to.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", whole(generation_tokens));
     to.counter("vllm:request_success_total", "Count of successfully processed requests.", whole(stopped),

@@ -74,6 +74,7 @@ class HttpServer final : public HttpTransport {
   void run(HttpApp& app) {
     app_ = &app;
     boost::asio::co_spawn(context_, accept(), boost::asio::detached);
+    cut_who_is_stuck();
     context_.run();
     for (Session* session : sessions_) session->cut(); // their coroutines end with the context
   }
@@ -168,6 +169,13 @@ class HttpServer final : public HttpTransport {
     HttpServer& server;
     Session& session;
   };
+
+  void cut_who_is_stuck() {
+    const auto open = sessions_; // who is cut leaves the list
+    for (Session* session : open)
+      if (sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
+    after(1, [this] { cut_who_is_stuck(); });
+  }
 
   void end_if_drained() {
     if (sessions_.empty()) return stop();

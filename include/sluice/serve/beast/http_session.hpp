@@ -27,9 +27,10 @@ namespace sluice {
 struct HttpLimits {
   std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond: 431
   std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond: 413
-  std::size_t max_unread = std::size_t{256}
-                           << 10; ///< bytes of an answer that a client may leave unread; beyond: it is cut
-  int max_connections = 4096;     ///< beyond: 503, at once
+  /// Bytes of an answer that a client may leave unread, beside the largest piece so far: one step of a request for many
+  /// answers may bring more than any bound, to a client that reads all. Beyond: it is cut.
+  std::size_t max_unread = std::size_t{256} << 10;
+  int max_connections = 4096; ///< beyond: 503, at once
   std::chrono::milliseconds head_time{
       10'000}; ///< for a request's head to arrive whole; beyond: the end (no 408: a timeout closes)
   std::chrono::milliseconds body_time{60'000};  ///< for its body
@@ -67,6 +68,7 @@ struct HttpReply {
   std::string unsent;
   std::size_t in_flight = 0; ///< bytes that the writer has taken, and the client not
   std::size_t max_unread = 0;
+  std::size_t largest = 0; ///< bytes of a piece
   bool keep_alive = true;
   bool chunked = true;   ///< false for HTTP/1.0: the body's end is the connection's
   bool begun = false;    ///< the head was written
@@ -128,7 +130,8 @@ class BeastExchange final : public Exchange {
   void send(std::string_view piece) override {
     HttpReply& reply = *reply_;
     if (reply.gone || reply.finished || piece.empty() || head_only_) return;
-    if (reply.unsent.size() + reply.in_flight + piece.size() > reply.max_unread) {
+    reply.largest = std::max(reply.largest, piece.size());
+    if (reply.unsent.size() + reply.in_flight + piece.size() > reply.max_unread + reply.largest) {
       reply.leave();
       return;
     }
@@ -192,9 +195,15 @@ class HttpSession {
     boost::system::error_code ignored;
     socket().close(ignored);
   }
+  /// Ends the connection if its client has taken no byte for `write_time`. The server asks every second: a timer for
+  /// each write would be a tenth of what a token costs.
+  void cut_if_stuck(std::chrono::steady_clock::time_point now) {
+    if (writing_ && now - taken_ > limits_->write_time) cut();
+  }
   [[nodiscard]] bool answering() const { return reply_ != nullptr; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Request = boost::beast::http::request<boost::beast::http::string_body>;
 
@@ -275,6 +284,7 @@ class HttpSession {
     lowest().expires_never();
     // `reply` is kept: the session's own may be another request's by the time the last piece is dropped.
     const std::shared_ptr<detail::HttpReply> reply = reply_;
+    buffer_.shrink_to_fit(); // a stream is long, and its client has nothing to say
     app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
     co_await (write(*reply) || watch(*reply));
     reply_ = nullptr;
@@ -296,7 +306,6 @@ class HttpSession {
       if (reply.unsent.empty()) {
         if (reply.finished) break;
         reply.waiting = true;
-        reply.wake.expires_at(detail::asio::steady_timer::time_point::max());
         co_await reply.wake.async_wait(detail::as_tuple_awaitable);
         reply.waiting = false;
         continue;
@@ -304,16 +313,16 @@ class HttpSession {
       piece.clear();
       piece.swap(reply.unsent);
       reply.in_flight = piece.size();
-      for (std::size_t at = 0;
-           at < piece.size();) { // each write has its own time: a slow reader is one that takes bytes
-        lowest().expires_after(limits_->write_time);
+      for (std::size_t at = 0; at < piece.size();) {
+        taken_ = Clock::now(); // a slow reader is one that takes bytes: each write has its own time
+        writing_ = true;
         auto [error, bytes] = co_await stream_.async_write_some(
             detail::asio::buffer(piece.data() + at, piece.size() - at), detail::as_tuple_awaitable);
+        writing_ = false;
         if (error) co_return;
         at += bytes;
         reply.in_flight = piece.size() - at;
       }
-      lowest().expires_never();
     }
     reply.sent = true;
   }
@@ -322,7 +331,8 @@ class HttpSession {
   detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
     for (;;) {
       if (buffer_.size() > limits_->max_header + limits_->max_body) break; // let the rest wait in the kernel
-      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      auto [error, bytes] = co_await stream_.async_read_some(
+          buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)), detail::as_tuple_awaitable);
       buffer_.commit(bytes); // also where the answer was complete meanwhile: they begin the next request
       if (error || reply.sent) co_return;
     }
@@ -331,6 +341,7 @@ class HttpSession {
   }
 
   static constexpr std::size_t read_bytes = 4096;
+  static constexpr std::size_t watch_bytes = 256;
 
   Stream stream_;
   HttpApp* app_;
@@ -338,6 +349,8 @@ class HttpSession {
   const bool* draining_;
   boost::beast::flat_buffer buffer_;
   std::shared_ptr<detail::HttpReply> reply_;
+  Clock::time_point taken_; ///< when the write under way began
+  bool writing_ = false;
   bool reading_ = false; ///< a request has begun to arrive
 };
 

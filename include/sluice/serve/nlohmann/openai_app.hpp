@@ -108,7 +108,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// On the engine's thread.
   void happened(std::vector<GenerationEvent> events) override {
-    transport_->post([this, events = std::move(events)] { take(events); });
+    transport_->post([this, events = std::move(events), told = Clock::now()] { take(events, told); });
   }
 
   /// New requests are answered with 503 from here on.
@@ -394,9 +394,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- events
 
-  void take(const std::vector<GenerationEvent>& events) {
+  void take(const std::vector<GenerationEvent>& events, Clock::time_point told) {
     const double now = setup_.clock();
-    std::vector<std::uint64_t> touched;
+    std::vector<std::pair<std::uint64_t, std::int64_t>> touched; // requests, and how many tokens each got
     for (const GenerationEvent& event : events) {
       const auto found = where_.find(event.id);
       if (found == where_.end()) continue; // its client has left
@@ -409,14 +409,28 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       else if (event.kind != GenerationEvent::Kind::accepted)
         metrics_.refused += 1;
       job.job.take(at, event);
-      if (touched.empty() || touched.back() != key) touched.push_back(key);
+      if (touched.empty() || touched.back().first != key) touched.emplace_back(key, 0);
+      touched.back().second += static_cast<std::int64_t>(event.tokens.size());
     }
-    for (const std::uint64_t key : touched) {
-      const auto found = jobs_.find(key);
-      if (found == jobs_.end()) continue;
-      found->second.job.flush();
-      settle(found);
+    std::int64_t tokens = 0;
+    for (std::size_t i = 0; i < touched.size(); ++i) {
+      const auto found = jobs_.find(touched[i].first);
+      if (found != jobs_.end()) {
+        found->second.job.flush();
+        settle(found);
+      }
+      tokens += touched[i].second;
+      if (i % timed_together == timed_together - 1 || i + 1 == touched.size())
+        time_delivery(std::exchange(tokens, 0), told);
     }
+  }
+  /// Of the tokens that were passed to the transport since the last call: it sends them before it runs what is posted
+  /// behind them.
+  void time_delivery(std::int64_t tokens, Clock::time_point told) {
+    if (tokens == 0) return;
+    transport_->post([this, tokens, told] {
+      metrics_.delivery.observe(std::chrono::duration<double>(Clock::now() - told).count(), tokens);
+    });
   }
 
   void count_tokens(Job& job, std::size_t at, std::size_t tokens, double now) {
