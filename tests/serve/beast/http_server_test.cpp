@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Echoes bodies; `/stream/N` sends N pieces, one a millisecond; `/never` keeps the exchange; `/flood` sends until cut.
+/// Echoes bodies; `/stream/N` sends N pieces, one a millisecond; `/never` keeps the exchange; `/flood` sends until cut;
+/// `/burst` sends a megabyte in one piece, and ends; `/stuck` sends sixteen, and keeps the exchange.
 class TestApp final : public HttpApp {
  public:
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
@@ -34,6 +35,19 @@ class TestApp final : public HttpApp {
       exchange->begin(std::move(head));
       exchange->on_gone([this] { ++gone; });
       stream(std::shared_ptr<Exchange>(std::move(exchange)), 0, count);
+      return;
+    }
+    if (request.path() == "/burst") {
+      exchange->begin({});
+      exchange->send(std::string(1 << 20, 'x'));
+      exchange->finish();
+      return;
+    }
+    if (request.path() == "/stuck") {
+      exchange->begin({});
+      exchange->on_gone([this] { ++gone; });
+      exchange->send(std::string(16 << 20, 'x'));
+      kept.push_back(std::move(exchange));
       return;
     }
     if (request.path() == "/flood") {
@@ -114,7 +128,7 @@ struct Client {
 };
 
 bool soon(auto&& holds) {
-  for (int i = 0; i < 400 && !holds(); ++i) std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(5ms);
   return holds();
 }
 
@@ -173,6 +187,28 @@ TEST_CASE("HttpServer cuts a client that reads nothing once its answer passes th
   Client client(running.port);
   client.send("GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(soon([&] { return running.app.gone == 1; }));
+}
+
+TEST_CASE("HttpServer cuts no client that reads, however large a piece is") {
+  HttpLimits limits;
+  limits.max_unread = 64 << 10;
+  Running running(limits);
+  Client client(running.port);
+  client.send("GET /burst HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string all = client.read_all();
+  CHECK(all.size() > (std::size_t{1} << 20));
+  CHECK(all.ends_with("\r\n0\r\n\r\n"));
+}
+
+TEST_CASE("HttpServer cuts a client that takes no byte for as long as is allowed") {
+  HttpLimits limits;
+  limits.write_time = 100ms;
+  Running running(limits);
+  Client client(running.port), other(running.port);
+  client.send("GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return running.app.gone == 1; }));
+  other.send("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  CHECK(other.read_all().ends_with("GET /fine "));
 }
 
 TEST_CASE("HttpServer refuses what is no request, too long or too slow, and serves the next client") {
