@@ -7,6 +7,7 @@
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/engine_thread.hpp"
 #include "sluice/systems/orbitflow.hpp"
+#include "sluice/systems/vllm.hpp"
 
 #include <doctest/doctest.h>
 
@@ -103,6 +104,30 @@ struct Running {
 
 using Simulated8b = With<OrbitFlow, GenerationFeed>;
 
+/// A gate that writes down what the engine holds when a newcomer with `sequence` 7 comes, whom it refuses.
+struct Probe {
+  struct Seen {
+    std::int64_t waiting = 0, prefill = 0, decode = 0, preempted = 0, device = 0, host = 0;
+    bool operator==(const Seen&) const = default;
+  };
+
+  template <class E>
+  GateAnswer answer(const Generation& newcomer, const E& engine) const {
+    if (newcomer.sequence != 7) return {};
+    const View view = engine.view();
+    Seen now{.waiting = view.waiting,
+             .preempted = static_cast<std::int64_t>(view.preempted.size()),
+             .device = view.ledger->device().used().count(),
+             .host = view.ledger->host().used().count()};
+    for (const Slot slot : view.running) (view.row(slot).generated.count() == 0 ? now.prefill : now.decode) += 1;
+    seen->push_back(now);
+    GateAnswer answer;
+    answer.admit = false;
+    return answer;
+  }
+  std::vector<Seen>* seen; // of the engine's thread, until its refusal has been told
+};
+
 } // namespace
 
 TEST_CASE("EngineThread gives every generation its tokens, in order, once, and says how it ended") {
@@ -143,6 +168,49 @@ TEST_CASE(
   const std::string metrics = running.thread.metrics();
   CHECK(metrics.find("vllm:num_requests_running 0\n") != std::string::npos);
   CHECK(metrics.find("vllm:kv_cache_usage_perc 0\n") != std::string::npos);
+}
+
+TEST_CASE("EngineThread frees all that a cancelled generation holds, in every phase, before it hears of a newcomer") {
+  std::vector<Probe::Seen> seen;
+  Server small = machine(40, 8);
+  small.limits.batch_tokens = Tokens{64}; // a prompt takes several steps
+  Running<With<VllmSwap, GenerationFeed>, Probe> running(small, Probe{&seen});
+  std::uint64_t next = 0;
+  const auto probe = [&] {
+    Generation one = generation(1, 1);
+    one.sequence = 7;
+    const GenerationId id{next++};
+    running.thread.submit(id, std::move(one));
+    return id;
+  };
+  Probe::Seen covered;
+  for (int round = 0; round < 200 && (covered.waiting == 0 || covered.prefill == 0 || covered.decode == 0 ||
+                                      covered.preempted == 0 || covered.host == 0);
+       ++round) {
+    std::vector<GenerationId> clients;
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      clients.push_back(GenerationId{next++});
+      running.thread.submit(clients.back(), generation(20 + 10 * static_cast<int>(i), 300, i));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * (round % 40)));
+    probe();
+    for (const GenerationId id : clients) running.thread.cancel(id);
+    const GenerationId last = probe();
+    REQUIRE(running.told.wait([&](const Of& of) { return of.count(last) != 0; }));
+    REQUIRE(seen.size() == 2 * static_cast<std::size_t>(round) + 2);
+    const Probe::Seen before = seen[seen.size() - 2];
+    covered.waiting += before.waiting;
+    covered.prefill += before.prefill;
+    covered.decode += before.decode;
+    covered.preempted += before.preempted;
+    covered.host += before.host;
+    CHECK(seen.back() == Probe::Seen{});
+  }
+  CHECK(covered.waiting > 0);
+  CHECK(covered.prefill > 0);
+  CHECK(covered.decode > 0);
+  CHECK(covered.preempted > 0);
+  CHECK(covered.host > 0);
 }
 
 TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in, with the reason") {

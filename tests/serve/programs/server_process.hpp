@@ -82,6 +82,7 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] pid_t process() const { return process_; }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   /// A figure of /metrics; below 0 where there is none of that name.
   [[nodiscard]] double metric(const std::string& name) const {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// TERM: no new requests, those under way end whole, and not without a bound.
+#include "serve/programs/connection.hpp"
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace {
+
+using sluice_test::Connection;
+using sluice_test::needs_program;
+using sluice_test::post;
+using sluice_test::Ran;
+using sluice_test::run_program;
+using sluice_test::ServerProcess;
+using sluice_test::TemporaryFolder;
+
+constexpr const char* endless = R"({"prompt":"a","max_tokens":4000,"stream":true})";
+
+/// A stream that has begun.
+Connection streaming(const ServerProcess& server) {
+  Connection connection(server.port());
+  connection.send(post("/v1/completions", endless));
+  CHECK(connection.read_until("data: "));
+  return connection;
+}
+
+} // namespace
+
+TEST_CASE("TERM in 200 streams: no new ones, all 200 end whole, exit 0" * needs_program("sluice-serve")) {
+  ServerProcess server(
+      {"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--batch-tokens", "1024", "--drain", "600"});
+  Connection idle(server.port());
+  idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(idle.response().status == 200);
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "load.json").string();
+  Ran ran;
+  std::thread client([&] {
+    ran = run_program("sluice-load", "--quiet --url " + server.url() + " --json " + file +
+                                         " --generate even:rate=10000,requests=200,prompt=16,output=150 2>&1");
+  });
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 200; }));
+  CHECK(server.metric("vllm:request_success_total") == 0); // none has ended
+  server.signal(SIGTERM);
+  CHECK(idle.ended());
+  CHECK(ServerProcess::eventually([&] { return !Connection(server.port()).open(); }));
+  CHECK(server.wait() == 0);
+  client.join();
+  INFO(ran.out);
+  CHECK(ran.code == 0);
+  const auto report = nlohmann::json::parse(sluice_test::content(file), nullptr, false);
+  REQUIRE(report.is_object());
+  CHECK(report["completed"] == 200);
+  CHECK(report["total_output_tokens"] == 200 * 150);
+  for (const auto& [name, count] : report["violations"].items()) {
+    INFO(name);
+    CHECK(count == 0);
+  }
+}
+
+TEST_CASE("a drain has a bound, and a second TERM none to wait for" * needs_program("sluice-serve")) {
+  for (const bool again : {false, true}) {
+    INFO(again);
+    ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--drain", again ? "600" : "0.3"});
+    Connection connection = streaming(server);
+    const auto began = std::chrono::steady_clock::now();
+    server.signal(SIGTERM);
+    CHECK(ServerProcess::eventually([&] { return !Connection(server.port()).open(); }));
+    if (again) server.signal(SIGTERM);
+    CHECK(connection.ended());
+    CHECK(connection.text().find("[DONE]") == std::string::npos);
+    CHECK(server.wait() == 0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    CHECK(took.count() < 20); // the answer would take half a minute
+  }
+}
