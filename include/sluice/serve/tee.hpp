@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tee: two engines on the same generations. The clients hear the first; the second must make the same tokens.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/prometheus.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Where the answers to a generation part: the first position at which the two engines have not the same token. An
+/// engine whose answer has ended before that position has none.
+struct TeeDifference {
+  GenerationId id{};
+  std::int64_t position = 0; ///< from 0, of the answer's tokens
+  std::optional<std::int32_t> token, tee_token;
+};
+
+/// The difference as one line of a log. `time_s`: when it was found.
+[[nodiscard]] inline std::string log_line(const TeeDifference& difference, double time_s) {
+  std::string line;
+  JsonWriter json(line);
+  const auto token = [&](const char* name, const std::optional<std::int32_t>& value) {
+    json.key(name);
+    value ? json.value(*value) : json.null();
+  };
+  json.begin_object().key("event").value("tee_difference").key("time").value(time_s);
+  json.key("generation").value(static_cast<std::uint64_t>(difference.id)).key("position").value(difference.position);
+  token("token", difference.token);
+  token("tee_token", difference.tee_token);
+  json.end_object();
+  return line;
+}
+
+/// How far the engines may part. A generation beyond is left out: it is no longer compared, and the second engine is
+/// spared it. (Rejected: to hold the first engine back until the second has caught up. A tee must not slow down those
+/// who are served.)
+struct TeeLimits {
+  std::size_t generations = 4096; ///< that one engine at least has not ended
+  std::size_t tokens = 1U << 20U; ///< of all generations, that one engine has made and the other has not yet
+};
+
+/// What a tee has counted.
+struct TeeFigures {
+  std::int64_t tokens = 0, differing_tokens = 0;           ///< positions compared; of them, those not equal
+  std::int64_t generations = 0, differing_generations = 0; ///< compared to the end of both; of all, those not equal
+  std::int64_t refused = 0, failed = 0;                    ///< generations, by the second engine alone
+  std::int64_t lagged = 0;                                 ///< generations left out beyond the limits
+};
+
+/// Life: construct; make the engines, which tell `first()` and `second()`; `attach` them; submissions.
+///
+/// What the first engine tells goes on to the listener unchanged; nothing of the second engine does. A generation that
+/// its client cancels, or that an engine refuses or fails, is compared as far as both had made it. What has been
+/// compared is dropped.
+class Tee final : public GenerationEngine {
+ public:
+  /// `listener` must outlive the tee. `differs` is told of each generation's first difference, on an engine's thread.
+  explicit Tee(GenerationListener& listener, std::function<void(const TeeDifference&)> differs = {},
+               TeeLimits limits = {})
+      : listener_(&listener), differs_(std::move(differs)), limits_(limits) {}
+
+  [[nodiscard]] GenerationListener& first() { return first_ear_; }
+  [[nodiscard]] GenerationListener& second() { return second_ear_; }
+  void attach(std::unique_ptr<GenerationEngine> first, std::unique_ptr<GenerationEngine> second) {
+    SLUICE_ASSERT(first != nullptr && second != nullptr, "two engines");
+    second_ = std::move(second);
+    first_ = std::move(first);
+  }
+
+  void submit(GenerationId id, Generation generation) override {
+    // The second engine first: had the other one refused already, the second would be told to cancel what it does not
+    // know yet, and run it for nobody.
+    if (follow(id)) {
+      Generation same = generation;
+      same.logprobs = -1; // chances are not compared
+      second_->submit(id, std::move(same));
+    }
+    first_->submit(id, std::move(generation));
+  }
+  void cancel(GenerationId id) override {
+    first_->cancel(id);
+    if (forget(id)) second_->cancel(id);
+  }
+
+  /// When both are. From then on the first alone decides: a second engine that fails takes nothing from the clients.
+  [[nodiscard]] bool ready() const override {
+    if (!both_were_ready_.load(std::memory_order_relaxed)) {
+      if (!first_->ready() || !second_->ready()) return false;
+      both_were_ready_.store(true, std::memory_order_relaxed);
+    }
+    return first_->ready();
+  }
+  /// The first engine's, and what the tee counts.
+  [[nodiscard]] std::string metrics() override {
+    std::string text = first_->metrics();
+    const std::lock_guard lock{mutex_};
+    PrometheusWriter to(text, {});
+    const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
+    to.counter("sluice:tee_tokens_compared_total", "Tokens compared with those of the second engine.",
+               whole(figures_.tokens));
+    to.counter("sluice:tee_tokens_differing_total", "Of them, tokens that are not the same.",
+               whole(figures_.differing_tokens));
+    to.counter("sluice:tee_generations_compared_total", "Generations compared to their end.",
+               whole(figures_.generations));
+    to.counter("sluice:tee_generations_differing_total", "Generations with a token that is not the same.",
+               whole(figures_.differing_generations));
+    to.counter("sluice:tee_left_out_total", "Generations that the second engine alone did not end, by why.",
+               whole(figures_.refused), {{"reason", "refused"}});
+    to.counter("sluice:tee_left_out_total", "", whole(figures_.failed), {{"reason", "failed"}});
+    to.counter("sluice:tee_left_out_total", "", whole(figures_.lagged), {{"reason", "lag"}});
+    to.gauge("sluice:tee_tokens_ahead", "Tokens that one engine has made and the other has not yet.",
+             static_cast<double>(ahead_));
+    return text;
+  }
+  [[nodiscard]] std::string live() override { return first_->live(); }
+
+  [[nodiscard]] TeeFigures figures() const {
+    const std::lock_guard lock{mutex_};
+    return figures_;
+  }
+
+ private:
+  enum class Side : std::uint8_t { first, second };
+
+  struct Ear final : GenerationListener {
+    Ear(Tee& tee, Side side) : tee_(tee), side_(side) {}
+    void happened(std::vector<GenerationEvent> events) override { tee_.heard(side_, std::move(events)); }
+
+   private:
+    Tee& tee_;
+    Side side_;
+  };
+
+  /// A generation that both engines have got.
+  struct Pair {
+    std::deque<std::int32_t> ahead; ///< tokens that only one of them has made
+    Side whose = Side::first;       ///< `ahead`
+    std::int64_t compared = 0;      ///< positions
+    bool ended[2] = {false, false}; ///< by side
+    bool differs = false;
+  };
+  using Pairs = std::unordered_map<GenerationId, Pair>;
+
+  void heard(Side side, std::vector<GenerationEvent> events) {
+    std::vector<GenerationId> spared; // of the second engine
+    std::vector<TeeDifference> found;
+    {
+      const std::lock_guard lock{mutex_};
+      for (const GenerationEvent& event : events) take(side, event, spared, found);
+    }
+    if (side == Side::first) listener_->happened(std::move(events));
+    for (const GenerationId id : spared) second_->cancel(id);
+    if (differs_)
+      for (const TeeDifference& one : found) differs_(one);
+  }
+
+  void take(Side side, const GenerationEvent& event, std::vector<GenerationId>& spared,
+            std::vector<TeeDifference>& found) {
+    const auto at = pairs_.find(event.id);
+    if (at == pairs_.end()) return; // it was cancelled or left out, and this was on its way
+    Pair& pair = at->second;
+    switch (event.kind) {
+    case GenerationEvent::Kind::accepted:
+      return;
+    case GenerationEvent::Kind::refused:
+    case GenerationEvent::Kind::failed:
+      if (side == Side::first)
+        spared.push_back(event.id);
+      else
+        (event.kind == GenerationEvent::Kind::refused ? figures_.refused : figures_.failed) += 1;
+      return erase(at);
+    case GenerationEvent::Kind::tokens:
+      for (const std::int32_t token : event.tokens) add(event.id, pair, side, token, found);
+      break;
+    case GenerationEvent::Kind::ended:
+      pair.ended[static_cast<std::size_t>(side)] = true;
+      break;
+    }
+    // Tokens that the other engine will never make: its answer has ended.
+    while (!pair.ahead.empty() && pair.ended[static_cast<std::size_t>(other(pair.whose))]) {
+      compare(event.id, pair, pair.whose, pair.ahead.front(), std::nullopt, found);
+      pop(pair);
+    }
+    if (pair.ended[0] && pair.ended[1]) {
+      figures_.generations += 1;
+      erase(at);
+    } else if (ahead_ > limits_.tokens && !pair.ahead.empty()) {
+      figures_.lagged += 1;
+      spared.push_back(event.id);
+      erase(at);
+    }
+  }
+
+  void add(GenerationId id, Pair& pair, Side side, std::int32_t token, std::vector<TeeDifference>& found) {
+    if (pair.ahead.empty() || pair.whose == side) {
+      pair.whose = side;
+      pair.ahead.push_back(token);
+      ahead_ += 1;
+      return;
+    }
+    compare(id, pair, side, token, pair.ahead.front(), found);
+    pop(pair);
+  }
+  /// The next position: `token` is that side's, and the other's beside it.
+  void compare(GenerationId id, Pair& pair, Side side, std::int32_t token, std::optional<std::int32_t> others,
+               std::vector<TeeDifference>& found) {
+    figures_.tokens += 1;
+    const std::int64_t position = pair.compared++;
+    if (others == token) return;
+    figures_.differing_tokens += 1;
+    if (std::exchange(pair.differs, true)) return;
+    figures_.differing_generations += 1;
+    TeeDifference& one = found.emplace_back(TeeDifference{id, position, token, others});
+    if (side == Side::second) std::swap(one.token, one.tee_token);
+  }
+  void pop(Pair& pair) {
+    pair.ahead.pop_front();
+    ahead_ -= 1;
+  }
+  void erase(Pairs::iterator at) {
+    ahead_ -= at->second.ahead.size();
+    pairs_.erase(at);
+  }
+  /// Whether the second engine gets it.
+  [[nodiscard]] bool follow(GenerationId id) {
+    const std::lock_guard lock{mutex_};
+    if (pairs_.size() < limits_.generations) return pairs_.try_emplace(id).second;
+    figures_.lagged += 1;
+    return false;
+  }
+  [[nodiscard]] bool forget(GenerationId id) {
+    const std::lock_guard lock{mutex_};
+    const auto at = pairs_.find(id);
+    if (at == pairs_.end()) return false;
+    erase(at);
+    return true;
+  }
+  [[nodiscard]] static Side other(Side side) { return side == Side::first ? Side::second : Side::first; }
+
+  GenerationListener* listener_;
+  std::function<void(const TeeDifference&)> differs_;
+  TeeLimits limits_;
+  mutable std::atomic<bool> both_were_ready_{false};
+  mutable std::mutex mutex_; ///< of what follows
+  Pairs pairs_;
+  std::size_t ahead_ = 0; ///< tokens, of all pairs
+  TeeFigures figures_;
+  Ear first_ear_{*this, Side::first}, second_ear_{*this, Side::second};
+  // Last, so that their threads end before what they use; the first engine's before the second, which it may call.
+  std::unique_ptr<GenerationEngine> second_, first_;
+};
+
+} // namespace sluice
