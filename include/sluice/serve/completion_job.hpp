@@ -52,6 +52,8 @@ class CompletionJob {
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
+  /// Whether a stop string has ended that answer.
+  [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stops.hit(); }
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
 
   /// An event of the generation of answer `at`. What it makes of the answer is sent by `flush`.

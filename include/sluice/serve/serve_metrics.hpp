@@ -35,8 +35,10 @@ struct ServeMetrics {
   std::int64_t requests = 0;
   std::int64_t stopped = 0, cut = 0; ///< answers that ended by themselves, or at their length
   std::int64_t left = 0;             ///< requests whose client left
-  std::int64_t refused = 0;          ///< generations
-  std::int64_t prompt_tokens = 0, generation_tokens = 0;
+  std::int64_t refused = 0;          ///< requests, by a gate or the engine
+  std::int64_t failed = 0;           ///< requests that the engine had accepted
+  std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
+  std::int64_t generation_tokens = 0;
 
   void ended(FinishReason reason, double seconds) {
     (reason == FinishReason::stop ? stopped : cut) += 1;
@@ -55,8 +57,9 @@ struct ServeMetrics {
                {{"finished_reason", "stop"}});
     to.counter("vllm:request_success_total", "", whole(cut), {{"finished_reason", "length"}});
     to.counter("vllm:request_success_total", "", whole(left), {{"finished_reason", "abort"}});
-    to.counter("sluice:requests_total", "Requests accepted for an answer.", whole(requests));
-    to.counter("sluice:refused_total", "Generations that a gate or the engine refused.", whole(refused));
+    to.counter("vllm:request_success_total", "", whole(failed), {{"finished_reason", "error"}});
+    to.counter("sluice:requests_total", "Requests that an engine was asked for.", whole(requests));
+    to.counter("sluice:refused_total", "Requests that a gate or the engine refused.", whole(refused));
   }
 };
 

@@ -231,6 +231,58 @@ TEST_CASE("OpenAiApp cancels what a client that left has asked for") {
   CHECK(world.app->metrics().left == 2);
 }
 
+TEST_CASE("OpenAiApp counts what its clients count") {
+  World world;
+  // Two answers, one of which a stop string ends within an event: "cd" are its tokens, "ef" nobody gets.
+  const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"abc","n":2,"stop":"d","max_tokens":9})");
+  world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted)});
+  GenerationEvent first_end = world.event(0, Kind::ended), second_end = world.event(1, Kind::ended);
+  first_end.reason = second_end.reason = FinishReason::length;
+  world.happen({world.event(0, Kind::tokens, "cdef"), world.event(1, Kind::tokens, "x"), first_end});
+  world.happen({world.event(0, Kind::tokens, "late"), world.event(1, Kind::tokens, "yz"), second_end});
+  REQUIRE(seen->finished);
+  const ServeMetrics& counted = world.app->metrics();
+  CHECK(counted.requests == 1);
+  CHECK(counted.prompt_tokens == seen->body()["usage"]["prompt_tokens"]);
+  CHECK(counted.generation_tokens == seen->body()["usage"]["completion_tokens"]);
+  CHECK(counted.generation_tokens == 5);
+  CHECK(counted.stopped == 1);
+  CHECK(counted.cut == 1);
+  CHECK(counted.ttft.count() == 2);
+  CHECK(counted.itl.count() == 3);
+  CHECK(counted.e2e.count() == 2);
+
+  // A refusal of one answer refuses the request: no prompt of it is counted, and it counts once.
+  const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"abcd","n":3})");
+  world.happen({world.event(2, Kind::accepted), world.event(3, Kind::refused), world.event(4, Kind::refused)});
+  CHECK(refused->finished);
+  CHECK(counted.requests == 2);
+  CHECK(counted.refused == 1);
+  CHECK(counted.failed == 0);
+  CHECK(counted.prompt_tokens == 4); // with the token that begins a text
+
+  // A client that leaves has sent its prompt, whether the engine has answered by then or not.
+  for (const bool accepted : {true, false}) {
+    const auto leaves = world.ask("POST", "/v1/completions", R"({"prompt":"ab"})");
+    if (accepted) world.happen({world.event(world.engine.order.size() - 1, Kind::accepted)});
+    leaves->gone();
+    world.transport.run();
+  }
+  CHECK(counted.left == 2);
+  CHECK(counted.prompt_tokens == 4 + 3 + 3);
+  CHECK(counted.requests == 4);
+
+  // What fails had been accepted.
+  const auto fails = world.ask("POST", "/v1/completions", R"({"prompt":"abcde"})");
+  world.happen({world.event(world.engine.order.size() - 1, Kind::accepted),
+                world.event(world.engine.order.size() - 1, Kind::failed)});
+  CHECK(fails->finished);
+  CHECK(counted.failed == 1);
+  CHECK(counted.refused == 1);
+  CHECK(counted.prompt_tokens == 10 + 6);
+  CHECK(counted.e2e.count() == 2);
+}
+
 TEST_CASE("OpenAiApp says in a stream that a generation failed") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");

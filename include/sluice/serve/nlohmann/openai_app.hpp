@@ -139,6 +139,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::vector<GenerationId> ids;
     std::vector<double> last; ///< when each answer's last token came; below 0: none yet
     double begun;             ///< when the request came
+    std::size_t accepted = 0; ///< answers
     std::string name;         ///< its id, for the log
   };
 
@@ -192,7 +193,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.begin_object().key("model").value(setup_.model).key("about").value(setup_.about);
     json.key("context").value(setup_.context).key("ready").value(engine_->ready()).key("draining").value(draining_);
     json.key("under_way").value(jobs_.size()).key("requests").value(metrics_.requests);
-    json.key("refused").value(metrics_.refused).key("left").value(metrics_.left);
+    json.key("refused").value(metrics_.refused).key("failed").value(metrics_.failed).key("left").value(metrics_.left);
     json.key("stopped").value(metrics_.stopped).key("cut").value(metrics_.cut);
     json.key("prompt_tokens").value(metrics_.prompt_tokens);
     json.key("generation_tokens").value(metrics_.generation_tokens);
@@ -304,7 +305,6 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     job.name = std::move(name);
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
-    metrics_.prompt_tokens += job.job.usage().prompt;
     for (std::size_t at = 0; at < generations.size(); ++at) {
       const GenerationId id{++last_generation_};
       job.ids.push_back(id);
@@ -402,13 +402,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (found == where_.end()) continue; // its client has left
       const auto [key, at] = found->second;
       Job& job = jobs_.at(key);
-      if (event.kind == GenerationEvent::Kind::tokens)
-        count_tokens(job, at, event.tokens.size(), now);
-      else if (event.kind == GenerationEvent::Kind::ended)
-        metrics_.ended(event.reason, now - job.begun);
-      else if (event.kind != GenerationEvent::Kind::accepted)
-        metrics_.refused += 1;
+      const std::int64_t before = job.job.usage().completion;
+      const bool was_over = job.job.over() || job.job.stopped(at);
       job.job.take(at, event);
+      if (!was_over) count(job, at, event, job.job.usage().completion - before, now);
       if (touched.empty() || touched.back().first != key) touched.emplace_back(key, 0);
       touched.back().second += static_cast<std::int64_t>(event.tokens.size());
     }
@@ -433,16 +430,30 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     });
   }
 
-  void count_tokens(Job& job, std::size_t at, std::size_t tokens, double now) {
-    metrics_.generation_tokens += static_cast<std::int64_t>(tokens);
-    if (job.last[at] < 0) {
-      metrics_.ttft.observe(now - job.begun);
-      if (tokens > 1) metrics_.itl.observe(0, static_cast<std::int64_t>(tokens) - 1);
-    } else {
-      metrics_.itl.observe(now - job.last[at]);
-      if (tokens > 1) metrics_.itl.observe(0, static_cast<std::int64_t>(tokens) - 1);
+  /// As the client counts. `tokens`: those of the event's that the answer has; behind a stop string there may be more.
+  void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
+    switch (event.kind) {
+    case GenerationEvent::Kind::accepted: // once all are: a refusal of one refuses the request
+      if (++job.accepted == job.ids.size()) metrics_.prompt_tokens += job.job.usage().prompt;
+      break;
+    case GenerationEvent::Kind::refused:
+      metrics_.refused += 1;
+      break;
+    case GenerationEvent::Kind::failed:
+      metrics_.failed += 1;
+      break;
+    case GenerationEvent::Kind::ended:
+      metrics_.ended(job.job.stopped(at) ? FinishReason::stop : event.reason, now - job.begun);
+      break;
+    case GenerationEvent::Kind::tokens:
+      if (tokens == 0) break;
+      metrics_.generation_tokens += tokens;
+      (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
+      if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
+      job.last[at] = now;
+      if (job.job.stopped(at)) metrics_.ended(FinishReason::stop, now - job.begun); // the engine will not say so
+      break;
     }
-    job.last[at] = now;
   }
 
   using Jobs = std::unordered_map<std::uint64_t, Job>;
@@ -464,6 +475,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     const auto found = jobs_.find(key);
     if (found == jobs_.end()) return;
     metrics_.left += 1;
+    if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
     found->second.job.abandon();
     // The transport calls from within the exchange that the job owns: the job ends once that call has returned.
     for (const std::size_t answer : found->second.job.to_cancel()) {
@@ -528,7 +540,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
     if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
       json.key("traceparent").value(parent);
-    if (error) json.key("status").value(error->status).key("error").value(error->message);
+    if (error)
+      json.key("status").value(error->status).key("error").value(error->message);
+    else // by which other lines name its first answer
+      json.key("generation").value(last_generation_ + 1);
     json.end_object();
     setup_.log(std::move(line));
   }
