@@ -187,7 +187,10 @@ TEST_CASE("Tee compares what is cancelled as far as both had made it") {
 
 TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first engine's reaches the client") {
   World world;
-  for (std::uint64_t id = 1; id <= 3; ++id) world.submit(id);
+  for (std::uint64_t id = 1; id <= 4; ++id) world.submit(id);
+  world.second(event(4, Kind::refused)); // by both: nothing was left out
+  world.first(event(4, Kind::refused));
+  world.client.all.clear();
   world.first(event(1, Kind::refused));
   CHECK(world.follower->cancelled.count(GenerationId{1}) == 1);
   world.second(event(2, Kind::refused));

@@ -7,8 +7,10 @@
 #include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/pacer.hpp"
+#include "sluice/serve/tee.hpp"
 
 #include "run/job.hpp"
+#include "serve/decisions.hpp"
 #include "serve/options.hpp"
 #include "serve/system.hpp"
 #include <fmt/format.h>
@@ -44,11 +46,25 @@ ForecastSlo forecast_of(const std::string& gate) {
   return forecast;
 }
 
+/// The same with a flag's name in the place of another's.
+Error of_flag(const char* flag, Error error) {
+  error.where = flag;
+  return error;
+}
+
 int serve(serving::Options& options) {
   const Expected<const running::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
+  const Expected<const running::System*> second =
+      running::find_system(options.tee.empty() ? options.run.system : options.tee);
+  if (!second) return fail(of_flag("--tee", second.error()));
   Expected<serving::Served> served = serving::set_up(options, **system);
   if (!served) return fail(served.error());
+  std::optional<Expected<serving::Served>> tee_served;
+  if (!options.tee.empty()) {
+    tee_served.emplace(serving::set_up(options, **second));
+    if (!*tee_served) return fail(tee_served->error());
+  }
 
   HttpLimits limits;
   limits.max_body = static_cast<std::size_t>(options.max_body);
@@ -58,7 +74,9 @@ int serve(serving::Options& options) {
   const auto began = std::chrono::steady_clock::now();
   OpenAiSetup setup;
   setup.model = served->name;
-  setup.about = fmt::format("{}: {}", options.run.system, served->what);
+  const std::string who =
+      options.tee.empty() ? options.run.system : fmt::format("{} (tee: {})", options.run.system, options.tee);
+  setup.about = fmt::format("{}: {}", who, served->what);
   setup.tokenizer = served->tokenizer.get();
   setup.chat = find_chat_format(*served->tokenizer);
   setup.vocabulary = served->vocabulary;
@@ -77,12 +95,30 @@ int serve(serving::Options& options) {
     };
 
   Pacer pacer(server);
-  running::Recorded recorded;
-  recorded.keeps_summary = false; // grows with every request
+  running::Recorded recorded, tee_recorded;
+  recorded.keeps_summary = tee_recorded.keeps_summary = false; // grows with every request
+  serving::DecisionsFile decisions;
+  if (!options.run.decisions.empty())
+    if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
+  const auto start = [&](const running::System& of, serving::Served& runs, GenerationListener& listener,
+                         running::Recorded& into, const std::string& gate) {
+    return of.serve({runs.setup, setup.slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
+                     forecast_of(gate), runs.ahead});
+  };
+  std::unique_ptr<Tee> tee;
+  if (tee_served)
+    tee = std::make_unique<Tee>(pacer, [began](const TeeDifference& difference) {
+      std::fputs((log_line(difference, seconds_of(began)) + '\n').c_str(), stderr);
+    });
   Expected<std::unique_ptr<GenerationEngine>> engine =
-      (*system)->serve({served->setup, setup.slo, served->world, *served->tokens, pacer, recorded,
-                        QueueLimit{options.queue}, forecast_of(options.gate), served->ahead});
+      start(**system, *served, tee ? tee->first() : pacer, recorded, options.gate);
   if (!engine) return fail(engine.error());
+  if (tee) {
+    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none");
+    if (!follower) return fail(of_flag("--tee", follower.error()));
+    tee->attach(*std::move(engine), *std::move(follower));
+    *engine = std::move(tee);
+  }
   OpenAiApp app(std::move(setup), server, **engine);
   pacer.tell(app);
 
@@ -97,11 +133,12 @@ int serve(serving::Options& options) {
   };
   server.on_signal({SIGTERM, SIGINT}, on_signal);
 
-  fmt::print("{} under {}: {}\n", served->name, options.run.system, served->what);
+  fmt::print("{} under {}: {}\n", served->name, who, served->what);
   fmt::print("http://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", options.host, server.port());
   std::fflush(stdout);
   server.run(app);
   engine->reset(); // joins its thread before what it tells is gone
+  if (Status written = decisions.close(); !written) return fail(written.error());
   return 0;
 }
 

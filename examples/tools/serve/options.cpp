@@ -4,6 +4,7 @@
 
 #include "sluice/core/text.hpp"
 
+#include "run/outputs.hpp"
 #include "shared/flags.hpp"
 #include "shared/sizes.hpp"
 
@@ -29,6 +30,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--simulate", options.simulate,
                  "no machine: the system on this device, by name or JSON file, at the pace that it would have, with "
                  "drawn tokens");
+  app.add_option("--tee", options.tee,
+                 "a second system on the same requests, with a machine and memory of its own: its tokens are compared "
+                 "with those that clients get, and counted in /metrics");
+  app.add_option("--decisions", options.run.decisions, "write a line for each decision, as it is made");
   app.add_option("--host", options.host, "the address to listen on")->capture_default_str();
   flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
@@ -57,6 +62,7 @@ Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
   if (options.gate != "none" && options.gate != "soft" && options.gate != "hard")
     return running::flag_error("--gate", "it is '" + excerpt(options.gate) + "'", "none, soft or hard");
+  if (Status status = running::check_outputs(options.run); !status) return status;
   if (!options.api_key_file.empty()) {
     std::ifstream file(options.api_key_file);
     if (!file)

@@ -27,6 +27,7 @@ struct Options {
   std::int64_t max_body = std::int64_t{8} << 20;
   double drain = 30;    ///< seconds
   std::string simulate; ///< a device; empty: this machine
+  std::string tee;      ///< a second system on the same requests; empty: none
   bool list = false, quiet = false;
 };
 

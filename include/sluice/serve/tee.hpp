@@ -153,6 +153,8 @@ class Tee final : public GenerationEngine {
     std::int64_t compared = 0;      ///< positions
     bool ended[2] = {false, false}; ///< by side
     bool differs = false;
+    bool accepted = false;                     ///< by the first engine
+    std::optional<GenerationEvent::Kind> gone; ///< that the second engine refused it, or failed
   };
   using Pairs = std::unordered_map<GenerationId, Pair>;
 
@@ -174,22 +176,27 @@ class Tee final : public GenerationEngine {
     const auto at = pairs_.find(event.id);
     if (at == pairs_.end()) return; // it was cancelled or left out, and this was on its way
     Pair& pair = at->second;
-    switch (event.kind) {
-    case GenerationEvent::Kind::accepted:
-      return;
-    case GenerationEvent::Kind::refused:
-    case GenerationEvent::Kind::failed:
-      if (side == Side::first)
-        spared.push_back(event.id);
-      else
-        (event.kind == GenerationEvent::Kind::refused ? figures_.refused : figures_.failed) += 1;
+    const bool over = event.kind == GenerationEvent::Kind::refused || event.kind == GenerationEvent::Kind::failed;
+    if (over && side == Side::first) {
+      spared.push_back(event.id);
       return erase(at);
+    }
+    if (over) pair.gone = event.kind;
+    if (side == Side::first) pair.accepted = true;
+    if (pair.gone) { // by the second engine alone, if the first has accepted it
+      if (!pair.accepted) return;
+      (pair.gone == GenerationEvent::Kind::refused ? figures_.refused : figures_.failed) += 1;
+      return erase(at);
+    }
+    switch (event.kind) {
     case GenerationEvent::Kind::tokens:
       for (const std::int32_t token : event.tokens) add(event.id, pair, side, token, found);
       break;
     case GenerationEvent::Kind::ended:
       pair.ended[static_cast<std::size_t>(side)] = true;
       break;
+    default:
+      return;
     }
     // Tokens that the other engine will never make: its answer has ended.
     while (!pair.ahead.empty() && pair.ended[static_cast<std::size_t>(other(pair.whose))]) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-serve --tee: two systems, which move and drop KV each in its own way, make the same tokens.
+#include "serve/programs/ask.hpp"
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+namespace {
+
+using nlohmann::json;
+using sluice_test::Ask;
+using sluice_test::check_refused;
+using sluice_test::needs_program;
+using sluice_test::ServerProcess;
+
+/// Asks for twenty answers at once: how many tokens they have together.
+std::int64_t ask_twenty(const ServerProcess& server, int longest) {
+  std::deque<Ask> asked;
+  for (int i = 0; i < 20; ++i) {
+    json body{{"prompt", std::string(static_cast<std::size_t>(20 + 7 * i), 'a')},
+              {"max_tokens", longest - 5 * i},
+              {"seed", i},
+              {"temperature", 0.1 * i},
+              {"ignore_eos", i % 2 == 0}};
+    if (i % 5 == 0) body["n"] = 2;
+    if (i % 4 == 0) body["logprobs"] = 2;
+    asked.emplace_back(server.port(), "/v1/completions", body);
+  }
+  std::int64_t tokens = 0;
+  for (Ask& one : asked) {
+    REQUIRE(one.status() == 200);
+    tokens += one.body()["usage"]["completion_tokens"].get<std::int64_t>();
+  }
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("--tee: a second system under memory pressure makes the same tokens" * needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "tiny", "--system", "OrbitFlow", "--tee", "VllmRecompute", "--kv-memory", "2MiB",
+                        "--context", "512", "--batch", "8"});
+  const std::int64_t tokens = ask_twenty(server, 120);
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:tee_generations_compared_total") == 24; }));
+  CHECK(server.metric("sluice:tee_tokens_compared_total") == tokens);
+  CHECK(server.metric("vllm:generation_tokens_total") == tokens);
+  CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
+  CHECK(server.metric("sluice:tee_generations_differing_total") == 0);
+  CHECK(server.metric("sluice:tee_tokens_ahead") == 0);
+  for (const char* reason : {"refused", "failed", "lag"})
+    CHECK(server.metric("sluice:tee_left_out_total{reason=\"" + std::string{reason} + "\"}") == 0);
+  CHECK(server.metric("sluice:blocks_to_host_total") > 0); // memory was short
+
+  // Who leaves takes both engines' work along, and what is compared by then stays counted.
+  {
+    Ask leaves(server.port(), "/v1/completions",
+               {{"prompt", "a"}, {"max_tokens", 500}, {"ignore_eos", true}, {"stream", true}});
+    CHECK(leaves.read_until("data: "));
+  }
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:cancelled_total") == 1; }));
+  CHECK(server.metric("sluice:tee_tokens_ahead") == 0);
+  CHECK(server.metric("sluice:tee_generations_compared_total") == 24);
+  CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+}
+
+TEST_CASE("--tee with --simulate: drawn tokens are the same for the same seed" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--system", "AllResident", "--tee",
+                              "OrbitFlow", "--context", "512", "--batch", "24"});
+  const std::int64_t tokens = ask_twenty(server, 110);
+  CHECK(ServerProcess::eventually([&] { return server.metric("sluice:tee_generations_compared_total") == 24; }));
+  CHECK(server.metric("sluice:tee_tokens_compared_total") == tokens);
+  CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
+}
+
+TEST_CASE("--tee: what is wrong names the flag" * needs_program("sluice-serve")) {
+  check_refused("sluice-serve", "--model tiny --port 0 --tee Nobody", "--tee: there is no system 'Nobody'");
+}
