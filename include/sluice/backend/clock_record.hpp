@@ -100,20 +100,22 @@ struct ClockRecord {
   [[nodiscard]] std::string text() const {
     std::string all = std::string{header} + '\n';
     std::int64_t step = 0;
-    for (const ClockEvent& event : events) {
-      char line[256];
-      std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,%lu,\n",
-                    static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
-                    event.cost.duration.count(), event.cost.stall.count(), event.background_blocks,
-                    static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
-                    static_cast<unsigned long long>(event.batch), static_cast<unsigned long>(index(event.slot)));
-      all += line;
-      if (event.kind == ClockEvent::Kind::run) ++step;
-      for (const ClockEvent::Outcome& outcome : event.outcomes)
-        all += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0," +
-               std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
-    }
+    for (const ClockEvent& event : events) write(all, event, step);
     return all;
+  }
+  /// One event's lines, without the header. `step`: iterations before it, and afterwards those before the next.
+  static void write(std::string& to, const ClockEvent& event, std::int64_t& step) {
+    char line[256];
+    std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,%lu,\n",
+                  static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
+                  event.cost.duration.count(), event.cost.stall.count(), event.background_blocks,
+                  static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
+                  static_cast<unsigned long long>(event.batch), static_cast<unsigned long>(index(event.slot)));
+    to += line;
+    if (event.kind == ClockEvent::Kind::run) ++step;
+    for (const ClockEvent::Outcome& outcome : event.outcomes)
+      to += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0," +
+            std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
   }
 };
 
