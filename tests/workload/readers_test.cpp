@@ -202,6 +202,22 @@ TEST_CASE("vLLM run: a line within the window is put in place, one beyond it is 
             .rfind("trace:" + std::to_string(VllmRunReader::window + 2) + ": the request arrives", 0) == 0);
 }
 
+TEST_CASE("vLLM run: a promise in the file is the request's own, and the options' is that of the others") {
+  const std::string plain = run_line(1, 2, 3, 4);
+  std::string promised = run_line(2, 3, 4, 5);
+  promised.insert(promised.rfind('}'), ", \"slo_ttft_s\": 0.25");
+  ReadOptions options;
+  options.slo = {Seconds{5}, Seconds{0.1}};
+  Shaped<VllmRunReader> shaped(reader_of<VllmRunReader>(plain + promised), options);
+  const auto requests = read_all(shaped);
+  REQUIRE(requests);
+  REQUIRE(requests->size() == 2);
+  CHECK((*requests)[0].slo == Slo{Seconds{5}, Seconds{0.1}});
+  CHECK((*requests)[1].slo == Slo{Seconds{0.25}, Seconds{0.1}});
+  promised.replace(promised.find("0.25"), 4, "0");
+  CHECK(error_of(reader_of<VllmRunReader>(promised)).find("trace:1: slo_ttft_s is 0") == 0);
+}
+
 TEST_CASE("vLLM run: each malformed line is one error with its place") {
   const std::string good = run_line(1, 2, 3, 4);
   const std::vector<BadText> rows = {

@@ -36,7 +36,7 @@ concept TraceReader = requires(Reader& reader) {
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most so many requests
   double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
-  Slo slo{};                           ///< every request's promise
+  Slo slo{};                           ///< the promise to every request that brings none of its own
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
@@ -82,7 +82,10 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
-    (*request)->slo = options_.slo;
+    // A format whose requests have promises of their own (a server's record) is believed.
+    Slo& slo = (*request)->slo;
+    if (std::isinf(slo.ttft.count())) slo.ttft = options_.slo.ttft;
+    if (std::isinf(slo.tbt.count())) slo.tbt = options_.slo.tbt;
     return request;
   }
 

@@ -23,6 +23,8 @@ struct VllmRunRecord {
   Seconds scheduled{0};   ///< `scheduled_ts`: first taken into a batch
   Seconds first_token{0}; ///< `first_token_ts`
   Seconds last_token{0};  ///< `last_token_ts`
+  Tokens bound{0};        ///< `max_tokens`, where a server wrote it; else 0
+  Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s`, where a server wrote them (serve/request_record.hpp)
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };
@@ -30,11 +32,12 @@ struct VllmRunRecord {
 /// `requests.jsonl` of a recorded vLLM run: one JSON object a line. The arrival is `queued_ts`; `arrival_time` is on
 /// another clock and is not read.
 ///
-/// A run's lines are in the order of submission, and requests may enter the queue in a slightly different one: so the
-/// reader sorts by arrival within a window of `window` lines (constant memory), and refuses a line that is further out.
+/// A run's lines are in the order of submission, and requests may enter the queue in a slightly different one; a server
+/// that records writes a line as its request ends. So the reader sorts by arrival within a window of `window` lines
+/// (constant memory), and refuses a line that is further out.
 class VllmRunReader {
  public:
-  static constexpr std::size_t window = 4096;
+  static constexpr std::size_t window = 65536;
 
   explicit VllmRunReader(LineReader lines) : lines_(std::move(lines)) {}
 
@@ -71,7 +74,7 @@ class VllmRunReader {
     const Expected<std::optional<VllmRunRecord>> record = next_record();
     if (!record) return record.error();
     if (!*record) return std::optional<RequestSpec>{};
-    return std::optional{RequestSpec{arrival_, (*record)->prompt, (*record)->output, {}}};
+    return std::optional{RequestSpec{arrival_, (*record)->prompt, (*record)->output, (*record)->slo}};
   }
 
  private:
@@ -127,6 +130,21 @@ class VllmRunReader {
       }
       before = *time.time;
       before_name = time.name;
+    }
+    if (fields.has("max_tokens")) {
+      const Expected<std::int64_t> bound = fields.whole("max_tokens", 1, max_request_tokens);
+      if (!bound) return bound.error();
+      record.bound = Tokens{*bound};
+    }
+    for (const auto& [name, promise] : {std::pair{"slo_ttft_s", &record.slo.ttft}, {"slo_tbt_s", &record.slo.tbt}}) {
+      if (!fields.has(name)) continue;
+      const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0, or no such field");
+      if (!value) return value.error();
+      if (*value <= 0) {
+        return Error{ErrorCode::bad_input, lines_.where(), std::string{name} + " is 0",
+                     "seconds above 0, or no such field"};
+      }
+      *promise = Seconds{*value};
     }
     waiting_.push_back({std::move(record), lines_.number()});
     std::push_heap(waiting_.begin(), waiting_.end(), later);
