@@ -6,6 +6,7 @@
 #include "sluice/serve/live_json.hpp"
 #include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
+#include "sluice/serve/served_request.hpp"
 #include "sluice/view/view.hpp"
 
 #include <algorithm>
@@ -28,12 +29,15 @@ class EngineFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// `listener` hears of every request that is over, on the engine's thread. Null: nobody does. Before the first.
+  void tell(ServedListener* listener) { served_ = listener; }
+
   // ---- on the engine's thread
 
   /// `predicted_ttft`: a gate's forecast; below 0: none.
   void entered(RequestId id, const RequestSpec& spec, Seconds predicted_ttft = Seconds{-1}) {
     const KeptPromises promises{.slo = spec.slo, .arrival = spec.arrival};
-    notes_.insert_or_assign(index(id), Note{promises, predicted_ttft, true});
+    notes_.insert_or_assign(index(id), Note{promises, predicted_ttft});
     queue_.push_back({index(id), spec.prompt.count(), promises});
   }
   /// `count` tokens reach their user together.
@@ -233,6 +237,7 @@ class EngineFigures {
     KeptPromises promises;
     Seconds predicted_ttft{-1}; ///< below 0: not predicted
     bool waits = true;          ///< it has never run
+    Seconds scheduled{-1};      ///< when the first iteration that took it in began; below 0: not known
   };
 
   void publish() {
@@ -272,6 +277,7 @@ class EngineFigures {
     if (const auto found = notes_.find(shown.id); found != notes_.end()) {
       shown.promises = found->second.promises;
       first = std::exchange(found->second.waits, false);
+      if (first) found->second.scheduled = std::max(shown.promises.arrival, state_.now - Seconds{state_.last_step_s});
     } else { // it came before this feed did
       shown.promises = {.slo = row.spec.slo, .arrival = row.spec.arrival};
     }
@@ -294,11 +300,15 @@ class EngineFigures {
       if (promises.started()) event.first = promises.first - promises.arrival;
       event.missed = promises.missed;
       event.verdict = promises.verdict(promises.started() ? promises.last : now);
+      if (served_ != nullptr)
+        served_->over(
+            {row.id, row.spec, row.generated, promises, found->second.scheduled, now, kind == LiveEvent::Kind::cancel});
     }
     forget(event.id);
     state_.recent_ends.add(event);
   }
 
+  ServedListener* served_ = nullptr;
   LiveState state_;                               ///< the engine thread's own
   std::vector<LiveWaiting> queue_;                ///< requests that have never run, the oldest first
   std::unordered_map<std::uint32_t, Note> notes_; ///< of the requests that are alive

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/random.hpp"
+#include "sluice/serve/request_record.hpp"
+#include "sluice/workload/nlohmann/vllm_run.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+
+TEST_CASE("what write_request writes, in the order of ends, is a trace with every request, its lengths and its SLO") {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  Random random(11);
+  std::vector<ServedRequest> all;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    ServedRequest one;
+    one.id = RequestId{i};
+    one.spec.arrival = Seconds{3.0 + 0.1 * i + 0.05 * random.uniform()};
+    one.spec.prompt = Tokens{1 + static_cast<std::int64_t>(random.below(1000))};
+    one.spec.output = Tokens{500};
+    one.spec.slo = {Seconds{random.below(3) == 0 ? never : 0.5 + random.uniform()},
+                    Seconds{random.below(3) == 0 ? never : 0.05 + random.uniform()}};
+    one.kept = {.slo = one.spec.slo, .arrival = one.spec.arrival};
+    one.generated = Tokens{static_cast<std::int64_t>(random.below(50))};
+    Seconds now = one.spec.arrival + Seconds{random.uniform()};
+    if (random.below(4) > 0)
+      one.scheduled = one.spec.arrival + Seconds{0.5 * random.uniform()};
+    else
+      one.scheduled = Seconds{-1};
+    for (std::int64_t token = 0; token < one.generated.count(); ++token) {
+      (void)one.kept.release(1, now);
+      now += Seconds{0.1 * random.uniform()};
+    }
+    one.ended = now;
+    one.cancelled = one.generated.count() == 0;
+    all.push_back(one);
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ended < b.ended; });
+  std::string text;
+  for (const ServedRequest& one : all) write_request(text, one);
+  VllmRunReader reader(LineReader(std::make_unique<std::istringstream>(text), "record"));
+  const auto requests = read_all(reader);
+  REQUIRE_MESSAGE(requests, (requests ? "" : requests.error().line()));
+  REQUIRE(requests->size() == all.size());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return index(a.id) < index(b.id); });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const RequestSpec& read = (*requests)[i];
+    CHECK(read.arrival.count() == doctest::Approx((all[i].spec.arrival - all[0].spec.arrival).count()));
+    CHECK(read.prompt == all[i].spec.prompt);
+    CHECK(read.output == std::max(Tokens{1}, all[i].generated));
+    CHECK(read.slo == all[i].spec.slo); // to the bit
+  }
+}
