@@ -4,6 +4,7 @@
 
 #include "sluice/serve/live_script.hpp"
 #include "sluice/serve/live_style.hpp"
+#include "sluice/serve/live_what_if.hpp"
 
 #include <string>
 
@@ -22,6 +23,7 @@ inline constexpr const char* live_page_policy =
 <title>Sluice live</title><link rel="icon" href="data:,">
 <style>)html";
   out += detail::live_style;
+  out += detail::live_what_if_style;
   out += R"html(</style></head>
 <body><a class="skip" href="#requests">To the requests</a>
 <main>
@@ -42,14 +44,16 @@ inline constexpr const char* live_page_policy =
 <aside id="details" aria-labelledby="h-details" hidden><h2 id="h-details"></h2><button type="button" id="close">Close</button><div id="big"></div><dl id="of"></dl></aside>
 </div>
 <section aria-labelledby="h-plan"><h2 id="h-plan">What the planner decided last, and why</h2><div id="plan"></div></section>
-<section aria-labelledby="h-time"><h2 id="h-time">The last minutes</h2><div class="charts" id="charts"></div></section>
-<section aria-labelledby="h-log"><h2 id="h-log">What happened</h2><div class="logs" id="logs"></div></section>
+<section aria-labelledby="h-time"><h2 id="h-time">The last minutes</h2><div class="charts" id="charts"></div></section>)html";
+  out += detail::live_what_if_section;
+  out += R"html(<section aria-labelledby="h-log"><h2 id="h-log">What happened</h2><div class="logs" id="logs"></div></section>
 <footer>The figures are those of <a href="metrics">metrics</a>. r7 is request 7 of the engine, as in its decision log.</footer>
 </div></main>
 <script>)html";
   out += detail::live_script_base;
   out += detail::live_script_charts;
   out += detail::live_script_page;
+  out += detail::live_what_if_script;
   out += "</script>\n</body></html>\n";
   return out;
 }

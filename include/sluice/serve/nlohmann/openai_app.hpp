@@ -46,6 +46,7 @@ struct OpenAiSetup {
   std::function<double()> clock;         ///< seconds, for latencies
   std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests that bring none
   std::function<void(std::string)> log;  ///< one JSON object an event; may be empty
+  std::function<std::string()> what_if;  ///< a JSON object for /whatif, at once; empty: there is none
 };
 
 namespace detail {
@@ -131,7 +132,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     const char* path;
     Answering answer;
   };
-  static const Route routes[11];
+  static const Route routes[12];
 
   struct Job {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
@@ -200,6 +201,15 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.key("ttft_sum_s").value(metrics_.ttft.sum()).key("ttft_count").value(metrics_.ttft.count());
     json.key("itl_sum_s").value(metrics_.itl.sum()).key("itl_count").value(metrics_.itl.count()).end_object();
     response.body += ",\"engine\":" + engine_->live() + "}";
+    response.headers.add("Cache-Control", "no-store");
+    respond(*exchange, std::move(response));
+  }
+
+  /// What other systems would have made of the last requests: figures alone.
+  void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+    if (!setup_.what_if) return respond(*exchange, refuse(404, "this server replays nothing; expected --what-if"));
+    HttpResponse response;
+    response.body = setup_.what_if();
     response.headers.add("Cache-Control", "no-store");
     respond(*exchange, std::move(response));
   }
@@ -569,7 +579,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   bool draining_ = false;
 };
 
-inline const OpenAiApp::Route OpenAiApp::routes[11] = {
+inline const OpenAiApp::Route OpenAiApp::routes[12] = {
     {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
     {"POST", "/v1/completions", &OpenAiApp::completions},
     {"GET", "/v1/models", &OpenAiApp::models},
@@ -580,6 +590,7 @@ inline const OpenAiApp::Route OpenAiApp::routes[11] = {
     {"GET", "/metrics", &OpenAiApp::prometheus},
     {"GET", "/live", &OpenAiApp::live},
     {"GET", "/live/state", &OpenAiApp::live_state},
+    {"GET", "/whatif", &OpenAiApp::what_if},
     {"GET", "/ping", &OpenAiApp::health},
 };
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServedRequests: the requests that ended in the last ten minutes.
+#pragma once
+
+#include "sluice/serve/served_request.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+namespace sluice {
+
+/// The engine's thread writes; any thread reads, a copy. Requests leave when they are older than the window, or when
+/// there are more than `most` of them, the oldest first: 8,192 take 1.4 MB.
+class ServedRequests final : public ServedListener {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds window{600};
+  static constexpr std::size_t most = 8192;
+
+  struct Copy {
+    std::vector<ServedRequest> requests; ///< in the order of arrival
+    std::int64_t total = 0;              ///< that have ended since the start
+    bool crowded = false;                ///< more ended within the window than are kept
+  };
+
+  void over(const ServedRequest& request) override { over(request, Clock::now()); }
+  /// `at` never decreases.
+  void over(const ServedRequest& request, Clock::time_point at) {
+    const std::lock_guard lock{mutex_};
+    if (all_.size() == most) {
+      crowded_until_ = all_.front().at + window;
+      all_.pop_front();
+    }
+    all_.push_back({request, at});
+    ++total_;
+    forget(at);
+  }
+
+  [[nodiscard]] Copy copy(Clock::time_point now = Clock::now()) {
+    Copy copy;
+    {
+      const std::lock_guard lock{mutex_};
+      forget(now);
+      copy.requests.reserve(all_.size());
+      for (const Ended& one : all_) copy.requests.push_back(one.request);
+      copy.total = total_;
+      copy.crowded = crowded_until_ >= now;
+    }
+    std::sort(copy.requests.begin(), copy.requests.end(),
+              [](const ServedRequest& a, const ServedRequest& b) { return index(a.id) < index(b.id); });
+    return copy;
+  }
+  [[nodiscard]] std::int64_t total() const {
+    const std::lock_guard lock{mutex_};
+    return total_;
+  }
+
+ private:
+  struct Ended {
+    ServedRequest request;
+    Clock::time_point at;
+  };
+  void forget(Clock::time_point now) {
+    while (!all_.empty() && now - all_.front().at > window) all_.pop_front();
+  }
+
+  mutable std::mutex mutex_;
+  std::deque<Ended> all_; ///< in the order of their ends
+  Clock::time_point crowded_until_ = Clock::time_point::min();
+  std::int64_t total_ = 0;
+};
+
+} // namespace sluice

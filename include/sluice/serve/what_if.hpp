@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// WhatIfThread: the requests of the last ten minutes, replayed through other systems on a spare thread.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/serve/promise_tally.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/spare_thread.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// A system that requests can be replayed through: a name, and a function that runs them to their end, or until
+/// `enough` says so, which the function asks every few steps. `judge` hears what the engine does; the engine's ids
+/// count the requests. Errors: no engine of that type can be made, or a policy gave an impossible answer.
+struct WhatIfSystem {
+  using Replay = std::function<Status(std::span<const RequestSpec> requests, FeedListener& judge,
+                                      const std::function<bool()>& enough)>;
+  std::string name;
+  Replay replay;
+};
+
+struct WhatIfLimits {
+  double every_s = 30;     ///< an answer is at least this old before it is computed anew
+  double processor_s = 10; ///< that one system's replay may take
+};
+
+/// What became of the requests under one system.
+struct WhatIfResult {
+  enum class State : std::uint8_t { done, cut, failed };
+
+  std::string system;
+  State state = State::done;
+  std::string why; ///< of `cut` and `failed`, for people
+  PromiseTally tally;
+  double processor_s = 0;
+};
+
+/// The requests as a replay has them, and how they fared where they were served.
+struct WhatIfRequests {
+  std::vector<RequestSpec> replayed;
+  PromiseTally served;
+  std::int64_t left_out = 0; ///< whose clients left while nobody could say whether their promises would be kept
+  bool crowded = false;
+  double span_s = 0; ///< first arrival to last end
+};
+
+/// The first arrives at 0. A request is as long as its answer became, and lengths are known beforehand to policies that
+/// look at them. One whose client left before its first token is one token long where that token was late by then, and
+/// is left out where it was not.
+[[nodiscard]] inline WhatIfRequests what_if_requests(const ServedRequests::Copy& copy) {
+  WhatIfRequests all;
+  all.crowded = copy.crowded;
+  Seconds begin{0}, end{0};
+  for (const ServedRequest& request : copy.requests) {
+    if (request.generated.count() < 1 && !request.kept.first_is_late(request.ended)) {
+      ++all.left_out;
+      continue;
+    }
+    RequestSpec spec = request.spec;
+    if (all.replayed.empty()) begin = spec.arrival;
+    end = std::max(end, request.ended);
+    spec.arrival = spec.arrival - begin;
+    spec.output = std::max(Tokens{1}, request.generated);
+    spec.output_is_bound = false;
+    all.replayed.push_back(spec);
+    all.served.add(request.kept, request.ended);
+  }
+  if (!all.replayed.empty()) all.span_s = (end - begin).count();
+  return all;
+}
+
+/// Replays `requests` through `system`, judged as a server judges what it serves.
+[[nodiscard]] inline WhatIfResult replay_what_if(const WhatIfSystem& system, std::span<const RequestSpec> requests,
+                                                 double most_processor_s, const std::atomic<bool>& stop) {
+  WhatIfResult result;
+  result.system = system.name;
+  PromiseJudge judge(requests);
+  const double began = thread_seconds();
+  bool cut = false;
+  const Status status = system.replay(requests, judge, [&] {
+    return cut = cut || stop.load(std::memory_order_relaxed) || thread_seconds() - began > most_processor_s;
+  });
+  if (status && !cut) judge.finish();
+  result.tally = judge.tally();
+  result.processor_s = thread_seconds() - began;
+  if (!status) {
+    result.state = WhatIfResult::State::failed;
+    result.why = status.error().line();
+  } else if (cut) {
+    result.state = WhatIfResult::State::cut;
+    char text[120];
+    std::snprintf(text, sizeof text, "cut after %.3g s of processor time, with %lld of %lld requests replayed",
+                  most_processor_s, static_cast<long long>(result.tally.requests),
+                  static_cast<long long>(requests.size()));
+    result.why = text;
+  }
+  return result;
+}
+
+/// Answers "what if": what other systems would have made of the requests that ended in the last ten minutes. Nothing is
+/// computed unless somebody asks; then a thread of the lowest priority does, at most every `every_s` seconds, and not
+/// again until more requests have ended.
+///
+/// Any thread may ask. Whoever asks never waits for the spare thread, which may not run for long while it holds a lock:
+/// the asking thread takes the copy of the requests, and where the spare thread is just handing over its results the
+/// answer is the last one.
+class WhatIfThread {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `systems`: the first is the one that serves. `served` outlives this.
+  WhatIfThread(ServedRequests& served, std::vector<WhatIfSystem> systems, WhatIfLimits limits = {})
+      : served_(&served), systems_(std::move(systems)), limits_(limits) {
+    SLUICE_ASSERT(!systems_.empty(), "the system that serves is the first");
+    thread_ = std::thread([this] { run(); });
+  }
+  WhatIfThread(const WhatIfThread&) = delete;
+  WhatIfThread& operator=(const WhatIfThread&) = delete;
+  ~WhatIfThread() { stop(); }
+
+  /// Ends the thread, after a few steps of the replay under way.
+  void stop() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock{mutex_};
+      stop_.store(true, std::memory_order_relaxed);
+    }
+    asked_.notify_all();
+    thread_.join();
+  }
+
+  /// A JSON object: the newest answer there is. Begins to compute a newer one where it is time.
+  [[nodiscard]] std::string json(Clock::time_point now = Clock::now()) {
+    const std::lock_guard asking{asking_};
+    if (std::unique_lock lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
+      if (fresh_) shown_ = std::move(*fresh_);
+      fresh_.reset();
+      computing_ = busy_ || work_;
+      const bool due = !began_ || now - *began_ >= std::chrono::duration<double>(limits_.every_s);
+      const std::int64_t total = served_->total();
+      if (!computing_ && due && total != seen_) {
+        seen_ = total;
+        began_ = now;
+        computing_ = true;
+        work_ = what_if_requests(served_->copy(now));
+        lock.unlock();
+        asked_.notify_all();
+      }
+    }
+    return write(shown_, computing_, now);
+  }
+
+ private:
+  struct Answer {
+    bool any = false;
+    WhatIfRequests requests;
+    std::vector<WhatIfResult> results;
+    Clock::time_point at{};
+  };
+
+  void run() {
+    run_when_spare();
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      asked_.wait(lock, [&] { return work_.has_value() || stop_.load(std::memory_order_relaxed); });
+      if (stop_.load(std::memory_order_relaxed)) return;
+      Answer answer;
+      answer.any = true;
+      answer.requests = *std::exchange(work_, std::nullopt);
+      busy_ = true;
+      lock.unlock();
+      if (answer.requests.served.promised > 0)
+        for (const WhatIfSystem& system : systems_)
+          answer.results.push_back(replay_what_if(system, answer.requests.replayed, limits_.processor_s, stop_));
+      answer.requests.replayed = {};
+      answer.at = Clock::now();
+      lock.lock();
+      fresh_ = std::move(answer);
+      busy_ = false;
+    }
+  }
+
+  // ---- the answer as JSON
+
+  static std::string percent(double share) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
+    return text.data();
+  }
+  [[nodiscard]] std::string said(const Answer& answer, bool computing) const {
+    if (!answer.any) return computing ? "The requests are being replayed." : "No request has ended yet.";
+    const PromiseTally& served = answer.requests.served;
+    if (served.requests == 0) return "No request has ended in the last ten minutes.";
+    if (served.promised == 0)
+      return "None of the " + std::to_string(served.requests) +
+             " requests had an SLO, so there is nothing that a system could have kept better.";
+    std::string others, own = systems_.front().name + " met " + percent(served.attainment());
+    for (std::size_t i = 0; i < answer.results.size(); ++i) {
+      const WhatIfResult& result = answer.results[i];
+      if (result.state != WhatIfResult::State::done) continue;
+      if (i == 0)
+        own += " (" + percent(result.tally.attainment()) + " when simulated)";
+      else
+        others += (others.empty() ? "" : ", ") + result.system + (others.empty() ? " would have met " : " ") +
+                  percent(result.tally.attainment());
+    }
+    return (others.empty() ? "" : others + "; ") + own + " of " + std::to_string(served.promised) +
+           " promised requests.";
+  }
+  static void write(JsonWriter& json, const PromiseTally& tally) {
+    json.key("requests").value(tally.requests).key("promised").value(tally.promised).key("met").value(tally.met);
+    json.key("refused").value(tally.refused);
+    for (const auto& [name, share] : {std::pair{"slo_attainment", tally.attainment()},
+                                      {"ttft_attainment", tally.first_attainment()},
+                                      {"tbt_attainment", tally.token_attainment()}}) {
+      json.key(name);
+      std::isnan(share) ? json.null() : json.value(share);
+    }
+  }
+  static std::string_view name_of(WhatIfResult::State state) {
+    switch (state) {
+    case WhatIfResult::State::done:
+      return "done";
+    case WhatIfResult::State::cut:
+      return "cut";
+    case WhatIfResult::State::failed:
+      break;
+    }
+    return "failed";
+  }
+  [[nodiscard]] std::string write(const Answer& answer, bool computing, Clock::time_point now) const {
+    std::string text;
+    JsonWriter json(text);
+    json.begin_object().key("said").value(said(answer, computing)).key("computing").value(computing).key("age_s");
+    answer.any ? json.rounded(std::max(0.0, std::chrono::duration<double>(now - answer.at).count()), 6) : json.null();
+    json.key("window_s").value(static_cast<std::int64_t>(ServedRequests::window.count()));
+    json.key("most_requests").value(static_cast<std::int64_t>(ServedRequests::most));
+    json.key("crowded").value(answer.requests.crowded).key("span_s").value(answer.requests.span_s);
+    json.key("left_out").value(answer.requests.left_out);
+    json.key("system").value(systems_.front().name).key("systems").begin_array();
+    for (const WhatIfSystem& system : systems_) json.value(system.name);
+    json.end_array().key("served").begin_object();
+    write(json, answer.requests.served);
+    json.end_object().key("simulated").begin_array();
+    for (const WhatIfResult& result : answer.results) {
+      json.begin_object().key("system").value(result.system).key("state").value(name_of(result.state));
+      json.key("why").value(result.why);
+      write(json, result.tally);
+      json.key("processor_s").rounded(result.processor_s, 4).end_object();
+    }
+    json.end_array().end_object();
+    return text;
+  }
+
+  ServedRequests* served_;
+  std::vector<WhatIfSystem> systems_;
+  WhatIfLimits limits_;
+
+  std::mutex asking_; ///< of what follows: those who ask
+  Answer shown_;
+  bool computing_ = false;
+  std::int64_t seen_ = 0; ///< requests that had ended when the newest answer was asked for
+  std::optional<Clock::time_point> began_;
+
+  std::mutex mutex_; ///< of what follows: those who ask, and the spare thread
+  std::condition_variable asked_;
+  std::optional<WhatIfRequests> work_;
+  std::optional<Answer> fresh_;
+  bool busy_ = false;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+} // namespace sluice
