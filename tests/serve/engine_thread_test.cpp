@@ -112,9 +112,9 @@ struct Probe {
   };
 
   template <class E>
-  GateAnswer answer(const Generation& newcomer, const E& engine) const {
+  GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const {
     if (newcomer.sequence != 7) return {};
-    const View view = engine.view();
+    const View view = outlook.engine().view();
     Seen now{.waiting = view.waiting,
              .preempted = static_cast<std::int64_t>(view.preempted.size()),
              .device = view.ledger->device().used().count(),

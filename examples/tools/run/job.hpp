@@ -10,6 +10,7 @@
 #include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
+#include "sluice/serve/served_request.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/workload/request.hpp"
 
@@ -50,6 +51,7 @@ struct Job {
   Recorded& recorded;
   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
   const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
+  std::function<bool()> enough{};         ///< asked now and then: whether to end the run here; empty: never
 };
 
 /// A system that serves clients until it is told to stop.
@@ -64,6 +66,7 @@ struct ServeJob {
   sluice::ForecastSlo forecast;
   /// A simulated world for a copy of the engine that looks ahead from then on.
   std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start)> ahead;
+  sluice::ServedListener* served = nullptr; ///< hears of every request that is over; null: nobody does
 };
 
 /// Starts the system on a thread of its own. Errors: no engine of that type can be made with this setup.

@@ -37,6 +37,7 @@ sluice::Status run_engine(const Job& job) {
   std::int64_t submitted = 0;
   ProgressWatch watch;
   while (engine->steps() < job.most_steps) {
+    if (job.enough && engine->steps() % 64 == 0 && job.enough()) break;
     if (job.replay != nullptr && job.replay->repeat(*engine, submitted)) continue;
     const std::optional<Seconds> next = arrivals.next_arrival();
     if (next && *next <= engine->now()) {

@@ -26,6 +26,7 @@ sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve_engine(const S
   } else {
     auto thread =
         std::make_unique<EngineThread<E, QueueLimit, ForecastSlo>>(job.tokens, job.listener, job.queue, job.forecast);
+    if (job.served != nullptr) thread->tell_served(*job.served);
     const auto of_copies = std::make_shared<Recorded>(); // they keep nothing
     of_copies->keeps_summary = false;
     Recorded* into = &job.recorded;

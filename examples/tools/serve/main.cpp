@@ -12,7 +12,10 @@
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
 #include "serve/options.hpp"
+#include "serve/record.hpp"
+#include "serve/replay.hpp"
 #include "serve/system.hpp"
+#include "serve/what_if.hpp"
 #include <fmt/format.h>
 
 #include <chrono>
@@ -25,6 +28,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -52,6 +56,19 @@ Error of_flag(const char* flag, Error error) {
   return error;
 }
 
+/// The run that a server recorded, once more.
+int replay(const serving::Options& options, const running::System& system, const serving::Served& served, Slo slo) {
+  running::Recorded recorded;
+  serving::DecisionsFile decisions;
+  if (!options.run.decisions.empty())
+    if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
+  const Expected<std::int64_t> replayed = serving::replay(options, system, served, slo, recorded);
+  if (!replayed) return fail(replayed.error());
+  if (Status written = decisions.close(); !written) return fail(written.error());
+  fmt::print("{} requests replayed: the engine asked what it had asked\n", *replayed);
+  return std::fflush(stdout) == 0 ? 0 : 2;
+}
+
 int serve(serving::Options& options) {
   const Expected<const running::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
@@ -66,10 +83,23 @@ int serve(serving::Options& options) {
     if (!*tee_served) return fail(tee_served->error());
   }
 
+  const Slo slo{Seconds{options.run.slo_ttft}, Seconds{options.run.slo_tbt}};
+  if (!options.replay.empty()) return replay(options, **system, *served, slo);
+  Expected<std::vector<WhatIfSystem>> systems = serving::what_if_systems(**system, options.what_if, *served, slo);
+  if (!systems) return fail(systems.error());
+
   HttpLimits limits;
   limits.max_body = static_cast<std::size_t>(options.max_body);
   HttpServer<> server(limits);
   if (const Status listening = server.listen({options.host, options.port}); !listening) return fail(listening.error());
+  serving::Records records; // begun anew only now: another server on this port may be writing them
+  if (const Status opened = records.open(options); !opened) return fail(opened.error());
+  ServedRequests ended;
+  std::unique_ptr<WhatIfThread> what_if;
+  if (!systems->empty()) {
+    what_if = std::make_unique<WhatIfThread>(ended, std::move(*systems));
+    records.tell(ended);
+  }
 
   const auto began = std::chrono::steady_clock::now();
   OpenAiSetup setup;
@@ -81,7 +111,8 @@ int serve(serving::Options& options) {
   setup.chat = find_chat_format(*served->tokenizer);
   setup.vocabulary = served->vocabulary;
   setup.context = served->context;
-  setup.slo = {Seconds{options.run.slo_ttft}, Seconds{options.run.slo_tbt}};
+  setup.slo = slo;
+  if (what_if) setup.what_if = [&thread = *what_if] { return thread.json(); };
   setup.api_keys = options.api_keys;
   setup.cors = options.cors;
   setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
@@ -101,20 +132,21 @@ int serve(serving::Options& options) {
   if (!options.run.decisions.empty())
     if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
   const auto start = [&](const running::System& of, serving::Served& runs, GenerationListener& listener,
-                         running::Recorded& into, const std::string& gate) {
-    return of.serve({runs.setup, setup.slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
-                     forecast_of(gate), runs.ahead});
+                         running::Recorded& into, const std::string& gate, ServedListener* over) {
+    return of.serve({runs.setup, slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
+                     forecast_of(gate), runs.ahead, over});
   };
+  served->world = records.recorded(served->world);
   std::unique_ptr<Tee> tee;
   if (tee_served)
     tee = std::make_unique<Tee>(pacer, [began](const TeeDifference& difference) {
       std::fputs((log_line(difference, seconds_of(began)) + '\n').c_str(), stderr);
     });
   Expected<std::unique_ptr<GenerationEngine>> engine =
-      start(**system, *served, tee ? tee->first() : pacer, recorded, options.gate);
+      start(**system, *served, tee ? tee->first() : pacer, recorded, options.gate, &records);
   if (!engine) return fail(engine.error());
   if (tee) {
-    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none");
+    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr);
     if (!follower) return fail(of_flag("--tee", follower.error()));
     tee->attach(*std::move(engine), *std::move(follower));
     *engine = std::move(tee);

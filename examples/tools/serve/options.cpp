@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace serving {
 
@@ -34,6 +35,16 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "a second system on the same requests, with a machine and memory of its own: its tokens are compared "
                  "with those that clients get, and counted in /metrics");
   app.add_option("--decisions", options.run.decisions, "write a line for each decision, as it is made");
+  app.add_option("--what-if", options.what_if,
+                 "systems that the requests of the last ten minutes are replayed through, with commas, for /whatif; or "
+                 "none (default: VllmSwap,SuperInfer,OrbitFlow)");
+  app.add_option("--record", options.record,
+                 "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them");
+  app.add_option("--record-clock", options.record_clock, "write down what the engine was told of time");
+  app.add_option("--replay", options.replay,
+                 "serve nobody: put the requests of this --record through the system again, at the times of "
+                 "--replay-clock, with the flags of the server that wrote both");
+  app.add_option("--replay-clock", options.replay_clock, "what --record-clock wrote");
   app.add_option("--host", options.host, "the address to listen on")->capture_default_str();
   flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
@@ -74,6 +85,16 @@ Status check_options(Options& options) {
     if (options.api_keys.size() == before)
       return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
   }
+  if (options.replay.empty() != options.replay_clock.empty())
+    return running::flag_error(options.replay.empty() ? "--replay-clock" : "--replay", "it stands alone",
+                               "--replay and --replay-clock, of one server");
+  if (options.simulate.empty() && options.run.profile.empty())
+    for (const auto& [flag, path] : {std::pair{"--record-clock", &options.record_clock}, {"--replay", &options.replay}})
+      if (!path->empty())
+        return running::flag_error(flag, "what planners believe is measured anew in every run", "--profile as well");
+  for (const auto& [flag, path] : {std::pair{"--record", &options.record}, {"--record-clock", &options.record_clock}})
+    if (!options.replay.empty() && !path->empty())
+      return running::flag_error(flag, "a replay has nothing new to write down", "--decisions with --replay");
   for (const std::string& key : options.api_keys)
     if (key.empty()) return running::flag_error("--api-key", "it is empty", "at least one character");
   return {};

@@ -36,7 +36,7 @@ class EngineThread final : public GenerationEngine {
   ~EngineThread() override { stop(); }
 
   /// `listener` hears of every request that is over, on the engine's thread; outlives the thread. Before `start`.
-  void tell_served(ServedListener& listener) { figures_.tell(&listener); }
+  void tell_served(ServedListener& listener) { loop_.figures().tell(&listener); }
   /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does), and starts the thread,
   /// which loads the weights first. As EngineLoop::make.
   [[nodiscard]] Status start(const typename Loop::Configure& configure, WorldAhead<E> ahead = Loop::copied_world()) {

@@ -69,7 +69,7 @@ class PromiseJudge final : public FeedListener {
   }
 
   void released(const RequestRow& row, Tokens count, Seconds when) override {
-    if (count.count() > 0) kept_.at(index(row.id)).handed_over(count.count(), when);
+    if (count.count() > 0) (void)kept_.at(index(row.id)).release(count.count(), when);
   }
   void ended(const RequestRow& row, Seconds now) override {
     over_.at(index(row.id)) = true;

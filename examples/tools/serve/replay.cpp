@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server's run once more.
+#include "serve/replay.hpp"
+
+#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/read_clock_record.hpp"
+#include "sluice/workload/nlohmann/vllm_run.hpp"
+
+#include "run/options.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace serving {
+
+using namespace sluice;
+
+namespace {
+
+/// The requests in the order of submission, as the engine heard of them: with bounds, not lengths.
+Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
+  Expected<std::vector<VllmRunRecord>> records = read_vllm_run(path);
+  if (!records) return running::flag_error("--replay", records.error().line(), "what --record wrote");
+  std::vector<std::optional<RequestSpec>> by_id(records->size());
+  for (const VllmRunRecord& record : *records) {
+    std::size_t id = by_id.size();
+    (void)std::from_chars(record.id.data(), record.id.data() + record.id.size(), id);
+    if (record.bound.count() < 1)
+      return running::flag_error("--replay", fmt::format("{}: request '{}' has no max_tokens", path, record.id),
+                                 "what --record wrote");
+    if (id >= by_id.size() || by_id[id])
+      return running::flag_error(
+          "--replay", fmt::format("{} lacks requests: one was refused, or under way when the server was killed", path),
+          "the record of a whole run");
+    by_id[id] = RequestSpec{record.queued, record.prompt, record.bound, record.slo, true};
+  }
+  std::vector<RequestSpec> all;
+  for (const std::optional<RequestSpec>& one : by_id) all.push_back(*one);
+  return all;
+}
+
+class Recalled final : public running::Arrivals {
+ public:
+  explicit Recalled(std::vector<RequestSpec> requests) : requests_(std::move(requests)) {}
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    return next_ == requests_.size() ? std::nullopt : std::optional{requests_[next_].arrival};
+  }
+  [[nodiscard]] RequestSpec take() override { return requests_[next_++]; }
+  void submitted(const Expected<RequestId>& /*id*/) override {}
+
+ private:
+  std::vector<RequestSpec> requests_;
+  std::size_t next_ = 0;
+};
+
+} // namespace
+
+Expected<std::int64_t> replay(const Options& options, const running::System& system, const Served& served, Slo slo,
+                              running::Recorded& recorded) {
+  Expected<std::vector<RequestSpec>> requests = read_requests(options.replay);
+  if (!requests) return requests.error();
+  Expected<ClockRecord> clock = read_clock_record(LineReader::open(options.replay_clock));
+  if (!clock) return running::flag_error("--replay-clock", clock.error().line(), "what --record-clock wrote");
+  Replay times(*std::move(clock));
+  const auto count = static_cast<std::int64_t>(requests->size());
+  Recalled arrivals(std::move(*requests));
+  running::Job job{served.setup, slo, std::make_shared<ReplayedWorld>(times), arrivals, recorded};
+  job.replay = &times;
+  if (const Status ran = system.run(job); !ran) return ran.error();
+  if (!times.status().ok()) {
+    Error error = times.status().error();
+    error.where = "--replay-clock: " + error.where;
+    return error;
+  }
+  return count;
+}
+
+} // namespace serving

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The systems that a server replays its requests through.
+#include "serve/what_if.hpp"
+
+#include "sluice/backend/cpu/simulated_world.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace serving {
+
+using namespace sluice;
+
+namespace {
+
+/// Requests in memory, for an engine's run.
+class Replayed final : public running::Arrivals {
+ public:
+  explicit Replayed(std::span<const RequestSpec> requests) : requests_(requests) {}
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    return next_ == requests_.size() ? std::nullopt : std::optional{requests_[next_].arrival};
+  }
+  [[nodiscard]] RequestSpec take() override { return requests_[next_++]; }
+  void submitted(const Expected<RequestId>& /*id*/) override {} // the judge hears of a refusal
+
+ private:
+  std::span<const RequestSpec> requests_;
+  std::size_t next_ = 0;
+};
+
+/// The engine type that this program was compiled with, on a world where time passes at once.
+WhatIfSystem replay_of(const running::System& system, const Served& served, Slo slo) {
+  return {std::string{system.name}, [&system, &served, slo](std::span<const RequestSpec> requests, FeedListener& judge,
+                                                            const std::function<bool()>& enough) {
+            Replayed arrivals(requests);
+            running::Recorded recorded;
+            recorded.keeps_summary = false;
+            recorded.feed = &judge;
+            running::Job job{
+                served.setup, slo,
+                std::make_shared<SimulatedWorld<compared::CostChoice>>(served.setup.cost, SimulatedPace::virtual_),
+                arrivals, recorded};
+            job.enough = enough;
+            return system.run(job);
+          }};
+}
+
+} // namespace
+
+Expected<std::vector<WhatIfSystem>> what_if_systems(const running::System& own, const std::string& wanted,
+                                                    const Served& served, Slo slo) {
+  std::vector<WhatIfSystem> all;
+  if (wanted == "none") return all;
+  all.push_back(replay_of(own, served, slo));
+  // Unless told otherwise: a server that swaps, one that rotates by lag, one that offloads by layers.
+  const std::string_view names = wanted.empty() ? "VllmSwap,SuperInfer,OrbitFlow" : std::string_view{wanted};
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string_view name = names.substr(begin, end - begin);
+    begin = end + 1;
+    const Expected<const running::System*> system = running::find_system(name);
+    if (!system) {
+      Error error = system.error();
+      error.where = "--what-if";
+      return error;
+    }
+    const bool there = std::any_of(all.begin(), all.end(), [&](const WhatIfSystem& one) { return one.name == name; });
+    if (!there) all.push_back(replay_of(**system, served, slo));
+  }
+  return all;
+}
+
+} // namespace serving

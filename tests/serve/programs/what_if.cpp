@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-serve asks "what if", and what it writes down is read by sluice-compare and replayed to the same decisions.
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+using sluice_test::check_refused;
+using sluice_test::content;
+using sluice_test::needs_program;
+using sluice_test::Ran;
+using sluice_test::run_program;
+using sluice_test::ServerProcess;
+using sluice_test::TemporaryFolder;
+
+Ran load(const ServerProcess& server, const std::string& arguments) {
+  return run_program("sluice-load", "--quiet --url " + server.url() + " " + arguments + " 2>&1");
+}
+
+json what_if(const ServerProcess& server) {
+  json answer;
+  CHECK(ServerProcess::eventually([&] {
+    answer = json::parse(sluice_test::get(server.port(), "/whatif"), nullptr, false);
+    return answer.is_object() && !answer["age_s"].is_null();
+  }));
+  return answer;
+}
+
+std::int64_t lines_of(const std::string& file) {
+  const std::string text = content(file);
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+std::string joined(const std::vector<std::string>& flags) {
+  std::string all;
+  for (const std::string& flag : flags) all += flag + ' ';
+  return all;
+}
+
+/// Three files in a folder, and the flags that have them written.
+struct Files {
+  TemporaryFolder folder;
+  std::string record = (folder.path / "record.jsonl").string(), clock = (folder.path / "clock.csv").string(),
+              decisions = (folder.path / "decisions.txt").string(), again = (folder.path / "again.txt").string();
+  [[nodiscard]] std::vector<std::string> flags(std::vector<std::string> more) const {
+    for (const std::string& flag :
+         {std::string{"--record"}, record, std::string{"--record-clock"}, clock, std::string{"--decisions"}, decisions})
+      more.push_back(flag);
+    return more;
+  }
+  [[nodiscard]] std::string replay() const {
+    return "--replay " + record + " --replay-clock " + clock + " --decisions " + again + " ";
+  }
+};
+
+const std::vector<std::string> simulated{"--model",   "llama3-8b", "--simulate", "h100",
+                                         "--system",  "OrbitFlow", "--slo-ttft", "5",
+                                         "--slo-tbt", "0.05",      "--what-if",  "VllmSwap,SuperInfer"};
+
+} // namespace
+
+TEST_CASE("/whatif names every system that was asked for, with figures of the requests that were served" *
+          needs_program("sluice-serve")) {
+  const ServerProcess server(simulated);
+  json answer = json::parse(sluice_test::get(server.port(), "/whatif"));
+  CHECK(answer["said"] == "No request has ended yet.");
+  const Ran loaded = load(server, "--generate even:rate=100,requests=30,prompt=64,output=20");
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  answer = what_if(server);
+  INFO(answer.dump(2));
+  CHECK(answer["systems"] == json{"OrbitFlow", "VllmSwap", "SuperInfer"});
+  CHECK(answer["served"]["requests"] == 30);
+  CHECK(answer["served"]["promised"] == 30);
+  REQUIRE(answer["simulated"].size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(answer["simulated"][i]["system"] == answer["systems"][i]);
+    CHECK(answer["simulated"][i]["state"] == "done");
+    CHECK(answer["simulated"][i]["requests"] == 30);
+    CHECK(answer["simulated"][i]["slo_attainment"].is_number());
+  }
+  for (const char* system : {"OrbitFlow met ", "VllmSwap would have met ", "SuperInfer "})
+    CHECK(answer["said"].get<std::string>().find(system) != std::string::npos);
+}
+
+TEST_CASE("requests without an SLO, and a server that was told to replay nothing" * needs_program("sluice-serve")) {
+  const ServerProcess free({"--model", "tiny"});
+  CHECK(load(free, "--generate even:rate=100,requests=5,prompt=8,output=8").code == 0);
+  const json answer = what_if(free);
+  CHECK(answer["said"].get<std::string>().find("None of the 5 requests had an SLO") == 0);
+  CHECK(answer["served"]["slo_attainment"].is_null());
+  CHECK(answer["simulated"].empty());
+  const ServerProcess none({"--model", "tiny", "--what-if", "none"});
+  CHECK(sluice_test::get(none.port(), "/whatif").find("expected --what-if") != std::string::npos);
+}
+
+namespace {
+
+/// Serves requests of which some leave, then replays them; and has another system part from the record.
+void check_replayed(const std::vector<std::string>& flags) {
+  const Files files;
+  ServerProcess server(files.flags(flags));
+  const Ran loaded = load(server, "--generate 'poisson:rate=200,requests=40,prompt=uniform(8,40),"
+                                  "output=uniform(10,40)' --temperature 1 --leave 0.3");
+  INFO(loaded.out);
+  CHECK(loaded.code == 0);
+  CHECK(ServerProcess::eventually([&] { return lines_of(files.record) == 40; })); // before the server ends
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+  CHECK(lines_of(files.record) == 40);
+  const std::string decisions = content(files.decisions);
+  CHECK(std::count(decisions.begin(), decisions.end(), '\n') > 40);
+
+  const Ran replayed = run_program("sluice-serve", joined(flags) + files.replay() + "2>&1");
+  INFO(replayed.out);
+  CHECK(replayed.code == 0);
+  CHECK(replayed.out.find("40 requests replayed") == 0);
+  CHECK(content(files.again) == decisions);
+  std::vector<std::string> other = flags;
+  *std::find(other.begin(), other.end(), "OrbitFlow") = "OneAtATime";
+  check_refused("sluice-serve", joined(other) + files.replay(), "--replay-clock: step ");
+}
+
+} // namespace
+
+TEST_CASE("a record has a line for each request at once, and its clock replays to the same decisions" *
+          needs_program("sluice-serve")) {
+  check_replayed(simulated);
+}
+
+TEST_CASE("a run with real tokens replays to the same decisions, too" * needs_program("sluice-profile")) {
+  const TemporaryFolder folder;
+  const std::string profile = (folder.path / "here").string();
+  const Ran measured = run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + profile);
+  REQUIRE(measured.code == 0);
+  check_replayed({"--model", "tiny", "--profile", profile, "--system", "OrbitFlow", "--kv-memory", "1MiB", "--link",
+                  "1GB/s", "--slo-ttft", "5", "--slo-tbt", "0.01"});
+}
+
+TEST_CASE("what was recorded is a trace that sluice-compare reads, with as many requests" *
+          needs_program("sluice-compare")) {
+  const Files files;
+  ServerProcess server(files.flags(simulated));
+  CHECK(load(server, "--generate even:rate=100,requests=25,prompt=64,output=20").code == 0);
+  CHECK(ServerProcess::eventually([&] { return lines_of(files.record) == 25; }));
+  server.signal(SIGKILL); // not even asked to end
+  CHECK(server.wait() == -1);
+  const std::string table = (files.folder.path / "table.json").string();
+  const Ran compared = run_program("sluice-compare", "--trace " + files.record +
+                                                         " --format vllm --model llama3-8b --device h100 --systems "
+                                                         "VllmSwap,OrbitFlow --slo-tbt 0.05 --slo-scale 1 2>&1");
+  INFO(compared.out);
+  CHECK(compared.code == 0);
+  CHECK(compared.out.find("25 requests") != std::string::npos);
+}
+
+TEST_CASE("a disk that is full does not stop the server" * needs_program("sluice-serve")) {
+  std::vector<std::string> flags = simulated;
+  for (const char* flag : {"--record", "/dev/full", "--record-clock", "/dev/full"}) flags.emplace_back(flag);
+  ServerProcess server(flags);
+  CHECK(load(server, "--generate even:rate=100,requests=5,prompt=8,output=8").code == 0);
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+}
+
+TEST_CASE("what cannot be recorded or replayed is said at the start, in one line" * needs_program("sluice-serve")) {
+  const std::string tiny = "--model tiny --port 0 ";
+  check_refused("sluice-serve", tiny + "--record /nowhere/record", "--record: '/nowhere/record' cannot be written");
+  check_refused("sluice-serve", "--model llama3-8b --simulate h100 --port 0 --record-clock /nowhere/clock",
+                "cannot be written");
+  check_refused("sluice-serve", tiny + "--decisions /nowhere/decisions", "--decisions: ");
+  check_refused("sluice-serve", tiny + "--what-if VllmSwap,Orbitflow", "--what-if: there is no system 'Orbitflow'");
+  check_refused("sluice-serve", tiny + "--replay README.md", "--replay: it stands alone");
+  check_refused("sluice-serve", tiny + "--replay README.md --replay-clock README.md",
+                "--replay: what planners believe");
+  check_refused("sluice-serve", "--model llama3-8b --simulate h100 --replay README.md --replay-clock README.md",
+                "--replay: README.md:1: ");
+}
