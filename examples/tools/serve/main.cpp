@@ -17,6 +17,7 @@
 #include "serve/system.hpp"
 #include "serve/what_if.hpp"
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <csignal>
@@ -67,6 +68,15 @@ int replay(const serving::Options& options, const running::System& system, const
   if (Status written = decisions.close(); !written) return fail(written.error());
   fmt::print("{} requests replayed: the engine asked what it had asked\n", *replayed);
   return std::fflush(stdout) == 0 ? 0 : 2;
+}
+
+/// As many connections as the system lets this process have: a shell allows 1,024 files unless told otherwise, fewer
+/// than the server takes.
+void allow_connections() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files); // refused: connections wait until others end
 }
 
 int serve(serving::Options& options) {
@@ -184,6 +194,7 @@ int main(int argc, char** argv) {
     return std::fflush(stdout) == 0 ? 0 : 2;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());
+  allow_connections();
   try {
     return serve(options);
   } catch (const std::bad_alloc&) {

@@ -47,6 +47,8 @@ class CompletionJob {
         }
       }
     }
+    request_.messages = {}; // the prompts' text has become tokens, and an answer may take long
+    request_.prompts = {};
   }
 
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }

@@ -280,6 +280,7 @@ class HttpSession {
     request.target = std::string{message.target()};
     for (const auto& field : message) request.headers.add(std::string{field.name_string()}, std::string{field.value()});
     request.body = std::move(message.body());
+    message = {}; // an answer may take long, and this coroutine as long
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
     // `reply` is kept: the session's own may be another request's by the time the last piece is dropped.
