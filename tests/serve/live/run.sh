@@ -14,4 +14,4 @@ command -v node > /dev/null || skip node
 [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ] || skip "node 20 or later (this is $(node --version))"
 CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip chromium
 export CHROMIUM
-SLUICE_SERVE=$1 exec node --test --test-reporter=spec "$here"
+SLUICE_SERVE=$1 exec node --test --test-reporter=spec "$here/live.test.mjs"
