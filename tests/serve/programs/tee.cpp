@@ -78,6 +78,8 @@ TEST_CASE("--tee with --simulate: drawn tokens are the same for the same seed" *
   CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
 }
 
-TEST_CASE("--tee: what is wrong names the flag" * needs_program("sluice-serve")) {
+TEST_CASE("--tee and --decisions: what is wrong names the flag" * needs_program("sluice-serve")) {
   check_refused("sluice-serve", "--model tiny --port 0 --tee Nobody", "--tee: there is no system 'Nobody'");
+  check_refused("sluice-serve", "--model tiny --port 0 --decisions /nowhere/log.txt",
+                "--decisions: '/nowhere/log.txt': ");
 }
