@@ -4,6 +4,7 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+#include "sluice/serve/beast/drain.hpp"
 #include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/pacer.hpp"
@@ -20,7 +21,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <new>
@@ -164,16 +165,10 @@ int serve(serving::Options& options) {
   OpenAiApp app(std::move(setup), server, **engine);
   pacer.tell(app);
 
-  // The second signal finds the server draining, and ends it.
-  std::function<void(int)> on_signal = [&](int) {
-    if (server.draining()) return server.stop();
-    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n",
-               app.under_way(), options.drain);
-    app.drain();
-    server.drain(std::chrono::milliseconds(static_cast<std::int64_t>(options.drain * 1000)));
-    server.on_signal({SIGTERM, SIGINT}, [&](int) { server.stop(); });
-  };
-  server.on_signal({SIGTERM, SIGINT}, on_signal);
+  drain_on_signal(server, app, options.drain, [&options](std::size_t under_way) {
+    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
+               options.drain);
+  });
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
   fmt::print("http://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", options.host, server.port());

@@ -40,7 +40,8 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
   // A decision made ahead on the virtual clock is data, and goes along. One that a thread of the backend makes stays
   // with the engine, which takes it: the copy decides anew.
   if constexpr (std::is_copy_assignable_v<DecisionSource<C>>) copy.source_ = source_;
-  // What was committed and prepared refers to lists of the engine: the copy does both anew, and so decides its next step.
+  // What was committed and prepared refers to lists of the engine: the copy does both anew, and so decides its next
+  // step.
   copy.core_.steady = false;
   return copy;
 }

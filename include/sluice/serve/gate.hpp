@@ -5,6 +5,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
+#include "sluice/serve/server_role.hpp"
 #include "sluice/view/view.hpp"
 
 #include <concepts>
@@ -40,6 +41,8 @@ concept Gate = requires(G& gate, const Generation& newcomer, const Outlook<E>& o
 
 /// Refuses newcomers while so many requests wait: who would wait longer than they care to hears so at once.
 struct QueueLimit {
+  using role = roles::Gate;
+
   std::int64_t most = 256; ///< requests that wait or are preempted
 
   template <class E>

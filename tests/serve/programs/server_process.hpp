@@ -25,8 +25,8 @@ extern char** environ; // POSIX, which leaves it to programs to declare this
 
 namespace sluice_test {
 
-/// The body of http://127.0.0.1:port/path; empty where nobody answers.
-inline std::string get(int port, const std::string& path) {
+/// What a server on this machine answers to `request`, and ends the connection: the body; empty where nobody answers.
+inline std::string ask(int port, const std::string& request) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -34,8 +34,7 @@ inline std::string get(int port, const std::string& path) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::string text;
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    const std::string ask = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    if (::send(socket, ask.data(), ask.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(ask.size())) {
+    if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
       char buffer[4096];
       for (ssize_t n; (n = ::recv(socket, buffer, sizeof buffer, 0)) > 0;)
         text.append(buffer, static_cast<std::size_t>(n));
@@ -45,13 +44,20 @@ inline std::string get(int port, const std::string& path) {
   const std::size_t head = text.find("\r\n\r\n");
   return head == std::string::npos ? std::string{} : text.substr(head + 4);
 }
+/// The body of http://127.0.0.1:port/path; empty where nobody answers.
+inline std::string get(int port, const std::string& path) {
+  return ask(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+}
 
 /// Until the end of the scope.
 class ServerProcess {
  public:
   /// Starts it with these flags, and waits until it is ready.
-  explicit ServerProcess(std::vector<std::string> flags) {
-    flags.insert(flags.begin(), {program_path("sluice-serve").string(), "--port", "0", "--quiet"});
+  explicit ServerProcess(std::vector<std::string> flags)
+      : ServerProcess("sluice-serve", (flags.insert(flags.begin(), {"--port", "0", "--quiet"}), std::move(flags))) {}
+  /// The same of another program, which says where it listens as sluice-serve does.
+  ServerProcess(const std::string& program, std::vector<std::string> flags) {
+    flags.insert(flags.begin(), program_path(program).string());
     int pipe[2];
     REQUIRE(::pipe(pipe) == 0);
     posix_spawn_file_actions_t actions;

@@ -5,11 +5,13 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/beast/http_session.hpp"
 #include "sluice/serve/http.hpp"
+#include "sluice/serve/server_role.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,8 +29,38 @@ struct HttpAddress {
   std::uint16_t port = 8080;      ///< 0: any that is free; `HttpServer::port` says which
 };
 
+/// What a client's bytes pass through, a value that an HttpServer keeps.
+///
+///  1. `P::role` is `roles::Connection`.
+///  2. `P::Stream`: a beast::tcp_stream, or a stream over one; `wrap(socket)` makes it.
+///  3. `greet(stream)`: what comes before the first request; false where the connection ends there.
+template <class P>
+concept Connection = PlaysRole<P, roles::Connection> &&
+    requires(const P& connection, boost::asio::ip::tcp::socket socket, typename P::Stream& stream) {
+  { connection.wrap(std::move(socket)) } -> std::same_as<typename P::Stream>;
+  { connection.greet(stream) } -> std::same_as<boost::asio::awaitable<bool>>;
+};
+
+template <>
+struct ServerContract<roles::Connection> {
+  template <class P, class E>
+  static constexpr bool met = Connection<P>;
+
+  template <class P, class E>
+  static consteval void explain() {
+    static_assert(Connection<P>,
+                  "sluice: this Connection needs a nested `Stream`, `Stream wrap(tcp::socket) const` and "
+                  "`boost::asio::awaitable<bool> greet(Stream&) const`");
+  }
+  template <bool Once>
+  static consteval void explain_twice() {
+    static_assert(Once, "sluice: two Connections in one server: keep one of them");
+  }
+};
+
 /// A connection without encryption. TLS: serve/beast/tls.hpp.
 struct PlainHttp {
+  using role = roles::Connection;
   using Stream = boost::beast::tcp_stream;
   [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const { return Stream(std::move(socket)); }
   /// What comes before the first request.

@@ -11,6 +11,7 @@
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
+#include "sluice/serve/server_role.hpp"
 #include "sluice/tokenizer/chat.hpp"
 #include "sluice/tokenizer/tokenizer.hpp"
 
@@ -66,6 +67,9 @@ namespace detail {
 /// Lives on the transport's thread; the engine's events are posted to it.
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
+  using role = roles::Api;
+  using Setup = OpenAiSetup;
+
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
       : setup_(std::move(setup)), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
@@ -578,6 +582,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
 };
+
+/// The API, as a server's list of parts names it.
+using OpenAi = OpenAiApp;
 
 inline const OpenAiApp::Route OpenAiApp::routes[12] = {
     {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},

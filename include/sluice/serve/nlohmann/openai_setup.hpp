@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// openai_setup: an OpenAiSetup that lives by this machine's clocks and randomness.
+#pragma once
+
+#include "sluice/serve/nlohmann/openai_app.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// For a model of that name, whose tokens `tokenizer` reads and writes. `tokenizer` must outlive the server.
+[[nodiscard]] inline OpenAiSetup openai_setup(std::string model, const Tokenizer& tokenizer, std::int64_t context) {
+  OpenAiSetup setup;
+  setup.model = std::move(model);
+  setup.tokenizer = &tokenizer;
+  setup.chat = find_chat_format(tokenizer);
+  setup.vocabulary = static_cast<int>(tokenizer.vocabulary().size());
+  setup.context = context;
+  setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  setup.created = setup.now_s();
+  setup.clock = [began = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  setup.random = [random = std::make_shared<std::mt19937_64>(std::random_device{}())] { return (*random)(); };
+  return setup;
+}
+
+} // namespace sluice

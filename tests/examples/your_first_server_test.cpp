@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/programs/server_process.hpp"
+
+#include <csignal>
+#include <string>
+
+using namespace sluice_test;
+
+namespace {
+
+std::string complete(const ServerProcess& server, const std::string& body) {
+  return ask(server.port(),
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+                 std::to_string(body.size()) + "\r\n\r\n" + body);
+}
+
+} // namespace
+
+TEST_CASE("your_first_server: serves, asks its own gate, and ends at TERM" * needs_program("your_first_server")) {
+  ServerProcess server("your_first_server", {"0"});
+  CHECK(complete(server, R"({"prompt":"ab","max_tokens":3})").find(R"("completion_tokens":3)") != std::string::npos);
+  const std::string stream = complete(server, R"({"prompt":"ab","max_tokens":3,"stream":true})");
+  CHECK(stream.find("data: [DONE]\n\n") != std::string::npos);
+  CHECK(complete(server, R"({"prompt":")" + std::string(3'000, 'x') + R"("})")
+            .find("the prompt has 3001 tokens; expected at most 2000") != std::string::npos);
+  CHECK(server.metric("sluice:ended_total") == 2);
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+}
