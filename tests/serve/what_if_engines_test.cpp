@@ -54,7 +54,7 @@ void serve_some(ServedRequests& served, const Server& server) {
       KeptPromises& one = kept.at(index(row.id));
       one.slo = row.spec.slo;
       one.arrival = row.spec.arrival;
-      one.handed_over(count.count(), when);
+      one.release(count.count(), when);
     }
     void ended(const RequestRow& row, Seconds now) override {
       served.over({row.id, row.spec, row.generated, kept.at(index(row.id)), Seconds{-1}, now, false});
@@ -77,9 +77,8 @@ void serve_some(ServedRequests& served, const Server& server) {
 
 TEST_CASE("WhatIf: what was simulated is simulated alike again, and a system that is known to be worse is") {
   const Server server = machine(400);
-  ServedRequests served;
-  serve_some(served, server);
-  WhatIf<OneAtATime> what_if(served, server, what_if_system<VllmSwap>(server, "VllmSwap"));
+  WhatIf<OneAtATime> what_if({server, what_if_system<VllmSwap>(server, "VllmSwap")});
+  serve_some(what_if.served(), server);
   const json answer = answered(what_if);
   REQUIRE(answer["simulated"].size() == 2);
   const json &own = answer["simulated"][0], &control = answer["simulated"][1];
@@ -95,7 +94,8 @@ TEST_CASE("WhatIf: what was simulated is simulated alike again, and a system tha
   CHECK(control["slo_attainment"].get<double>() < 0.5); // 2 s of arrivals take it several times that
   CHECK(control["system"].get<std::string>().find("Engine<") == 0);
 
-  WhatIf<OneAtATime> again(served, server, what_if_system<VllmSwap>(server, "VllmSwap"));
+  WhatIf<OneAtATime> again({server, what_if_system<VllmSwap>(server, "VllmSwap")});
+  serve_some(again.served(), server);
   json second = answered(again), first = answer;
   for (json* one : {&first, &second}) {
     one->erase("age_s");

@@ -33,7 +33,7 @@ ServedRequest served_request(std::uint32_t id, Slo slo, double first, double gap
   one.spec.slo = slo;
   one.generated = Tokens{tokens};
   one.kept = {.slo = slo, .arrival = one.spec.arrival};
-  for (int i = 0; i < tokens; ++i) one.kept.handed_over(1, one.spec.arrival + Seconds{first + gap * i});
+  for (int i = 0; i < tokens; ++i) one.kept.release(1, one.spec.arrival + Seconds{first + gap * i});
   one.ended = tokens > 0 ? one.kept.last : one.spec.arrival + Seconds{first};
   return one;
 }

@@ -112,6 +112,8 @@ namespace detail {
 /// Where a server has no part of a role.
 struct NoPart {
   struct Setup {};
+  NoPart() = default;
+  explicit NoPart(Setup /*setup*/) {}
 };
 
 template <class List>

@@ -40,6 +40,8 @@ enum class Promises : std::uint8_t {
 /// admitted, and the forecast says how far it looked. Rejected: a thread for forecasts, which would have to be sent
 /// copies of the engine, and answers for an engine that has gone on since.
 struct ForecastSlo {
+  using role = roles::Gate;
+
   Promises promises = Promises::soft;
   std::int64_t most_steps = 8192; ///< of each copy
   double most_s = 0.02;           ///< of `clock`, for all copies of an answer

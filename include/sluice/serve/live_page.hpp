@@ -46,7 +46,8 @@ inline constexpr const char* live_page_policy =
 <section aria-labelledby="h-plan"><h2 id="h-plan">What the planner decided last, and why</h2><div id="plan"></div></section>
 <section aria-labelledby="h-time"><h2 id="h-time">The last minutes</h2><div class="charts" id="charts"></div></section>)html";
   out += detail::live_what_if_section;
-  out += R"html(<section aria-labelledby="h-log"><h2 id="h-log">What happened</h2><div class="logs" id="logs"></div></section>
+  out +=
+      R"html(<section aria-labelledby="h-log"><h2 id="h-log">What happened</h2><div class="logs" id="logs"></div></section>
 <footer>The figures are those of <a href="metrics">metrics</a>. r7 is request 7 of the engine, as in its decision log.</footer>
 </div></main>
 <script>)html";

@@ -5,6 +5,8 @@
 #include "sluice/engine/product.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/server_role.hpp"
 #include "sluice/serve/what_if.hpp"
 
 #include <cstddef>
@@ -61,17 +63,26 @@ template <class E>
 /// Runs the requests of the last ten minutes through each of `Engines`, and through the engine that served them, on a
 /// thread of the lowest priority: see WhatIfThread, which this is for engine types.
 ///
-///     ServedRequests served;                        // the engine thread's: thread.tell_served(served)
-///     WhatIf<VllmSwap, SuperInfer> what_if(served, server, what_if_system<OrbitFlow>(server, "OrbitFlow"));
-///     what_if.json();                               // at /whatif
+///     LiveServer<Mine, OpenAi, WhatIf<VllmSwap, SuperInfer>>; // the answers stand at /whatif
+///
+/// A part of a server (serve/server_role.hpp).
 template <class... Engines>
 class WhatIf {
  public:
-  /// `own`: the engine that serves, for what it would have done in simulation: so that a reader sees what the
-  /// simulation is worth. `served` outlives this.
-  WhatIf(ServedRequests& served, const Server& server, WhatIfSystem own, WhatIfLimits limits = {})
-      : thread_(served, systems(server, std::move(own)), limits) {}
+  using role = roles::WhatIf;
+  struct Setup {
+    Server server; ///< on which each is simulated
+    /// The engine that serves, for what it would have done in simulation, so that a reader sees what the simulation is
+    /// worth: `what_if_system<Mine>(server, "Mine")`.
+    WhatIfSystem own;
+    WhatIfLimits limits{};
+  };
 
+  explicit WhatIf(Setup setup) : thread_(served_, systems(setup.server, std::move(setup.own)), setup.limits) {}
+
+  /// Hears of the thread's requests. Before the thread starts; outlives it.
+  void hear(auto& engine_thread) { engine_thread.tell_served(served_); }
+  [[nodiscard]] ServedRequests& served() { return served_; }
   [[nodiscard]] std::string json() { return thread_.json(); }
   void stop() { thread_.stop(); }
 
@@ -83,6 +94,7 @@ class WhatIf {
     return all;
   }
 
+  ServedRequests served_;
   WhatIfThread thread_;
 };
 

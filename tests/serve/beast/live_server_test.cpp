@@ -4,7 +4,10 @@
 #include "sluice/model/named.hpp"
 #include "sluice/serve/beast/live_server.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
+#include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/nlohmann/openai_setup.hpp"
+#include "sluice/serve/what_if_engines.hpp"
+#include "sluice/systems/one_at_a_time.hpp"
 #include "sluice/systems/vllm.hpp"
 #include "sluice/tokenizer/bytes.hpp"
 
@@ -130,6 +133,28 @@ TEST_CASE("LiveServer serves its engine behind its API, gates and what-if") {
   CHECK(refused.find("too much is asked") != std::string::npos);
   CHECK(running.ask("GET", "/whatif").ends_with(R"({"said":"all is well","heard":true})"));
   CHECK(running.ask("GET", "/metrics").find("sluice:ended_total 1\n") != std::string::npos);
+}
+
+TEST_CASE(
+    "LiveServer with a forecast and a what-if refuses what cannot be kept, and says what another would have done") {
+  using S = LiveServer<E, OpenAi, QueueLimit, ForecastSlo, WhatIf<OneAtATime>>;
+  S::Config wanted = config<S>();
+  wanted.gates = {QueueLimit{64}, ForecastSlo{.promises = Promises::hard}};
+  wanted.what_if = {machine, what_if_system<E>(machine, "VllmSwap")};
+  Running<S> running(std::move(wanted));
+  const auto asked = [&](const char* ttft_ms) {
+    return running.ask("POST", "/v1/completions",
+                       fmt::format(R"({{"prompt":"ab","max_tokens":3,"slo":{{"ttft_ms":{}}}}})", ttft_ms));
+  };
+  CHECK(asked("60000").starts_with("HTTP/1.1 200 OK\r\n"));
+  const std::string refused = asked("0.01");
+  CHECK(refused.starts_with("HTTP/1.1 429 "));
+  CHECK(refused.find("predicted") != std::string::npos);
+  CHECK(soon([&] {
+    const std::string answer = running.ask("GET", "/whatif");
+    return answer.find(R"("system":"VllmSwap")") != std::string::npos &&
+           answer.find(R"("state":"done")") != std::string::npos;
+  }));
 }
 
 TEST_CASE("LiveServer: a drain lets streams under way end, and run with them") {

@@ -55,6 +55,8 @@ class BasicLiveServer {
     std::shared_ptr<TokenSource> tokens; ///< CpuTokens with a machine, DrawnTokens with none
     typename api_type::Setup api;
     typename Types::Values gates{};
+    /// Where copies of the engine look ahead, for gates as ForecastSlo: of an engine on `Cpu`, a SimulatedWorld.
+    WorldAhead<engine_type> ahead = EngineLoop<engine_type>::copied_world();
     typename what_if_type::Setup what_if{};
     connection_type connection{};
     HttpAddress address{};
@@ -71,11 +73,13 @@ class BasicLiveServer {
     std::unique_ptr<BasicLiveServer> server(new BasicLiveServer(config));
     if (Status listening = server->http_.listen(config.address); !listening) return listening.error();
     if constexpr (C::has_what_if) server->what_if_.hear(*server->thread_);
-    Status started = server->thread_->start([engine = std::move(config.engine)](FeedListener& feed) {
-      typename engine_type::Config one = engine;
-      std::get<GenerationFeed>(one.observers).listener = &feed;
-      return one;
-    });
+    Status started = server->thread_->start(
+        [engine = std::move(config.engine)](FeedListener& feed) {
+          typename engine_type::Config one = engine;
+          std::get<GenerationFeed>(one.observers).listener = &feed;
+          return one;
+        },
+        std::move(config.ahead));
     if (!started) return started.error();
     return server;
   }
@@ -114,7 +118,7 @@ class BasicLiveServer {
         tokens_(std::move(config.tokens)),
         http_(config.limits, std::move(config.connection)),
         pacer_(http_),
-        what_if_(make_what_if(config)) {
+        what_if_(std::move(config.what_if)) {
     if constexpr (C::has_what_if) config.api.what_if = [this] { return what_if_.json(); };
     std::apply(
         [&](auto&... gates) {
@@ -123,12 +127,6 @@ class BasicLiveServer {
         config.gates);
     api_ = std::make_unique<api_type>(std::move(config.api), http_, *thread_);
     pacer_.tell(*api_);
-  }
-  static what_if_type make_what_if(Config& config) {
-    if constexpr (C::has_what_if)
-      return what_if_type(std::move(config.what_if));
-    else
-      return {};
   }
 
   bool signals_;
