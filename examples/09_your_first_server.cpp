@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // your_first_server: an engine type behind the OpenAI API, with a gate of one's own.
 //
-// The problem: to see what a policy does to the users of a product, the product has to speak to the policy. Goals of
-// this program: a server as one type, composed as its engine is; a gate in ten lines; and any client of the API in
-// front of it. Nothing is downloaded and no GPU is there: OrbitFlow serves Llama-3-8B on a simulated A5000, at the pace
-// that the A5000 would have, with drawn letters for tokens. `your_first_server PORT` serves until TERM.
+// The problem: to see what a policy does to users, the users' programs have to reach it. Goals of this program: a
+// server as one type, composed as its engine is; a gate in ten lines; and any client of the API in front of it. Nothing
+// is downloaded and no GPU is there: OrbitFlow serves Llama-3-8B on a simulated A5000, at the pace that the A5000 would
+// have, with drawn letters for tokens. `your_first_server PORT` serves until TERM.
 #include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/named.hpp"
