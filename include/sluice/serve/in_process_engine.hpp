@@ -63,7 +63,7 @@ class InProcessEngine final : public GenerationEngine {
   void submit(GenerationId id, Generation generation) override {
     if (!status_.ok()) return loop_.refuse_failed(id);
     loop_.engine().idle_until(Seconds{transport_->now()});
-    loop_.enter(id, std::move(generation));
+    loop_.enter(id, std::move(generation), Seconds{transport_->now()});
   }
   void cancel(GenerationId id) override { loop_.leave(id); }
   [[nodiscard]] bool ready() const override { return status_.ok(); }
