@@ -162,7 +162,6 @@
 #include "sluice/engine/decision_source.hpp"
 #include "sluice/engine/defaults.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/engine/fork.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/rejected.hpp"

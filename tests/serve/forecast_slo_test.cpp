@@ -41,7 +41,7 @@ double metric(const Served& served, const std::string& name) {
 template <class System>
 void check_honest(std::size_t count, std::size_t replay_each) {
   const Server server = small_server();
-  const Case twice{server, 1, 0, clients(count, 2 * capacity<System>(server, promised), promised, 3)};
+  const Case twice{server, 1, 0, 1, clients(count, 2 * capacity<System>(server, promised), promised, 3)};
   const Served none = serve_clients<System>(twice, open_to_all());
   const LettingIn gate = gate_of(Promises::hard);
   const Served hard = serve_clients<System>(twice, gate);
@@ -65,7 +65,7 @@ void check_honest(std::size_t count, std::size_t replay_each) {
 template <class System, class On>
 void check_honest_though_wrong(double slowdown, double jitter) {
   const Server server = small_server();
-  const Case twice{server, slowdown, jitter, clients(160, 2 * capacity<System>(server, promised), promised, 3)};
+  const Case twice{server, slowdown, jitter, 1, clients(160, 2 * capacity<System>(server, promised), promised, 3)};
   const Served none = serve_clients<System, On>(twice, open_to_all());
   const Served hard = serve_clients<System, On>(twice, gate_of(Promises::hard));
   CHECK(none.share_kept() < 0.6);
@@ -86,9 +86,9 @@ Case once_more(const Case& of, const Served& served, std::size_t i) {
 
 } // namespace
 
-TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: VllmSwap") { check_honest<VllmSwap>(160, 2); }
+TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: VllmSwap") { check_honest<VllmSwap>(160, 3); }
 TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: OrbitFlow, with deposits") {
-  check_honest<OrbitFlow>(120, 2);
+  check_honest<OrbitFlow>(120, 3);
 }
 
 TEST_CASE("ForecastSlo learns how far its cost model is off, and keeps what it promises") {
@@ -103,8 +103,19 @@ TEST_CASE("ForecastSlo forecasts an engine in real time, whose decisions a threa
   check_honest_though_wrong<OrbitFlow, OnCpu>(1.1, 0.05);
 }
 
+TEST_CASE("ForecastSlo learns how long answers become: more are let in than by their bounds, and kept") {
+  const Server server = small_server();
+  Case of{server, 1, 0, 0.2, clients(200, 2 * capacity<VllmSwap>(server, promised), promised, 3)};
+  const Served early = serve_clients<VllmSwap, OnCpu>(of, gate_of(Promises::hard));
+  of.by_bounds = true;
+  const Served by_bounds = serve_clients<VllmSwap, OnCpu>(of, gate_of(Promises::hard));
+  CHECK(early.share_kept() >= 0.95);
+  CHECK(early.admitted() > by_bounds.admitted());
+  CHECK(early.goodput() > by_bounds.goodput());
+}
+
 TEST_CASE("ForecastSlo says when the newcomer should come again, and then it is let in and kept") {
-  const Case twice{small_server(), 1, 0, clients(120, 11, promised, 5)};
+  const Case twice{small_server(), 1, 0, 1, clients(120, 11, promised, 5)};
   const LettingIn gate = gate_of(Promises::hard);
   const Served first = serve_clients<VllmSwap>(twice, gate);
   int told = 0;
@@ -126,7 +137,7 @@ TEST_CASE("ForecastSlo says when the newcomer should come again, and then it is 
 }
 
 TEST_CASE("ForecastSlo, soft, serves everybody and foretells what comes, to the bit where nobody comes after") {
-  Case twice{small_server(), 1, 0, clients(40, 11, promised, 5)};
+  Case twice{small_server(), 1, 0, 1, clients(40, 11, promised, 5)};
   const Served soft = serve_clients<VllmSwap>(twice, gate_of(Promises::soft));
   const Served none = serve_clients<VllmSwap>(twice, open_to_all());
   CHECK(soft.admitted() == 40);
@@ -146,12 +157,12 @@ TEST_CASE("ForecastSlo, soft, serves everybody and foretells what comes, to the 
 }
 
 TEST_CASE("ForecastSlo lets in who is promised nothing, and what it could not look at to the end") {
-  Case twice{small_server(), 1, 0, clients(60, 11, Slo{}, 5)};
+  Case twice{small_server(), 1, 0, 1, clients(60, 11, Slo{}, 5)};
   const Served unpromised = serve_clients<VllmSwap>(twice, gate_of(Promises::hard));
   CHECK(unpromised.admitted() == 60);
   CHECK(metric(unpromised, "forecasts_total") == 0);
 
-  twice = {small_server(), 1, 0, clients(60, 11, promised, 5)};
+  twice = {small_server(), 1, 0, 1, clients(60, 11, promised, 5)};
   LettingIn hurried = gate_of(Promises::hard);
   double now = 0;
   hurried.gate.clock = [&now] { return now += 0.001; };
@@ -162,7 +173,7 @@ TEST_CASE("ForecastSlo lets in who is promised nothing, and what it could not lo
 }
 
 TEST_CASE("ForecastSlo refuses for good what no engine of this kind keeps") {
-  Case one{small_server(), 1, 0, clients(1, 1, {Seconds{0.001}, Seconds{0.1}}, 5)};
+  Case one{small_server(), 1, 0, 1, clients(1, 1, {Seconds{0.001}, Seconds{0.1}}, 5)};
   const Served served = serve_clients<VllmSwap>(one, gate_of(Promises::hard));
   CHECK(!served.of[0].admitted);
   CHECK(served.of[0].retry_after_s == 0);

@@ -13,6 +13,7 @@
 #include "sluice/serve/engine_loop.hpp"
 #include "sluice/serve/feed_relay.hpp"
 #include "sluice/serve/forecast_slo.hpp"
+#include "sluice/serve/measured_lengths.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -162,13 +163,16 @@ struct Case {
   Server server;
   double slowdown = 1; ///< of the truth, beside what planner and forecast believe
   double jitter = 0;   ///< of the truth
+  double shortest = 1; ///< of the truth: answers come to this share of what they may, or more, drawn; OnCpu alone
   std::vector<Sent> sent;
+  bool by_bounds = false; ///< forecasts take bounds for lengths, whatever was measured
 };
 
 /// On what an engine runs: on a simulated backend, or on a simulated world behind the backend of programs.
+using Length = SimulatedWorld<Truth>::Length;
 struct OnSimulated {
   using backend = BasicSimulated<Truth>;
-  static backend starting(const Truth& truth, Seconds now) {
+  static backend starting(const Truth& truth, Seconds now, const Length& /*length*/) {
     backend made(truth);
     made.idle_until(now);
     return made;
@@ -176,8 +180,8 @@ struct OnSimulated {
 };
 struct OnCpu {
   using backend = Cpu;
-  static backend starting(const Truth& truth, Seconds now) {
-    return Cpu{std::make_shared<SimulatedWorld<Truth>>(truth, SimulatedPace::virtual_, now)};
+  static backend starting(const Truth& truth, Seconds now, const Length& length) {
+    return Cpu{std::make_shared<SimulatedWorld<Truth>>(truth, SimulatedPace::virtual_, now, length)};
   }
 };
 
@@ -192,6 +196,11 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   slower.host_to_device = slower.host_to_device / of.slowdown;
   slower.device_to_host = slower.device_to_host / of.slowdown;
   const Truth truth{Roofline{of.server.model, slower}, of.jitter};
+
+  const Length length = [&](const RequestRow& row) {
+    const auto drawn = static_cast<std::uint64_t>(row.spec.arrival.count() * 1e6);
+    return MeasuredLengths::expected(row, of.shortest + (1 - of.shortest) * Random(drawn).uniform());
+  };
 
   DrawnTokens tokens({1, 2, 3});
   Answers answers;
@@ -208,10 +217,15 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
                                   .device_blocks = planned.device_blocks,
                                   .host_blocks = planned.host_blocks,
                                   .cost = believed,
-                                  .backend = On::starting(truth, Seconds{0}),
+                                  .backend = On::starting(truth, Seconds{0}, length),
                                   .observers = std::tuple{GenerationFeed{first ? &keeping : &feed}}};
       },
-      [&](const E& engine) { return On::starting(Truth{believed}, engine.now()); });
+      [&](const E& engine, const Correction& correction) {
+        return On::starting(Truth{believed}, engine.now(),
+                            [share = of.by_bounds ? 1 : correction.length_share](const RequestRow& row) {
+                              return MeasuredLengths::expected(row, share);
+                            });
+      });
   SLUICE_ASSERT(made.ok(), "an engine");
   for (std::size_t next = 0;;) {
     for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next)
@@ -237,7 +251,7 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
 /// Requests a second that the system ends when it has always enough to do.
 template <class System>
 double capacity(const Server& server, const Slo& slo) {
-  Case rush{server, 1, 0, clients(200, 1e6, slo, 99)};
+  Case rush{server, 1, 0, 1, clients(200, 1e6, slo, 99)};
   LettingIn gate;
   gate.open = true;
   const Served served = serve_clients<System>(rush, gate);

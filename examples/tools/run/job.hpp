@@ -54,6 +54,10 @@ struct Job {
   std::function<bool()> enough{};         ///< asked now and then: whether to end the run here; empty: never
 };
 
+/// Makes a simulated world for a copy of the engine that looks ahead from then on.
+using WorldsAhead =
+    std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start, const sluice::Correction& correction)>;
+
 /// A system that serves clients until it is told to stop.
 struct ServeJob {
   const compared::Setup& setup;
@@ -64,8 +68,7 @@ struct ServeJob {
   Recorded& recorded;
   sluice::QueueLimit queue;
   sluice::ForecastSlo forecast;
-  /// A simulated world for a copy of the engine that looks ahead from then on.
-  std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start)> ahead;
+  WorldsAhead ahead;
   sluice::ServedListener* served = nullptr; ///< hears of every request that is over; null: nobody does
 };
 

@@ -37,7 +37,9 @@ sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve_engine(const S
       config.observers = std::tuple{Watch{std::exchange(into, of_copies.get())}};
       return config;
     };
-    const auto ahead = [world = job.ahead, of_copies](const E& engine) { return Cpu{world(engine.now())}; };
+    const auto ahead = [world = job.ahead, of_copies](const E& engine, const Correction& correction) {
+      return Cpu{world(engine.now(), correction)};
+    };
     const Status started = thread->start(configure, ahead);
     if (!started) return started.error();
     return std::unique_ptr<GenerationEngine>(std::move(thread));

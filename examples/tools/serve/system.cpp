@@ -12,6 +12,7 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/serve/cpu_tokens.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
+#include "sluice/serve/measured_lengths.hpp"
 #include "sluice/tokenizer/bytes.hpp"
 
 #include "run/costs.hpp"
@@ -36,9 +37,12 @@ namespace {
 constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
 
 /// Copies of an engine that look ahead run by the planner's cost model.
-auto worlds_ahead(const compared::CostChoice& cost) {
-  return [cost](Seconds start) -> std::shared_ptr<CpuWorld> {
-    return std::make_shared<SimulatedWorld<compared::CostChoice>>(cost, SimulatedPace::virtual_, start);
+running::WorldsAhead worlds_ahead(const compared::CostChoice& cost) {
+  return [cost](Seconds start, const Correction& correction) {
+    const auto length = [share = correction.length_share](const RequestRow& row) {
+      return MeasuredLengths::expected(row, share);
+    };
+    return std::make_shared<SimulatedWorld<compared::CostChoice>>(cost, SimulatedPace::virtual_, start, length);
   };
 }
 

@@ -11,7 +11,6 @@
 #include "serve/options.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,7 +23,7 @@ struct Served {
   std::int64_t context = 0;
   compared::Setup setup;
   std::shared_ptr<sluice::CpuWorld> world;
-  std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start)> ahead; ///< worlds of copies that look ahead
+  running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
   std::string what; ///< a line for people: on what, with how much memory
 };

@@ -11,6 +11,7 @@
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/measured_lengths.hpp"
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
@@ -64,7 +65,7 @@ class EngineLoop final : private FeedListener {
   /// A simulated world is a value: copies of it run ahead. Of another there is none.
   [[nodiscard]] static WorldAhead<E> copied_world() {
     if constexpr (!real_time && std::is_copy_constructible_v<typename E::backend_type>)
-      return [](const E& engine) { return engine.backend(); };
+      return [](const E& engine, const Correction&) { return engine.backend(); };
     else
       return nullptr;
   }
@@ -81,7 +82,8 @@ class EngineLoop final : private FeedListener {
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
-    const Outlook<E> outlook(*engine_, arrival, pace_.slowdown(), figures_, ahead_, *observers_, relay_);
+    const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, figures_, ahead_, *observers_,
+                             relay_);
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
@@ -222,6 +224,7 @@ class EngineLoop final : private FeedListener {
   }
   void ended(const RequestRow& row, Seconds now) override {
     figures_.ended(row, now);
+    lengths_.ended(row);
     const auto found = alive_.find(index(row.id));
     if (found == alive_.end()) return;
     GenerationEvent event = event_of(found->second.id, GenerationEvent::Kind::ended);
@@ -259,6 +262,7 @@ class EngineLoop final : private FeedListener {
   std::optional<typename E::observer_values> observers_; ///< of them
   WorldAhead<E> ahead_;
   MeasuredPace pace_;
+  MeasuredLengths lengths_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< of those that are alive
   std::vector<GenerationEvent> events_;

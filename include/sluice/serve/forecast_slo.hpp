@@ -33,8 +33,8 @@ enum class Promises : std::uint8_t {
 /// reaches the user, deposits included.
 ///
 /// Nobody knows who comes next, nor how long an answer becomes. Who comes next finds this gate too, so that a promise
-/// made is not broken by them. Answers are taken to be as long as they may become (`max_tokens`), which is the most
-/// that others can be in the way, unless the copy's world knows better.
+/// made is not broken by them. Answers are taken to come to the share of `max_tokens` that the last ones came to, where
+/// the copies' world can end them early (`Correction`).
 ///
 /// The engine's thread waits for the answer: `most_steps` and `most_s` bound it. What breaks nothing within them is
 /// admitted, and the forecast says how far it looked. Rejected: a thread for forecasts, which would have to be sent

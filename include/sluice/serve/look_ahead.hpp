@@ -61,7 +61,7 @@ class LookAhead {
   /// The first iteration of this copy; none: it has not run.
   [[nodiscard]] std::optional<ForeseenStep> first_step() const {
     std::optional<ForeseenStep> first = reading_.first_step();
-    if (first) first->duration = first->duration / outlook_->slowdown();
+    if (first) first->duration = first->duration / outlook_->correction().slowdown;
     return first;
   }
   [[nodiscard]] PromiseReading& reading() { return reading_; }
@@ -80,7 +80,7 @@ class LookAhead {
     outlook_->hear(&reading_);
     const Begun begun = engine_.begin();
     const bool ran = begun == Begun::under_way || begun == Begun::again;
-    if (begun == Begun::under_way) engine_.finish({.bus = {}, .slowdown = outlook_->slowdown()});
+    if (begun == Begun::under_way) engine_.finish({.bus = {}, .slowdown = outlook_->correction().slowdown});
     engine_.release_due(engine_.now());
     outlook_->hear(nullptr);
     return ran;

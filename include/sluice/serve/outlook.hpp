@@ -11,10 +11,17 @@
 
 namespace sluice {
 
+/// How a forecast corrects what models and bounds say, by what was measured.
+struct Correction {
+  double slowdown = 1;     ///< of iterations, beside what the copies' world says
+  double length_share = 1; ///< that answers come to, of what they may
+};
+
 /// Where copies of engine `E` run: a world of its own for a copy of the engine that is given, from that engine's
-/// present on. Null: copies cannot run.
+/// present on. The world may end answers as early as the correction says; who steps the copy slows it down. Null:
+/// copies cannot run.
 template <class E>
-using WorldAhead = std::function<typename E::backend_type(const E&)>;
+using WorldAhead = std::function<typename E::backend_type(const E&, const Correction&)>;
 
 /// Valid for the length of a gate's answer, between two steps of the engine.
 template <class E>
@@ -22,13 +29,12 @@ class Outlook {
  public:
   using Observers = typename E::observer_values;
 
-  /// `arrival`: the newcomer's. `slowdown`: of iterations, beside what the copies' world says. `observers`: of copies;
-  /// they tell `relay`.
-  Outlook(const E& engine, Seconds arrival, double slowdown, const EngineFigures& figures, const WorldAhead<E>& world,
-          const Observers& observers, FeedRelay& relay)
+  /// `arrival`: the newcomer's. `observers`: of copies; they tell `relay`.
+  Outlook(const E& engine, Seconds arrival, const Correction& correction, const EngineFigures& figures,
+          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay)
       : engine_(&engine),
         arrival_(arrival),
-        slowdown_(slowdown),
+        correction_(correction),
         figures_(&figures),
         world_(&world),
         observers_(&observers),
@@ -41,18 +47,18 @@ class Outlook {
   /// How the promises to a live request are kept so far; null: not known.
   [[nodiscard]] const KeptPromises* promises(RequestId id) const { return figures_->promises(id); }
 
-  [[nodiscard]] double slowdown() const { return slowdown_; }
+  [[nodiscard]] const Correction& correction() const { return correction_; }
 
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// A copy of `from`, which is the engine or a copy of it, in a world of its own.
-  [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from), *observers_); }
+  [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
   /// Whom copies tell what they do, from now on; null: nobody.
   void hear(FeedListener* listener) const { relay_->hear(listener); }
 
  private:
   const E* engine_;
   Seconds arrival_;
-  double slowdown_;
+  Correction correction_;
   const EngineFigures* figures_;
   const WorldAhead<E>* world_;
   const Observers* observers_;

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <thread>
@@ -35,8 +36,11 @@ enum class SimulatedPace : std::uint8_t {
 template <class Cost>
 class SimulatedWorld final : public CpuWorld {
  public:
-  SimulatedWorld(Cost cost, SimulatedPace pace, Seconds start = Seconds{0})
-      : cost_(std::move(cost)), pace_(pace), now_(start), began_(Clock::now()) {}
+  /// How many tokens a request generates, where that is not its length or bound; an end that has passed ends nothing.
+  using Length = std::function<Tokens(const RequestRow&)>;
+
+  SimulatedWorld(Cost cost, SimulatedPace pace, Seconds start = Seconds{0}, Length length = nullptr)
+      : cost_(std::move(cost)), pace_(pace), length_(std::move(length)), now_(start), began_(Clock::now()) {}
 
   [[nodiscard]] Seconds now() const override {
     if (pace_ == SimulatedPace::virtual_) return now_;
@@ -64,6 +68,7 @@ class SimulatedWorld final : public CpuWorld {
     SLUICE_ASSERT(order_.has_value(), "an iteration that was launched");
     const IterationCost cost = evaluate_by(iteration, *order_);
     pass(launched_ + cost.duration);
+    if (length_ != nullptr) find_ends(iteration);
     return cost;
   }
 
@@ -72,7 +77,7 @@ class SimulatedWorld final : public CpuWorld {
     with_state([&](auto& state) { blocks = state.background_blocks; });
     return blocks;
   }
-  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return {}; }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
   void cancelled(Slot /*slot*/, std::int64_t /*submitted*/) override {}
@@ -85,6 +90,15 @@ class SimulatedWorld final : public CpuWorld {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  void find_ends(const Iteration& iteration) {
+    outcomes_.clear();
+    for (const Claim& claim : iteration.batch) {
+      const RequestRow& row = iteration.view.row(claim.slot);
+      if (claim.tokens == row.pending() && row.generated + Tokens{1} == length_(row))
+        outcomes_.push_back({claim.slot, false, {}});
+    }
+  }
 
   void pass(Seconds until) {
     if (pace_ == SimulatedPace::virtual_) {
@@ -132,7 +146,9 @@ class SimulatedWorld final : public CpuWorld {
 
   Cost cost_;
   SimulatedPace pace_;
-  Seconds now_; ///< on the wall's pace: of the beginning
+  Length length_;
+  std::vector<RequestOutcome> outcomes_; ///< of the last iteration
+  Seconds now_;                          ///< on the wall's pace: of the beginning
   Clock::time_point began_;
   Seconds launched_{0};
   std::optional<TransferOrder> order_;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// MeasuredLengths: how long answers become, of what they may.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/view/request_row.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace sluice {
+
+/// The mean share of their bounds that answers came to, of the last hundred or so. A forecast that takes bounds for
+/// lengths refuses too much where models end their answers early: clients ask for the most that they would take.
+class MeasuredLengths {
+ public:
+  /// 1 until a few have ended: the bounds.
+  [[nodiscard]] double share() const { return samples_ < few ? 1 : share_; }
+  void ended(const RequestRow& row) {
+    if (!row.spec.output_is_bound || row.spec.output.count() < 1) return;
+    samples_ = std::min(samples_ + 1, window);
+    const double sample = static_cast<double>(row.generated.count()) / static_cast<double>(row.spec.output.count());
+    share_ += (sample - share_) / samples_;
+  }
+
+  /// The length that a forecast takes a request to have. One that has become longer already is taken to its bound.
+  [[nodiscard]] static Tokens expected(const RequestRow& row, double share) {
+    if (!row.spec.output_is_bound) return row.spec.output;
+    const auto length = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(row.spec.output.count())));
+    return Tokens{std::clamp<std::int64_t>(length, 1, row.spec.output.count())};
+  }
+
+ private:
+  static constexpr int few = 20, window = 100;
+  double share_ = 1;
+  int samples_ = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/measured_lengths.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace sluice;
+
+TEST_CASE("MeasuredLengths takes bounds for lengths until enough answers have ended, then the share they came to") {
+  RequestRow row;
+  row.spec.output = Tokens{100};
+  row.spec.output_is_bound = true;
+  row.generated = Tokens{30};
+  MeasuredLengths lengths;
+  for (int i = 0; i < 19; ++i) {
+    lengths.ended(row);
+    CHECK(lengths.share() == 1);
+  }
+  lengths.ended(row);
+  CHECK(lengths.share() == doctest::Approx(0.3));
+  row.generated = Tokens{90};
+  for (int i = 0; i < 1000; ++i) lengths.ended(row); // what was long ago is forgotten
+  CHECK(lengths.share() == doctest::Approx(0.9).epsilon(0.01));
+
+  CHECK(MeasuredLengths::expected(row, 0.301) == Tokens{31});
+  CHECK(MeasuredLengths::expected(row, 0) == Tokens{1});
+  CHECK(MeasuredLengths::expected(row, 1) == Tokens{100});
+  row.spec.output_is_bound = false; // that is its length
+  CHECK(MeasuredLengths::expected(row, 0.3) == Tokens{100});
+}
