@@ -324,3 +324,52 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   CHECK(order.front() == 99);
   CHECK(std::is_sorted(order.begin() + 1, order.end()));
 }
+
+TEST_CASE("EngineThread tells of each request that is over, with how its promises were kept") {
+  struct Heard final : ServedListener {
+    void over(const ServedRequest& request) override {
+      const std::lock_guard lock{mutex};
+      all.push_back(request);
+    }
+    std::mutex mutex;
+    std::vector<ServedRequest> all;
+  } heard;
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineThread<Simulated8b> thread(tokens, told);
+  thread.tell_served(heard);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    Generation one = generation(10 + static_cast<int>(i), 5, i);
+    if (i % 2 == 1) one.slo = {Seconds{60}, Seconds{60}};
+    thread.submit(GenerationId{i}, std::move(one));
+  }
+  thread.cancel(GenerationId{0}); // before the engine has begun: request 0 is cancelled as it waits
+  REQUIRE(thread.start([&](FeedListener& feed) {
+    Simulated8b::Config config = configure<Simulated8b>(machine(200, 2));
+    config.observers = std::tuple{GenerationFeed{&feed}};
+    return config;
+  }));
+  CHECK(told.wait([](const Of& of) {
+    for (std::uint64_t i = 1; i < 20; ++i)
+      if (of.count(GenerationId{i}) == 0 || !is_over(of.at(GenerationId{i}))) return false;
+    return true;
+  }));
+  thread.stop();
+  REQUIRE(heard.all.size() == 20);
+  std::vector<int> times(20);
+  for (const ServedRequest& one : heard.all) {
+    const std::uint32_t i = index(one.id);
+    REQUIRE(i < 20);
+    ++times[i];
+    CHECK(one.spec.prompt == Tokens{10 + static_cast<std::int64_t>(i)});
+    CHECK(one.cancelled == (i == 0));
+    if (i == 0) continue;
+    CHECK(one.generated == Tokens{5});
+    CHECK(one.scheduled >= one.spec.arrival);
+    CHECK(one.scheduled <= one.kept.first);
+    CHECK(one.kept.last <= one.ended);
+    CHECK(one.kept.verdict(one.ended) == (i % 2 == 1 ? KeptPromises::Verdict::met : KeptPromises::Verdict::none));
+    if (i % 2 == 1) CHECK(one.kept.on_time == 4);
+  }
+  CHECK(times == std::vector<int>(20, 1));
+}

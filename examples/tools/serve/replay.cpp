@@ -46,19 +46,32 @@ Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
   return all;
 }
 
+/// The requests; and after the last of them the server's waiting for more, without which the engine would be told to
+/// end while tokens that delivery holds back are still to come.
 class Recalled final : public running::Arrivals {
  public:
-  explicit Recalled(std::vector<RequestSpec> requests) : requests_(std::move(requests)) {}
+  Recalled(std::vector<RequestSpec> requests, const Replay& times, Seconds last_wait)
+      : requests_(std::move(requests)), times_(times), last_wait_(last_wait) {}
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
-    return next_ == requests_.size() ? std::nullopt : std::optional{requests_[next_].arrival};
+    if (next_ < requests_.size()) return requests_[next_].arrival;
+    return times_.now() < last_wait_ && times_.status().ok() ? std::optional{last_wait_} : std::nullopt;
   }
   [[nodiscard]] RequestSpec take() override { return requests_[next_++]; }
   void submitted(const Expected<RequestId>& /*id*/) override {}
 
  private:
   std::vector<RequestSpec> requests_;
+  const Replay& times_;
+  Seconds last_wait_;
   std::size_t next_ = 0;
 };
+
+Seconds last_wait(const ClockRecord& clock) {
+  Seconds last{0};
+  for (const ClockEvent& event : clock.events)
+    if (event.kind == ClockEvent::Kind::wait || event.kind == ClockEvent::Kind::idle) last = event.now;
+  return last;
+}
 
 } // namespace
 
@@ -68,9 +81,10 @@ Expected<std::int64_t> replay(const Options& options, const running::System& sys
   if (!requests) return requests.error();
   Expected<ClockRecord> clock = read_clock_record(LineReader::open(options.replay_clock));
   if (!clock) return running::flag_error("--replay-clock", clock.error().line(), "what --record-clock wrote");
+  const Seconds end = last_wait(*clock);
   Replay times(*std::move(clock));
   const auto count = static_cast<std::int64_t>(requests->size());
-  Recalled arrivals(std::move(*requests));
+  Recalled arrivals(std::move(*requests), times, end);
   running::Job job{served.setup, slo, std::make_shared<ReplayedWorld>(times), arrivals, recorded};
   job.replay = &times;
   if (const Status ran = system.run(job); !ran) return ran.error();
@@ -79,6 +93,9 @@ Expected<std::int64_t> replay(const Options& options, const running::System& sys
     error.where = "--replay-clock: " + error.where;
     return error;
   }
+  if (!times.finished())
+    return running::flag_error("--replay-clock", options.replay_clock + " goes on after the last request",
+                               "the record of the same run");
   return count;
 }
 

@@ -8,10 +8,11 @@ namespace sluice::detail {
 
 inline constexpr std::string_view live_what_if_style = R"css(
 #whatif table{border-collapse:collapse;width:100%;max-width:760px;margin-top:8px;font-variant-numeric:tabular-nums}
-#whatif th,#whatif td{padding:5px 10px 5px 0;border-bottom:1px solid var(--line);text-align:right;font-weight:400;vertical-align:top}
+#whatif th,#whatif td{padding:5px 10px 5px 0;border-bottom:1px solid var(--line);text-align:right;font-weight:400;vertical-align:top} #whatif tbody td{white-space:nowrap}
 #whatif th:first-child{text-align:left;overflow-wrap:anywhere} #whatif thead th{color:var(--mute);font-size:13px}
-#whatif tbody th small{display:block;color:var(--mute)} #whatif .own th{font-weight:600} #whatif td.why{text-align:left;color:var(--mute)}
+#whatif tbody th small{display:block;color:var(--mute);font-weight:400} #whatif .own th{font-weight:600} #whatif tbody td.why{text-align:left;white-space:normal;color:var(--mute)}
 #whatif .meter{display:block;height:4px;margin-top:3px;background:var(--line)} #whatif .meter i{display:block;height:4px;background:var(--c0)}
+@media(max-width:760px){#whatif th,#whatif td{padding-right:6px;font-size:14px} #whatif thead th{font-size:12px}}
 )css";
 
 inline constexpr std::string_view live_what_if_section = R"html(
@@ -40,7 +41,7 @@ function showWhatIf(w) {
   say(at('if-said'), w.said);
   at('if-table').hidden = !w.simulated.length;
   if (w.simulated.length)
-    at('if-rows').replaceChildren(whatIfRow(w.system, 'as served', w.served, true), ...w.simulated.map((r, i) => whatIfRow(r.system, i ? 'simulated' : 'simulated: what the simulation is worth', r, !i)));
+    at('if-rows').replaceChildren(whatIfRow(w.system, 'as served', w.served, true), ...w.simulated.map((r, i) => whatIfRow(r.system, i ? 'simulated' : 'simulated, to compare', r, !i)));
   const notes = [];
   if (w.age_s !== null) notes.push(`${many(w.served.requests, 'request')} over ${time(w.span_s)}, replayed ${age(w.age_s)} ago in ${time(w.simulated.reduce((sum, r) => sum + r.processor_s, 0))} of processor time`);
   if (w.left_out) notes.push(`${count(w.left_out)} left out: their clients left before anybody could say`);

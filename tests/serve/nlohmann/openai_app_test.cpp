@@ -372,6 +372,19 @@ TEST_CASE("OpenAiApp divides no text into tokens that is too long for the model 
   CHECK(counted->body()["error"]["param"] == "prompt");
 }
 
+TEST_CASE("OpenAiApp answers /whatif without a key, where there is something that replays") {
+  World none;
+  CHECK(none.ask("GET", "/whatif")->response.status == 404);
+  World world([](OpenAiSetup& setup) {
+    setup.api_keys = {"secret"};
+    setup.what_if = [] { return std::string{R"({"said":"so"})"}; };
+  });
+  const auto answer = world.ask("GET", "/whatif");
+  CHECK(answer->response.status == 200);
+  CHECK(answer->body()["said"] == "so");
+  CHECK(answer->response.headers.find("Cache-Control") == "no-store");
+}
+
 TEST_CASE("OpenAiApp turns text into tokens and back") {
   World world;
   const auto tokens = world.ask("POST", "/tokenize", R"({"prompt":"h\u00e9"})");
