@@ -76,7 +76,8 @@ json answered(WhatIfThread& thread, WhatIfThread::Clock::time_point now = WhatIf
 
 TEST_CASE("the same tokens at the same times are judged alike, served or replayed, and as KeptPromises says") {
   const Slo slo{Seconds{0.5}, Seconds{0.1}};
-  for (const auto& [first, gap] : {std::pair{0.4, 0.09}, {0.6, 0.09}, {0.4, 0.11}, {0.5, 0.1}}) {
+  for (const auto& times : {std::pair{0.4, 0.09}, {0.6, 0.09}, {0.4, 0.11}, {0.5, 0.1}}) {
+    const double first = times.first, gap = times.second;
     ServedRequests served;
     served.over(served_request(0, slo, first, gap, 5));
     WhatIfThread thread(served, {paced("same", first, gap)});
