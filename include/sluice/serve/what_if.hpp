@@ -3,11 +3,10 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/core/expected.hpp"
 #include "sluice/observer/json_writer.hpp"
-#include "sluice/serve/promise_tally.hpp"
 #include "sluice/serve/served_requests.hpp"
 #include "sluice/serve/spare_thread.hpp"
+#include "sluice/serve/what_if_replay.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,11 +14,10 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -28,93 +26,10 @@
 
 namespace sluice {
 
-/// A system that requests can be replayed through: a name, and a function that runs them to their end, or until
-/// `enough` says so, which the function asks every few steps. `judge` hears what the engine does; the engine's ids
-/// count the requests. Errors: no engine of that type can be made, or a policy gave an impossible answer.
-struct WhatIfSystem {
-  using Replay = std::function<Status(std::span<const RequestSpec> requests, FeedListener& judge,
-                                      const std::function<bool()>& enough)>;
-  std::string name;
-  Replay replay;
-};
-
 struct WhatIfLimits {
   double every_s = 30;     ///< an answer is at least this old before it is computed anew
   double processor_s = 10; ///< that one system's replay may take
 };
-
-/// What became of the requests under one system.
-struct WhatIfResult {
-  enum class State : std::uint8_t { done, cut, failed };
-
-  std::string system;
-  State state = State::done;
-  std::string why; ///< of `cut` and `failed`, for people
-  PromiseTally tally;
-  double processor_s = 0;
-};
-
-/// The requests as a replay has them, and how they fared where they were served.
-struct WhatIfRequests {
-  std::vector<RequestSpec> replayed;
-  PromiseTally served;
-  std::int64_t left_out = 0; ///< whose clients left while nobody could say whether their promises would be kept
-  bool crowded = false;
-  double span_s = 0; ///< first arrival to last end
-};
-
-/// The first arrives at 0. A request is as long as its answer became, and lengths are known beforehand to policies that
-/// look at them. One whose client left before its first token is one token long where that token was late by then, and
-/// is left out where it was not.
-[[nodiscard]] inline WhatIfRequests what_if_requests(const ServedRequests::Copy& copy) {
-  WhatIfRequests all;
-  all.crowded = copy.crowded;
-  Seconds begin{0}, end{0};
-  for (const ServedRequest& request : copy.requests) {
-    if (request.generated.count() < 1 && !request.kept.first_is_late(request.ended)) {
-      ++all.left_out;
-      continue;
-    }
-    RequestSpec spec = request.spec;
-    if (all.replayed.empty()) begin = spec.arrival;
-    end = std::max(end, request.ended);
-    spec.arrival = spec.arrival - begin;
-    spec.output = std::max(Tokens{1}, request.generated);
-    spec.output_is_bound = false;
-    all.replayed.push_back(spec);
-    all.served.add(request.kept, request.ended);
-  }
-  if (!all.replayed.empty()) all.span_s = (end - begin).count();
-  return all;
-}
-
-/// Replays `requests` through `system`, judged as a server judges what it serves.
-[[nodiscard]] inline WhatIfResult replay_what_if(const WhatIfSystem& system, std::span<const RequestSpec> requests,
-                                                 double most_processor_s, const std::atomic<bool>& stop) {
-  WhatIfResult result;
-  result.system = system.name;
-  PromiseJudge judge(requests);
-  const double began = thread_seconds();
-  bool cut = false;
-  const Status status = system.replay(requests, judge, [&] {
-    return cut = cut || stop.load(std::memory_order_relaxed) || thread_seconds() - began > most_processor_s;
-  });
-  if (status && !cut) judge.finish();
-  result.tally = judge.tally();
-  result.processor_s = thread_seconds() - began;
-  if (!status) {
-    result.state = WhatIfResult::State::failed;
-    result.why = status.error().line();
-  } else if (cut) {
-    result.state = WhatIfResult::State::cut;
-    char text[120];
-    std::snprintf(text, sizeof text, "cut after %.3g s of processor time, with %lld of %lld requests replayed",
-                  most_processor_s, static_cast<long long>(result.tally.requests),
-                  static_cast<long long>(requests.size()));
-    result.why = text;
-  }
-  return result;
-}
 
 /// Answers "what if": what other systems would have made of the requests that ended in the last ten minutes. Nothing is
 /// computed unless somebody asks; then a thread of the lowest priority does, at most every `every_s` seconds, and not
