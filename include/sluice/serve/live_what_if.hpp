@@ -12,7 +12,7 @@ inline constexpr std::string_view live_what_if_style = R"css(
 #whatif th:first-child{text-align:left;overflow-wrap:anywhere} #whatif thead th{color:var(--mute);font-size:13px}
 #whatif tbody th small{display:block;color:var(--mute);font-weight:400} #whatif .own th{font-weight:600} #whatif tbody td.why{text-align:left;white-space:normal;color:var(--mute)}
 #whatif .meter{display:block;height:4px;margin-top:3px;background:var(--line)} #whatif .meter i{display:block;height:4px;background:var(--c0)}
-@media(max-width:760px){#whatif th,#whatif td{padding-right:6px;font-size:14px} #whatif thead th{font-size:12px}}
+@media(max-width:760px){#whatif th,#whatif td{padding-right:6px;font-size:14px} #whatif th:first-child{min-width:88px} #whatif thead th{font-size:12px}}
 )css";
 
 inline constexpr std::string_view live_what_if_section = R"html(
