@@ -141,9 +141,9 @@ struct ServerComposition {
 namespace detail {
 
 template <class E>
-inline constexpr bool is_engine = false;
+inline constexpr bool is_basic_engine = false;
 template <class C>
-inline constexpr bool is_engine<BasicEngine<C>> = true;
+inline constexpr bool is_basic_engine<BasicEngine<C>> = true;
 /// An engine that was rejected: its own sentences say why, and the server adds none.
 template <class E>
 inline constexpr bool is_rejected_engine = false;
@@ -193,7 +193,7 @@ concept ApiShowsWhatIf = !C::has_what_if || requires(typename C::api_type::Setup
 };
 
 template <class E, class List>
-concept MakesServer = is_engine<E> && ServesBounds<E> && FeedsServer<E> && all_fit_server<E, List> &&
+concept MakesServer = is_basic_engine<E> && ServesBounds<E> && FeedsServer<E> && all_fit_server<E, List> &&
                       no_server_role_twice<List>(roles::OnePerServer{}) &&
                       !std::same_as<typename ComposeServer<E, List>::type::api_type, NoPart> &&
                       ApiShowsWhatIf<typename ComposeServer<E, List>::type>;
@@ -227,9 +227,10 @@ template <class E, class... Ps>
 consteval auto explain_server_parts(Parts<Ps...>) {
   using List = Parts<Ps...>;
   if constexpr (!is_rejected_engine<E>) {
-    static_assert(is_engine<E>, "sluice: the first of a server's parts is its engine: `LiveServer<With<OrbitFlow, "
-                                "GenerationFeed>, OpenAi>`");
-    if constexpr (is_engine<E>) {
+    static_assert(is_basic_engine<E>,
+                  "sluice: the first of a server's parts is its engine: `LiveServer<With<OrbitFlow, "
+                  "GenerationFeed>, OpenAi>`");
+    if constexpr (is_basic_engine<E>) {
       explain_bounds<E>();
       static_assert(FeedsServer<E>, "sluice: this engine tells nobody of its tokens, so that none would reach a "
                                     "client: write `With<E, GenerationFeed>`");

@@ -70,7 +70,7 @@ class LookAhead {
   /// The newcomer, who came at `arrival`, enters now. Error: the engine would refuse it.
   [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival) {
     const RequestSpec spec = spec_of(newcomer, arrival);
-    const Expected<RequestId> id = engine_.submit(spec);
+    Expected<RequestId> id = engine_.submit(spec);
     if (id) reading_.follow(*id, {.slo = spec.slo, .arrival = spec.arrival});
     return id;
   }
