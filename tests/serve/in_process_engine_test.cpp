@@ -145,10 +145,10 @@ std::vector<double> times_of(const InProcessReply& reply) {
     }
   return times;
 }
-/// /metrics but for what planning took: that is the wall's.
+/// /metrics but for what planning and delivery took: that is the wall's.
 std::string without_wall_time(std::string text) {
-  const std::size_t at = text.find("\nsluice:planning_seconds_total ");
-  if (at != std::string::npos) text.erase(at + 1, text.find('\n', at + 1) - at);
+  for (const char* name : {"\nsluice:planning_seconds_total", "\nsluice:delivery_seconds"})
+    for (std::size_t at; (at = text.find(name)) != std::string::npos;) text.erase(at + 1, text.find('\n', at + 1) - at);
   return text;
 }
 std::string transcript_of(const std::vector<InProcess::Reply>& replies) {

@@ -176,7 +176,9 @@ int serve(serving::Options& options) {
   server.run(app);
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
-  return 0;
+  if (app.stopped_by().empty()) return 0;
+  std::fprintf(stderr, "sluice-serve: the engine had stopped: %s\n", app.stopped_by().c_str());
+  return 1;
 }
 
 } // namespace

@@ -83,7 +83,7 @@ class EngineLoop final : private FeedListener {
     if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, figures_, ahead_, *observers_,
-                             relay_);
+                             relay_, looked_s_);
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
@@ -93,6 +93,7 @@ class EngineLoop final : private FeedListener {
       if (answer.foresight) {
         predicted_ttft = answer.foresight->ttft;
         figures_.forecast(answer.foresight->took_s);
+        looked_s_ += answer.foresight->took_s;
         pace_.foresee(answer.foresight->next);
       }
       return answer.admit;
@@ -123,16 +124,19 @@ class EngineLoop final : private FeedListener {
     (void)engine_->cancel(request); // it is alive: what ends leaves the table
     forget(request, id);
   }
-  /// Runs one step. What it brought is held back until `told`.
+  /// Runs one step. What it brought is told by `tell`.
   Stepped step() {
+    looked_s_ = 0;
     const Seconds began = engine_->now();
-    // A pause is not to be felt because a step is long: what falls due while it runs goes out now, and is held until it
-    // is due. How long it will run is guessed by the steps before it.
+    // A pause is not to be felt because a step is long: what falls due while it runs is told before it runs, and held
+    // until it is due. How long it will run is guessed by the longest of the steps before it, which is forgotten
+    // slowly.
     engine_->release_due(real_time ? began + longest_ : began);
+    if constexpr (real_time) tell(began);
     const Stepped stepped = engine_->step();
     // A simulated iteration has been computed at once: what falls due within it would wait for the next step.
     if constexpr (!real_time) engine_->release_due(engine_->now());
-    if (stepped == Stepped::ran) longest_ = std::max(engine_->now() - began, longest_ * 0.9);
+    if (stepped == Stepped::ran) longest_ = std::max(engine_->now() - began, longest_ * 0.99);
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
   }
@@ -145,8 +149,9 @@ class EngineLoop final : private FeedListener {
   }
   /// The run has ended by a mistake: tells everybody in it.
   void fail(const Status& status) {
-    if (failed_.empty()) figures_.failed(status.error().line());
     failed_ = status.error().line();
+    figures_.failed(failed_);
+    listener_->stopped(failed_);
     for (const auto& [request, alive] : alive_) add(failure(alive.id));
     alive_.clear();
     requests_.clear();
@@ -267,6 +272,7 @@ class EngineLoop final : private FeedListener {
   std::unordered_map<GenerationId, RequestId> requests_; ///< of those that are alive
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_; ///< of each event
+  double looked_s_ = 0;        ///< that gates have taken since the last step
   Seconds longest_{0};         ///< of the last steps, roughly
   EngineFigures figures_;
   std::string failed_; ///< why the run has ended

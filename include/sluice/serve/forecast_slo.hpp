@@ -36,15 +36,16 @@ enum class Promises : std::uint8_t {
 /// made is not broken by them. Answers are taken to come to the share of `max_tokens` that the last ones came to, where
 /// the copies' world can end them early (`Correction`).
 ///
-/// The engine's thread waits for the answer: `most_steps` and `most_s` bound it. What breaks nothing within them is
-/// admitted, and the forecast says how far it looked. Rejected: a thread for forecasts, which would have to be sent
+/// The engine's thread waits for the answers, and all its streams with it: `most_s` bounds those between two steps
+/// together, `most_steps` each copy. What breaks nothing within them is admitted, and the forecast says how far it
+/// looked. Rejected: a thread for forecasts, which would have to be sent
 /// copies of the engine, and answers for an engine that has gone on since.
 struct ForecastSlo {
   using role = roles::Gate;
 
   Promises promises = Promises::soft;
   std::int64_t most_steps = 8192; ///< of each copy
-  double most_s = 0.02;           ///< of `clock`, for all copies of an answer
+  double most_s = 0.02;           ///< of `clock`, for all answers between two steps
   int probes = 6;                 ///< moments that are tried to say when the newcomer should come again
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -105,10 +106,11 @@ class Forecasting {
   /// In what time the newcomer could come with nobody's promise broken; infinite: in no time, for it would break even
   /// alone; none: not found.
   [[nodiscard]] std::optional<Seconds> keepable_in() {
-    const LookAhead<E>& end = without();
+    const LookAhead<E>& end = without(Until::all_have_ended);
     if (cut_) return std::nullopt;
     const Foreseen last = meets(end, end.now());
     if (late()) return std::nullopt;
+    if (!last.good() && end.alive() > 0) return std::nullopt; // somebody is still here, as far as the copy went
     if (!last.good()) return Seconds{std::numeric_limits<double>::infinity()};
     auto bad = std::make_unique<LookAhead<E>>(*outlook_);
     Seconds good = end.now();
@@ -174,20 +176,22 @@ class Forecasting {
     return seen;
   }
 
-  /// The copy into which no newcomer comes, at its end.
-  const LookAhead<E>& without() {
-    if (without_) return *without_;
-    without_ = std::make_unique<LookAhead<E>>(*outlook_);
+  enum class Until : std::uint8_t { promises_are_over, all_have_ended };
+  /// The copy into which no newcomer comes, so far on: until those that are promised something have ended, or until all
+  /// have.
+  const LookAhead<E>& without(Until until) {
+    if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_);
+    LookAhead<E>& copy = *without_;
     LookBound bound = bounded();
-    while (without_->reading().left() > 0 && without_->step(bound)) {
+    while ((until == Until::all_have_ended ? copy.alive() : copy.reading().left()) > 0 && copy.step(bound)) {
     }
-    without_->reading().look_at(without_->now());
-    cut_ = bound.late();
-    return *without_;
+    copy.reading().look_at(copy.now());
+    cut_ = copy.reading().left() > 0;
+    return copy;
   }
   /// In doubt not: a refusal has to be right.
   [[nodiscard]] bool kept_without(RequestId id) {
-    const LookAhead<E>& end = without();
+    const LookAhead<E>& end = without(Until::promises_are_over);
     return !cut_ && !end.reading().breaks(id);
   }
 
@@ -197,7 +201,7 @@ class Forecasting {
   double until_;
   Seconds start_;
   std::unique_ptr<LookAhead<E>> without_;
-  bool cut_ = false; ///< time ran out before its end
+  bool cut_ = false; ///< time or steps ran out before promises were over
 };
 
 } // namespace detail
@@ -207,8 +211,13 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   GateAnswer answer;
   if (promises == Promises::none || !outlook.looks_ahead() || !KeptPromises{.slo = newcomer.slo}.promised())
     return answer;
+  const double left_s = most_s - outlook.looked_s();
+  if (left_s <= 0) { // streams have waited long enough
+    answer.forecast = "not looked at: many came at once";
+    return answer;
+  }
   const double began = clock();
-  detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + most_s);
+  detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
   const detail::Foreseen seen = forecasting.now();
   if (!seen.possible) return answer;
   answer.forecast = detail::forecast_text(seen, newcomer.slo);

@@ -70,6 +70,8 @@ class GenerationListener {
   virtual ~GenerationListener() = default;
 
   virtual void happened(std::vector<GenerationEvent> events) = 0;
+  /// The engine's run has ended by a mistake, which `why` says in one line: nothing will be generated any more.
+  virtual void stopped(const std::string& /*why*/) {}
 };
 
 /// An engine that runs on a thread of its own. Every call may come from any thread, and returns at once.

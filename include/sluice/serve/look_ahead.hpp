@@ -58,6 +58,7 @@ class LookAhead {
   ~LookAhead() = default;
 
   [[nodiscard]] Seconds now() const { return engine_.now(); }
+  [[nodiscard]] std::int64_t alive() const { return engine_.alive(); }
   /// The first iteration of this copy; none: it has not run.
   [[nodiscard]] std::optional<ForeseenStep> first_step() const {
     std::optional<ForeseenStep> first = reading_.first_step();

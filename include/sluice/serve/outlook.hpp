@@ -31,14 +31,15 @@ class Outlook {
 
   /// `arrival`: the newcomer's. `observers`: of copies; they tell `relay`.
   Outlook(const E& engine, Seconds arrival, const Correction& correction, const EngineFigures& figures,
-          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay)
+          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay, double looked_s)
       : engine_(&engine),
         arrival_(arrival),
         correction_(correction),
         figures_(&figures),
         world_(&world),
         observers_(&observers),
-        relay_(&relay) {}
+        relay_(&relay),
+        looked_s_(looked_s) {}
 
   /// The engine as it is, without the newcomer.
   [[nodiscard]] const E& engine() const { return *engine_; }
@@ -49,6 +50,9 @@ class Outlook {
 
   [[nodiscard]] const Correction& correction() const { return correction_; }
 
+  /// What gates have taken of the engine's thread since its last step, for newcomers before this one: seconds, during
+  /// which no stream got a token.
+  [[nodiscard]] double looked_s() const { return looked_s_; }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// A copy of `from`, which is the engine or a copy of it, in a world of its own.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
@@ -63,6 +67,7 @@ class Outlook {
   const WorldAhead<E>* world_;
   const Observers* observers_;
   FeedRelay* relay_;
+  double looked_s_;
 };
 
 } // namespace sluice

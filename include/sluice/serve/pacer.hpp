@@ -6,9 +6,14 @@
 #include "sluice/serve/http.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,85 +21,90 @@
 namespace sluice {
 
 /// Stands between an engine and the application: an event with `hold_s` above 0 goes on so much later, on a timer of
-/// the transport; the others go on at once. Of one generation nothing overtakes: what follows a held token waits
-/// behind it.
+/// the transport. Of one generation nothing overtakes: what follows a held event waits behind it, however late the
+/// transport's thread is with the event. Where nothing is held, events go on at once.
 ///
 /// A listener that comes after the engine was made is set with `tell`, before the first submission: the application
 /// submits to the engine, and the engine tells the application.
+///
+/// Order is kept by one queue on the application's thread, through which everything goes while anything is on its way.
+/// Rejected: to compare due times on the engine's thread, where an event whose time has passed may still stand in the
+/// transport's queue, and a later one overtakes it.
 class Pacer final : public GenerationListener {
  public:
-  /// `clock`: seconds, on the clock of the transport's timers.
+  /// `clock`: seconds, on the clock of the transport's timers. `transport` runs what is posted in the order in which
+  /// one thread posts it.
   explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady)
       : transport_(&transport), clock_(std::move(clock)) {}
 
   void tell(GenerationListener& to) { to_ = &to; }
 
   void happened(std::vector<GenerationEvent> events) override {
-    if (to_ == nullptr) return;
-    const double now = clock_();
-    std::vector<Held> held;
-    std::size_t kept = 0;
-    for (GenerationEvent& event : events) {
-      const double due = due_of(event, now);
-      if (due > now) {
-        held.push_back({due, std::move(event)});
-      } else {
-        if (&events[kept] != &event) events[kept] = std::move(event);
-        ++kept;
-      }
-    }
-    events.resize(kept);
-    if (!events.empty()) to_->happened(std::move(events));
-    forget_passed(now);
-    if (held.empty()) return;
-    std::stable_sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.due < b.due; });
-    transport_->post([this, held = std::move(held)]() mutable { set_timers(std::move(held)); });
+    if (to_ == nullptr || events.empty()) return;
+    const bool held = std::any_of(events.begin(), events.end(), [](const auto& event) { return event.hold_s > 0; });
+    if (!held && on_their_way_.load(std::memory_order_acquire) == 0) return to_->happened(std::move(events));
+    on_their_way_.fetch_add(static_cast<std::int64_t>(events.size()), std::memory_order_relaxed);
+    transport_->post([this, told = clock_(), events = std::move(events)]() mutable { queue(told, std::move(events)); });
+  }
+  void stopped(const std::string& why) override {
+    if (to_ != nullptr) to_->stopped(why);
   }
 
  private:
-  /// Two events of one generation are at least so far apart, that no timer overtakes; those of different generations
-  /// that are closer share a timer.
-  static constexpr double apart_s = 0.0005;
-
-  struct Held {
-    double due = 0;
-    GenerationEvent event;
+  /// Of one generation, what is queued.
+  struct Queued {
+    double last_due = 0;
+    std::int64_t events = 0;
   };
 
   static double steady() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
-  [[nodiscard]] double due_of(const GenerationEvent& event, double now) {
-    double due = now + event.hold_s;
-    const auto before = last_due_.find(event.id);
-    if (before != last_due_.end() && before->second > now) due = std::max(due, before->second + apart_s);
-    if (due > now) last_due_.insert_or_assign(event.id, due);
-    return due;
-  }
-  /// A generation that was cancelled tells nothing of its end: what has passed is forgotten from time to time.
-  void forget_passed(double now) {
-    if (last_due_.size() < sweep_at_) return;
-    std::erase_if(last_due_, [now](const auto& of) { return of.second <= now; });
-    sweep_at_ = std::max<std::size_t>(64, 2 * last_due_.size());
-  }
-  /// On the application's thread.
-  void set_timers(std::vector<Held> held) {
-    const double now = clock_();
-    for (std::size_t begin = 0; begin < held.size();) {
-      std::vector<GenerationEvent> together;
-      const double due = held[begin].due;
-      for (; begin < held.size() && held[begin].due < due + apart_s / 2; ++begin)
-        together.push_back(std::move(held[begin].event));
-      transport_->after(std::max(0.0, due - now), [this, together = std::move(together)] { to_->happened(together); });
+  // ---- on the application's thread
+
+  void queue(double told, std::vector<GenerationEvent> events) {
+    for (GenerationEvent& event : events) {
+      Queued& of = of_[event.id];
+      of.last_due = of.events > 0 ? std::max(of.last_due, told + event.hold_s) : told + event.hold_s;
+      ++of.events;
+      held_.emplace(of.last_due, std::move(event)); // behind all that are due at the same time
     }
+    hand_on();
   }
+  /// What is due, in order; and a timer for what is next.
+  void hand_on() {
+    const double now = clock_();
+    std::vector<GenerationEvent> due;
+    while (!held_.empty() && held_.begin()->first <= now) {
+      due.push_back(std::move(held_.begin()->second));
+      held_.erase(held_.begin());
+      const auto of = of_.find(due.back().id);
+      if (--of->second.events == 0) of_.erase(of);
+    }
+    const auto count = static_cast<std::int64_t>(due.size());
+    if (count > 0) {
+      to_->happened(std::move(due));
+      // The application posts them to itself: the engine's thread may go past the queue once they have arrived.
+      transport_->post([this, count] { on_their_way_.fetch_sub(count, std::memory_order_release); });
+    }
+    if (held_.empty() || held_.begin()->first >= armed_) return;
+    armed_ = held_.begin()->first;
+    transport_->after(std::max(0.0, armed_ - now), [this, at = armed_] {
+      if (armed_ == at) armed_ = never; // else an earlier timer was set after this one, which sets the next
+      hand_on();
+    });
+  }
+
+  static constexpr double never = std::numeric_limits<double>::infinity();
 
   HttpTransport* transport_;
   std::function<double()> clock_;
   GenerationListener* to_ = nullptr;
-  std::unordered_map<GenerationId, double> last_due_; ///< of held events, on the engine's thread
-  std::size_t sweep_at_ = 64;
+  std::atomic<std::int64_t> on_their_way_{0};   ///< events that were queued and have not arrived
+  std::multimap<double, GenerationEvent> held_; ///< by due time
+  std::unordered_map<GenerationId, Queued> of_; ///< of those in `held_`
+  double armed_ = never;                        ///< the earliest timer's time
 };
 
 } // namespace sluice

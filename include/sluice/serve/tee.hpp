@@ -100,7 +100,7 @@ class Tee final : public GenerationEngine {
   /// When both are. From then on the first alone decides: a second engine that fails takes nothing from the clients.
   [[nodiscard]] bool ready() const override {
     if (!both_were_ready_.load(std::memory_order_relaxed)) {
-      if (!first_->ready() || !second_->ready()) return false;
+      if (!first_->ready() || !(second_->ready() || second_has_stopped_.load(std::memory_order_acquire))) return false;
       both_were_ready_.store(true, std::memory_order_relaxed);
     }
     return first_->ready();
@@ -140,6 +140,12 @@ class Tee final : public GenerationEngine {
   struct Ear final : GenerationListener {
     Ear(Tee& tee, Side side) : tee_(tee), side_(side) {}
     void happened(std::vector<GenerationEvent> events) override { tee_.heard(side_, std::move(events)); }
+    void stopped(const std::string& why) override {
+      if (side_ == Side::first)
+        tee_.listener_->stopped(why);
+      else
+        tee_.second_has_stopped_.store(true, std::memory_order_release);
+    }
 
    private:
     Tee& tee_;
@@ -263,7 +269,8 @@ class Tee final : public GenerationEngine {
   std::function<void(const TeeDifference&)> differs_;
   TeeLimits limits_;
   mutable std::atomic<bool> both_were_ready_{false};
-  mutable std::mutex mutex_; ///< of what follows
+  std::atomic<bool> second_has_stopped_{false}; ///< its weights could not be loaded, say
+  mutable std::mutex mutex_;                    ///< of what follows
   Pairs pairs_;
   std::size_t ahead_ = 0; ///< tokens, of all pairs
   TeeFigures figures_;

@@ -116,6 +116,19 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     transport_->post([this, events = std::move(events), told = Clock::now()] { take(events, told); });
   }
 
+  void stopped(const std::string& why) override {
+    transport_->post([this, why] {
+      stopped_ = why;
+      if (!setup_.log) return;
+      std::string line;
+      JsonWriter json(line);
+      json.begin_object().key("event").value("engine_stopped").key("why").value(why).end_object();
+      setup_.log(std::move(line));
+    });
+  }
+  /// Why the engine generates nothing any more; empty: it does.
+  [[nodiscard]] const std::string& stopped_by() const { return stopped_; }
+
   /// New requests are answered with 503 from here on.
   void drain() { draining_ = true; }
   /// Requests under way.
@@ -148,6 +161,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string name;         ///< its id, for the log
   };
 
+  [[nodiscard]] std::string why_not_ready() const {
+    if (!stopped_.empty()) return "the engine has stopped: " + stopped_;
+    return draining_ ? "the server is draining" : "the weights are still loading";
+  }
+
   // ---- endpoints
 
   void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -157,8 +175,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     respond(*exchange, std::move(response));
   }
   void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (draining_ || !engine_->ready())
-      return respond(*exchange, refuse(503, draining_ ? "the server is draining" : "the weights are still loading"));
+    if (draining_ || !engine_->ready()) return respond(*exchange, refuse(503, why_not_ready()));
     HttpResponse response;
     response.type = "text/plain";
     response.body = "ready\n";
@@ -283,7 +300,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error.emplace();
       error->status = 503;
       error->type = "server_error";
-      error->message = draining_ ? "the server is draining" : "the weights are still loading";
+      error->message = why_not_ready();
     }
     ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
     log_request(request, head.id, wanted, prompts, error);
@@ -581,6 +598,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   std::uint64_t last_generation_ = 0;
   std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
+  std::string stopped_; ///< why the engine has
 };
 
 /// The API, as a server's list of parts names it.
