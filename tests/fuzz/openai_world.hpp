@@ -54,7 +54,7 @@ class EchoEngine final : public sluice::GenerationEngine {
   }
   void cancel(sluice::GenerationId /*id*/) override {}
   [[nodiscard]] bool ready() const override { return true; }
-  [[nodiscard]] std::string metrics() override { return ""; }
+  void metrics(sluice::PrometheusWriter& /*to*/) override {}
   [[nodiscard]] std::string live() override { return "{}"; }
 
   /// The answer's tokens without an end.

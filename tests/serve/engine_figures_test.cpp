@@ -2,6 +2,7 @@
 #include "sluice/serve/engine_figures.hpp"
 #include "sluice/serve/live_page.hpp"
 
+#include "serve/metrics_text.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,7 @@ json live(const EngineFigures& figures) { return json::parse(figures.live()); }
 
 /// The value of a line of Prometheus' text.
 double metric(const EngineFigures& figures, const std::string& name) {
-  const std::string text = figures.metrics(), line = "\n" + name + " ";
+  const std::string text = sluice::testing::metrics_text(figures), line = "\n" + name + " ";
   const std::size_t at = text.find(line);
   REQUIRE_MESSAGE(at != std::string::npos, name);
   return std::stod(text.substr(at + line.size()));
@@ -229,6 +230,17 @@ TEST_CASE("what the live state keeps is bounded, and the newest stays") {
   CHECK(state["recent_ends"][49]["id"] == 499);
   CHECK(state["history"]["time_s"].size() == LiveHistory::most);
   CHECK(state["history"]["time_s"].back() == 4.0 * 499);
+}
+
+TEST_CASE("every figure has the labels that its writer gives") {
+  std::string text;
+  PrometheusWriter to(text, {{"model_name", "tiny"}, {"engine", "0"}});
+  EngineFigures{}.metrics(to);
+  CHECK(text.find("\nvllm:num_requests_running{model_name=\"tiny\",engine=\"0\"} 0\n") != std::string::npos);
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+    if (text[begin] != '#')
+      CHECK(text.substr(begin, text.find('\n', begin) - begin).find("{model_name=\"tiny\",engine=\"0\"") !=
+            std::string::npos);
 }
 
 TEST_CASE("after a silence, counters grow from its end on") {

@@ -9,6 +9,7 @@
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/vllm.hpp"
 
+#include "serve/metrics_text.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -165,7 +166,7 @@ TEST_CASE(
     return true;
   }));
   for (std::uint64_t i = 1; i < 30; i += 2) CHECK(tokens_of(running.told.all().at(GenerationId{i})).size() == 50);
-  const std::string metrics = running.thread.metrics();
+  const std::string metrics = sluice::testing::metrics_text(running.thread);
   CHECK(metrics.find("vllm:num_requests_running 0\n") != std::string::npos);
   CHECK(metrics.find("vllm:kv_cache_usage_perc 0\n") != std::string::npos);
 }
@@ -247,7 +248,8 @@ TEST_CASE("EngineThread: a request arrives in the present, however long a simula
   running.thread.submit(GenerationId{1}, one);
   CHECK(running.told.wait(
       [](const Of& of) { return of.count(GenerationId{1}) != 0 && is_over(of.at(GenerationId{1})); }));
-  CHECK(running.thread.metrics().find("sluice:first_tokens_total{in_time=\"true\"} 1\n") != std::string::npos);
+  CHECK(sluice::testing::metrics_text(running.thread).find("sluice:first_tokens_total{in_time=\"true\"} 1\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("EngineThread ends with generations under way") {

@@ -15,6 +15,8 @@
 #include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/measured_lengths.hpp"
 
+#include "serve/metrics_text.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -237,7 +239,7 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
     if (next == of.sent.size()) break;
     loop.engine().idle_until(of.sent[next].at);
   }
-  Served served{std::move(answers.of), loop.engine().now(), loop.figures().metrics()};
+  Served served{std::move(answers.of), loop.engine().now(), metrics_text(loop.figures())};
   for (std::size_t i = 0; i < served.of.size(); ++i) {
     const auto found = keeping.of.find(of.sent[i].at.count());
     if (found == keeping.of.end()) continue;

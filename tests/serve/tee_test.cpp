@@ -2,6 +2,7 @@
 #include "sluice/core/random.hpp"
 #include "sluice/serve/tee.hpp"
 
+#include "serve/metrics_text.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,12 +24,13 @@ class FakeEngine final : public GenerationEngine {
   void submit(GenerationId id, Generation generation) override { submitted[id] = std::move(generation); }
   void cancel(GenerationId id) override { cancelled.insert(id); }
   bool ready() const override { return is_ready; }
-  std::string metrics() override { return own_metrics; }
+  void metrics(PrometheusWriter& to) override { to.counter("sluice:steps_total", "Steps.", own_steps); }
   std::string live() override { return own_live; }
 
   std::map<GenerationId, Generation> submitted;
   std::set<GenerationId> cancelled;
-  std::string own_metrics, own_live;
+  double own_steps = 0;
+  std::string own_live;
   bool is_ready = true;
 };
 
@@ -140,7 +142,7 @@ TEST_CASE("Tee counts and names what differs, in whatever order the two engines 
       CHECK(one.token == other.token);
       CHECK(one.tee_token == other.tee_token);
     }
-    CHECK(says(world.tee.metrics(), "sluice:tee_tokens_ahead 0"));
+    CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:tee_tokens_ahead 0"));
     std::size_t heard = 0;
     for (const auto& all : of_first) heard += all.size();
     CHECK(world.client.all.size() == heard); // the first engine's events, and no other's
@@ -158,7 +160,8 @@ TEST_CASE("Tee: engines on threads of their own") {
   };
   std::thread one([&] { tell(world.tee.first(), 1); });
   std::thread two([&] { tell(world.tee.second(), 2); });
-  while (world.tee.figures().generations < static_cast<std::int64_t>(count)) (void)world.tee.metrics();
+  while (world.tee.figures().generations < static_cast<std::int64_t>(count))
+    (void)sluice::testing::metrics_text(world.tee);
   one.join();
   two.join();
   CHECK(world.tee.figures().tokens == count * (count - 1) / 2);
@@ -179,7 +182,7 @@ TEST_CASE("Tee compares what is cancelled as far as both had made it") {
   CHECK(world.tee.figures().tokens == 2);
   CHECK(world.tee.figures().differing_tokens == 0);
   CHECK(world.tee.figures().generations == 0);
-  CHECK(says(world.tee.metrics(), "sluice:tee_tokens_ahead 0"));
+  CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:tee_tokens_ahead 0"));
   world.follower->cancelled.clear();
   world.tee.cancel(GenerationId{1}); // again: the second engine has forgotten it
   CHECK(world.follower->cancelled.empty());
@@ -209,7 +212,7 @@ TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first 
   CHECK(figures.failed == 1);
   CHECK(figures.tokens == 0);
   CHECK(figures.generations == 0);
-  const std::string metrics = world.tee.metrics();
+  const std::string metrics = sluice::testing::metrics_text(world.tee);
   CHECK(says(metrics, "sluice:tee_left_out_total{reason=\"refused\"} 1"));
   CHECK(says(metrics, "sluice:tee_left_out_total{reason=\"failed\"} 1"));
   CHECK(says(metrics, "sluice:tee_tokens_ahead 0"));
@@ -233,7 +236,7 @@ TEST_CASE("Tee leaves out what the second engine is too far behind with, or ahea
     CHECK(world.follower->cancelled.count(GenerationId{1}) == 1);
     CHECK(world.engine->cancelled.empty());
     CHECK(world.tee.figures().lagged == 2);
-    CHECK(says(world.tee.metrics(), "sluice:tee_tokens_ahead 4"));
+    CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:tee_tokens_ahead 4"));
     late(event(1, Kind::tokens, {3, 3})); // on its way
     late(event(2, Kind::tokens, Answer(4, 1)));
     early(event(2, Kind::ended));
@@ -282,12 +285,12 @@ TEST_CASE("Tee gives both engines the same generation, and the first one's figur
     CHECK(got->sampling.temperature == generation.sampling.temperature);
     CHECK(got->sequence == 2);
   }
-  world.engine->own_metrics = "sluice:steps_total 7\n";
+  world.engine->own_steps = 7;
   world.engine->own_live = R"({"steps":7})";
-  world.follower->own_metrics = "sluice:steps_total 9\n";
+  world.follower->own_steps = 9;
   world.follower->own_live = "{}";
-  CHECK(says(world.tee.metrics(), "sluice:steps_total 7"));
-  CHECK(!says(world.tee.metrics(), "sluice:steps_total 9"));
+  CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:steps_total 7"));
+  CHECK(!says(sluice::testing::metrics_text(world.tee), "sluice:steps_total 9"));
   CHECK(world.tee.live() == R"({"steps":7})");
 }
 

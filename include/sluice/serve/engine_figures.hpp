@@ -172,12 +172,10 @@ class EngineFigures {
 
   // ---- on any thread
 
-  /// Lines of Prometheus' text format, without labels: the engine has one of each.
-  [[nodiscard]] std::string metrics() const {
+  /// With the labels that `to` gives all metrics.
+  void metrics(PrometheusWriter& to) const {
     const std::lock_guard lock{mutex_};
     const LiveState& s = published_;
-    std::string text;
-    PrometheusWriter to(text, {});
     const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
     to.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", whole(s.running));
     to.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.",
@@ -215,7 +213,6 @@ class EngineFigures {
                s.forecast_error_s);
     to.counter("sluice:ended_total", "Requests that ended by themselves.", whole(s.ended));
     to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
-    return text;
   }
 
   /// What the live page shows, and how long ago it was. The JSON is written from a copy: the engine does not wait.

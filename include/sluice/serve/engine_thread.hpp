@@ -56,7 +56,7 @@ class EngineThread final : public GenerationEngine {
   }
   void cancel(GenerationId id) override { inbox_.push({Message::Kind::cancel, id, {}, {}}); }
   [[nodiscard]] bool ready() const override { return ready_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::string metrics() override { return loop_.figures().metrics(); }
+  void metrics(PrometheusWriter& to) override { loop_.figures().metrics(to); }
   [[nodiscard]] std::string live() override { return loop_.figures().live(); }
   /// What ended the run, if anything has: a policy's impossible answer, or weights that could not be loaded. After
   /// `stop`.

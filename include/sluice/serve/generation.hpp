@@ -5,6 +5,7 @@
 #include "sluice/decoder/sampler.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/prometheus.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>
@@ -92,8 +93,8 @@ class GenerationEngine {
 
   /// Whether weights are loaded and a submission would be considered at once.
   [[nodiscard]] virtual bool ready() const = 0;
-  /// Lines of Prometheus' text format: what the engine counts.
-  [[nodiscard]] virtual std::string metrics() = 0;
+  /// What the engine counts, with the labels that `to` gives all metrics.
+  virtual void metrics(PrometheusWriter& to) = 0;
   /// A JSON object: what the live page shows.
   [[nodiscard]] virtual std::string live() = 0;
 };

@@ -67,7 +67,7 @@ class InProcessEngine final : public GenerationEngine {
   }
   void cancel(GenerationId id) override { loop_.leave(id); }
   [[nodiscard]] bool ready() const override { return status_.ok(); }
-  [[nodiscard]] std::string metrics() override { return loop_.figures().metrics(); }
+  void metrics(PrometheusWriter& to) override { loop_.figures().metrics(to); }
   [[nodiscard]] std::string live() override { return loop_.figures().live(); }
 
  private:

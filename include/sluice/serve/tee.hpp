@@ -106,10 +106,9 @@ class Tee final : public GenerationEngine {
     return first_->ready();
   }
   /// The first engine's, and what the tee counts.
-  [[nodiscard]] std::string metrics() override {
-    std::string text = first_->metrics();
+  void metrics(PrometheusWriter& to) override {
+    first_->metrics(to);
     const std::lock_guard lock{mutex_};
-    PrometheusWriter to(text, {});
     const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
     to.counter("sluice:tee_tokens_compared_total", "Tokens compared with those of the second engine.",
                whole(figures_.tokens));
@@ -125,7 +124,6 @@ class Tee final : public GenerationEngine {
     to.counter("sluice:tee_left_out_total", "", whole(figures_.lagged), {{"reason", "lag"}});
     to.gauge("sluice:tee_tokens_ahead", "Tokens that one engine has made and the other has not yet.",
              static_cast<double>(ahead_));
-    return text;
   }
   [[nodiscard]] std::string live() override { return first_->live(); }
 

@@ -84,7 +84,7 @@ class ScriptedEngine final : public GenerationEngine {
   }
   void cancel(GenerationId id) override { cancelled.insert(id); }
   bool ready() const override { return is_ready; }
-  std::string metrics() override { return "sluice:steps_total 7\n"; }
+  void metrics(PrometheusWriter& to) override { to.counter("sluice:steps_total", "Steps.", 7); }
   std::string live() override { return "{}"; }
 
   std::vector<GenerationId> order;
@@ -409,6 +409,6 @@ TEST_CASE("OpenAiApp counts what its clients see") {
                            "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
                            "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
                            "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
-                           "# TYPE vllm:request_success_total counter\n", "sluice:steps_total 7\n"})
+                           "# TYPE vllm:request_success_total counter\n", "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
 }

@@ -52,7 +52,8 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
   CHECK(server.metric("sluice:tee_generations_differing_total") == 0);
   CHECK(server.metric("sluice:tee_tokens_ahead") == 0);
   for (const char* reason : {"refused", "failed", "lag"})
-    CHECK(server.metric("sluice:tee_left_out_total{reason=\"" + std::string{reason} + "\"}") == 0);
+    CHECK(server.metric("sluice:tee_left_out_total{model_name=\"tiny\",engine=\"0\",reason=\"" + std::string{reason} +
+                        "\"}") == 0);
   CHECK(server.metric("sluice:blocks_to_host_total") > 0); // memory was short
 
   // Who leaves takes both engines' work along, and what is compared by then stays counted.

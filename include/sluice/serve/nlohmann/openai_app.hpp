@@ -195,7 +195,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.type = "text/plain; version=0.0.4; charset=utf-8";
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
-    response.body += engine_->metrics();
+    engine_->metrics(writer);
     respond(*exchange, std::move(response));
   }
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
