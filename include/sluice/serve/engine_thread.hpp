@@ -106,10 +106,11 @@ class EngineThread final : public GenerationEngine {
   }
   [[nodiscard]] Seconds wall() const { return Seconds{std::chrono::duration<double>(Clock::now() - began_).count()}; }
   [[nodiscard]] Seconds present() const { return Loop::real_time ? loop_.engine().now() : wall(); }
-  /// When the message was sent, on the engine's clock. Never after its present, nor before its start.
-  [[nodiscard]] Seconds arrival_of(const Message& message) const {
+  /// When the message was sent, on the engine's clock. Never after its present, nor before its start, nor before the
+  /// message that came last: the clocks are read one after another, and neighbours would swap by microseconds.
+  [[nodiscard]] Seconds arrival_of(const Message& message) {
     const Seconds waited{std::chrono::duration<double>(Clock::now() - message.sent).count()};
-    return std::clamp(present() - waited, Seconds{0}, loop_.engine().now());
+    return last_arrival_ = std::clamp(present() - waited, last_arrival_, loop_.engine().now());
   }
   /// Waits until a message comes, or until a token is due that delivery holds back.
   void wait_for_news() {
@@ -140,6 +141,7 @@ class EngineThread final : public GenerationEngine {
   Inbox<Message> inbox_;
   Status status_;
   Clock::time_point began_;
+  Seconds last_arrival_{0};
   std::atomic<bool> ready_{false};
   std::thread thread_;
 };
