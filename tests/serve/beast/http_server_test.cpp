@@ -180,6 +180,26 @@ TEST_CASE("HttpServer tells the application of a client that leaves, before an a
   CHECK(soon([&] { return running.app.gone == 2; }));
 }
 
+TEST_CASE("HttpServer cuts a client that sends ahead more than it keeps, and hears of one that sends less and leaves") {
+  HttpLimits limits;
+  limits.max_ahead = 8 << 10;
+  Running running(limits);
+  {
+    Client less(running.port);
+    less.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(4 << 10, 'x'));
+    CHECK(soon([&] { return running.app.requests == 1; }));
+    std::this_thread::sleep_for(20ms);
+    CHECK(running.app.gone == 0);
+  }
+  CHECK(soon([&] { return running.app.gone == 1; }));
+  Client more(running.port);
+  more.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return running.app.requests == 2; }));
+  boost::system::error_code cut; // the server may have ended the connection before all is sent
+  asio::write(more.socket, asio::buffer(std::string(64 << 10, 'x')), cut);
+  CHECK(soon([&] { return running.app.gone == 2; }));
+}
+
 TEST_CASE("HttpServer cuts a client that reads nothing once its answer passes the bound") {
   HttpLimits limits;
   limits.max_unread = 64 << 10;

@@ -31,6 +31,9 @@ struct HttpLimits {
   /// Bytes of an answer that a client may leave unread, beside the largest piece so far: one step of a request for many
   /// answers may bring more than any bound, to a client that reads all. Beyond: it is cut.
   std::size_t max_unread = std::size_t{256} << 10;
+  /// Bytes that a client may send ahead while it is answered: of requests that wait for this one's end. Beyond: it is
+  /// cut, and the request under way is cancelled.
+  std::size_t max_ahead = std::size_t{64} << 10;
   int max_connections = 4096; ///< beyond: 503, at once
   std::chrono::milliseconds head_time{
       10'000}; ///< for a request's head to arrive whole; beyond: the end (no 408: a timeout closes)
@@ -335,17 +338,16 @@ class HttpSession {
     reply.sent = true;
   }
 
-  /// Ends when the client does. What it sends meanwhile is its next request's, and waits in the buffer.
+  /// Ends when the client does, or when it has sent too much ahead: what it sends meanwhile is its next request's, and
+  /// waits in the buffer. (Rejected: to leave the rest in the kernel. Nothing would tell any more that the client has
+  /// left, and a stream would run on for nobody.)
   detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
-    for (;;) {
-      if (buffer_.size() > limits_->max_header + limits_->max_body) break; // let the rest wait in the kernel
+    while (buffer_.size() <= limits_->max_ahead) {
       auto [error, bytes] = co_await stream_.async_read_some(
           buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)), detail::as_tuple_awaitable);
       buffer_.commit(bytes); // also where the answer was complete meanwhile: they begin the next request
       if (error || reply.sent) co_return;
     }
-    detail::asio::steady_timer never(stream_.get_executor(), detail::asio::steady_timer::time_point::max());
-    co_await never.async_wait(detail::as_tuple_awaitable);
   }
 
   static constexpr std::size_t read_bytes = 4096;
