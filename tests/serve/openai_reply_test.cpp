@@ -63,13 +63,13 @@ TEST_CASE("ChunkWriter writes chunks as the chat API streams them") {
 TEST_CASE("ChunkWriter writes chunks as the completions API streams them") {
   std::string stream;
   ChunkWriter chunks(head(false), 0, false);
-  chunks.text(stream, "ab");
+  chunks.text(stream, "a\xC3\xA9"); // two characters of three bytes
   const std::vector<TokenLogprob> logprobs{{{"c", -1}, {}}};
   chunks.text(stream, "c", &logprobs);
   chunks.finish(stream, FinishReason::stop, &logprobs); // of a token that has no text
   const std::vector<json> all = events(stream);
   CHECK(all[0]["object"] == "text_completion");
-  CHECK(all[0]["choices"][0]["text"] == "ab");
+  CHECK(all[0]["choices"][0]["text"] == "a\xC3\xA9");
   CHECK(!all[0].contains("usage"));
   CHECK(all[1]["choices"][0]["logprobs"]["text_offset"] == json{2});
   CHECK(all[2]["choices"][0]["finish_reason"] == "stop");

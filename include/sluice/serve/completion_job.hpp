@@ -192,8 +192,8 @@ class CompletionJob {
   void respond_whole() {
     std::vector<Choice> choices;
     for (Answer& answer : answers_)
-      choices.push_back(
-          {answer.echo + answer.whole, answer.reason, std::move(answer.logprobs), request_.logprobs >= 0});
+      choices.push_back({answer.echo + answer.whole, answer.reason, std::move(answer.logprobs), request_.logprobs >= 0,
+                         detail::characters(answer.echo)});
     HttpResponse response;
     response.body = completion_json(head_, choices, usage_);
     if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);

@@ -6,6 +6,7 @@
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/http.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,6 +54,7 @@ struct Choice {
   FinishReason reason = FinishReason::stop;
   std::vector<TokenLogprob> logprobs; ///< empty: none were asked for
   bool with_logprobs = false;
+  std::int64_t echoed = 0; ///< characters of the text that are the prompt's
 };
 
 [[nodiscard]] inline HttpResponse error_response(const ApiError& error) {
@@ -88,6 +90,11 @@ inline void write_bytes(JsonWriter& json, const std::string& text) {
   json.end_array();
 }
 
+/// Of UTF-8, a character that is divided among tokens counted where it begins.
+[[nodiscard]] inline std::int64_t characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
+}
+
 /// `logprobs` of chat: a list of tokens. Of completions: lists side by side, with each token's place in the text.
 inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLogprob> tokens, std::int64_t offset) {
   json.key("logprobs").begin_object();
@@ -120,7 +127,7 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
   json.end_array().key("text_offset").begin_array();
   for (const TokenLogprob& token : tokens) {
     json.value(offset);
-    offset += static_cast<std::int64_t>(token.chosen.text.size());
+    offset += characters(token.chosen.text);
   }
   json.end_array().end_object();
 }
@@ -151,7 +158,7 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
       json.key("text").value(choice.text);
     }
     if (choice.with_logprobs)
-      detail::write_logprobs(json, head.chat, choice.logprobs, 0);
+      detail::write_logprobs(json, head.chat, choice.logprobs, choice.echoed);
     else
       json.key("logprobs").null();
     json.key("finish_reason").value(finish_name(choice.reason)).end_object();
@@ -184,7 +191,7 @@ class ChunkWriter {
     JsonWriter(content).value(piece);
     if (chat_) content += '}';
     chunk(out, content, {}, logprobs);
-    offset_ += static_cast<std::int64_t>(piece.size());
+    offset_ += detail::characters(piece);
   }
   /// The last chunk of the choice, with the logarithms of tokens at its end that have no text.
   void finish(std::string& out, FinishReason reason, const std::vector<TokenLogprob>* logprobs = nullptr) const {
@@ -221,7 +228,7 @@ class ChunkWriter {
   std::string begin_; ///< up to and with the choice's index
   bool chat_;
   bool null_usage_;
-  std::int64_t offset_ = 0; ///< bytes of text so far
+  std::int64_t offset_ = 0; ///< characters of text so far
 };
 
 /// The event that ends a stream's usage: no choices.
