@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   const ByteTokenizer tokenizer;
   OpenAiSetup api = openai_setup("llama3-8b", tokenizer, machine.limits.max_context.count());
   api.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.06}};
+  api.logprobs = false; // tokens are drawn
   const Expected<std::unique_ptr<MyServer>> server =
       MyServer::make({.engine = configure<Mine>(machine),
                       .tokens = std::make_shared<DrawnTokens>(*tokenizer.encode("a letter ", AddSpecial::no)),

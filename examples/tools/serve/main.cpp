@@ -126,6 +126,7 @@ int serve(serving::Options& options) {
   if (what_if) setup.what_if = [&thread = *what_if] { return thread.json(); };
   setup.api_keys = options.api_keys;
   setup.cors = options.cors;
+  setup.logprobs = options.simulate.empty();
   setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
   setup.created = setup.now_s();
   setup.clock = [began] { return seconds_of(began); };

@@ -53,6 +53,8 @@ class CompletionJob {
 
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }
   [[nodiscard]] bool over() const { return over_; }
+  /// Whether the head of a stream was sent: its status stays, whatever comes.
+  [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
   /// Whether a stop string has ended that answer.
   [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stops.hit(); }

@@ -318,11 +318,8 @@ TEST_CASE("OpenAiApp refuses what the model cannot do") {
   CHECK(world.ask("GET", "/health")->response.status == 200);
 }
 
-TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and lets browsers in where told") {
-  World world([](OpenAiSetup& setup) {
-    setup.api_keys = {"secret", "other"};
-    setup.cors = "https://a.example";
-  });
+TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and opens health to all") {
+  World world([](OpenAiSetup& setup) { setup.api_keys = {"secret", "other"}; });
   const auto with = [](const std::string& authorization) {
     HttpHeaders headers;
     headers.add("authorization", authorization);
@@ -333,13 +330,130 @@ TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and lets brows
   CHECK(world.ask("GET", "/v1/models", "", with("Bearer secretsecret"))->response.status == 401);
   const auto models = world.ask("GET", "/v1/models", "", with("Bearer other"));
   CHECK(models->body()["data"][0]["id"] == "tiny");
-  CHECK(models->response.headers.find("access-control-allow-origin") == "https://a.example");
-  CHECK(world.ask("OPTIONS", "/v1/models")->response.status == 204);
+  CHECK(world.ask("GET", "/v1/models", "", with("bearer secret"))->response.status == 200); // RFC 7235: without case
+  for (const char* path : {"/tokenize", "/detokenize"}) {
+    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})")->response.status == 401);
+    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})", with("Bearer other"))->response.status == 200);
+  }
   CHECK(world.ask("GET", "/nothing")->response.status == 404);
   const auto get = world.ask("GET", "/v1/completions", "", with("Bearer other"));
   CHECK(get->response.status == 405);
   CHECK(get->response.headers.find("Allow") == "POST");
   CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
+}
+
+TEST_CASE("OpenAiApp opens every answer to the pages of its origin, once, and none where no origin is named") {
+  World closed;
+  CHECK(closed.ask("OPTIONS", "/v1/models")->response.status == 405);
+  CHECK(closed.ask("GET", "/health")->response.headers.find("access-control-allow-origin").empty());
+  World world([](OpenAiSetup& setup) {
+    setup.cors = "https://a.example";
+    setup.api_keys = {"secret"};
+  });
+  HttpHeaders key;
+  key.add("Authorization", "Bearer secret");
+  const auto check_open = [](const HttpResponse& response) {
+    std::vector<std::string> origins, exposed;
+    for (const auto& [name, value] : response.headers) {
+      if (HttpHeaders::same_name(name, "Access-Control-Allow-Origin")) origins.push_back(value);
+      if (HttpHeaders::same_name(name, "Access-Control-Expose-Headers")) exposed.push_back(value);
+    }
+    CHECK(origins == std::vector<std::string>{"https://a.example"});
+    CHECK(exposed == std::vector<std::string>{"x-sluice-forecast, retry-after, retry-after-ms"});
+  };
+  check_open(world.ask("GET", "/health")->response);
+  check_open(world.ask("GET", "/nothing")->response);
+  check_open(world.ask("GET", "/v1/models")->response);                    // 401
+  check_open(world.ask("DELETE", "/v1/models", "", key)->response);        // 405
+  check_open(world.ask("POST", "/v1/completions", "{", key)->response);    // 400
+  check_open(world.app->refuse(413, "the body has more than 1000 bytes")); // of the transport
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})", key);
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
+  const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
+  GenerationEvent no = world.event(2, Kind::refused);
+  no.error.status = 429;
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x"), world.event(0, Kind::ended),
+                world.event(1, Kind::accepted), world.event(1, Kind::tokens, "x"), no});
+  check_open(whole->response);
+  check_open(stream->response);
+  REQUIRE(refused->response.status == 429);
+  check_open(refused->response);
+  stream->gone(); // is heard of through what opens the exchange
+  world.transport.run();
+  CHECK(world.app->under_way() == 0);
+}
+
+TEST_CASE("OpenAiApp lets pages send the headers that they ask for, if these are names of headers") {
+  World world([](OpenAiSetup& setup) { setup.cors = "*"; });
+  const auto headers_for = [&](const std::string& asked) {
+    HttpHeaders headers;
+    headers.add("access-control-request-headers", asked);
+    const auto seen = world.ask("OPTIONS", "/v1/chat/completions", "", headers);
+    CHECK(seen->response.status == 204);
+    CHECK(seen->response.headers.find("Access-Control-Allow-Origin") == "*");
+    return std::string{seen->response.headers.find("Access-Control-Allow-Headers")};
+  };
+  const std::string sdk = "authorization,content-type,traceparent,x-slo-tbt-ms,x-stainless-lang,x-stainless-os";
+  CHECK(headers_for(sdk) == sdk);
+  for (const std::string& wrong : {std::string{}, std::string{"a\r\nSet-Cookie: b"}, std::string(5000, 'a')})
+    CHECK(headers_for(wrong) == "authorization, content-type, traceparent, x-slo-ttft-ms, x-slo-tbt-ms");
+}
+
+TEST_CASE("OpenAiApp refuses logprobs of tokens that have none") {
+  World world([](OpenAiSetup& setup) { setup.logprobs = false; });
+  const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"a","logprobs":0})");
+  CHECK(refused->response.status == 400);
+  CHECK(refused->body()["error"]["param"] == "logprobs");
+  CHECK(!world.ask("POST", "/v1/completions", R"({"prompt":"a"})")->begun);
+}
+
+TEST_CASE("OpenAiApp logs of each request how it ended") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) { setup.log = [&](std::string line) { lines.push_back(json::parse(line)); }; });
+  const auto ends = [&] {
+    std::vector<json> all;
+    for (const json& line : lines)
+      if (line["event"] == "end") all.push_back(line);
+    lines.clear();
+    return all;
+  };
+  HttpHeaders traced;
+  traced.add("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  const auto begin = [&](const char* body) { return world.ask("POST", "/v1/completions", body, traced); };
+  GenerationEvent cut;
+
+  begin(R"({"prompt":"a","n":2})");
+  cut = world.event(1, Kind::ended);
+  cut.reason = FinishReason::length;
+  world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted), world.event(0, Kind::tokens, "x"),
+                world.event(0, Kind::ended), world.event(1, Kind::tokens, "x"), cut});
+  auto said = ends();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0]["status"] == 200);
+  CHECK(said[0]["reason"] == "stop,length");
+  CHECK(said[0]["traceparent"] == traced.find("traceparent"));
+
+  begin(R"({"prompt":"a","stream":true})");
+  GenerationEvent refused = world.event(2, Kind::refused);
+  refused.error.status = 429;
+  world.happen({refused});
+  begin(R"({"prompt":"a","stream":true})");
+  GenerationEvent failed = world.event(3, Kind::failed);
+  failed.error.status = 500;
+  world.happen({world.event(3, Kind::accepted), world.event(3, Kind::tokens, "x")});
+  world.happen({failed});
+  begin(R"({"prompt":"a"})")->gone();
+  world.transport.run();
+  begin(R"({"prompt":"a","stop":"x"})");
+  world.happen({world.event(5, Kind::accepted), world.event(5, Kind::tokens, "x")});
+  said = ends();
+  REQUIRE(said.size() == 4);
+  const std::vector<std::pair<int, std::string>> wanted{
+      {429, "refused"}, {200, "error"}, {499, "abort"}, {200, "stop"}};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    CHECK(said[i]["status"] == wanted[i].first);
+    CHECK(said[i]["reason"] == wanted[i].second);
+  }
 }
 
 TEST_CASE("OpenAiApp takes a body for JSON unless it is said to be another, or a page sends it without saying") {
@@ -402,13 +516,14 @@ TEST_CASE("OpenAiApp counts what its clients see") {
   world.clock = 0.6;
   world.happen({world.event(0, Kind::tokens, "yz"), world.event(0, Kind::ended)});
   const std::string text = world.ask("GET", "/metrics")->response.body;
-  for (const char* line : {"vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.25\"} 0\n",
-                           "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.5\"} 1\n",
-                           "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"+Inf\"} 1\n",
-                           "vllm:inter_token_latency_seconds_count{model_name=\"tiny\",engine=\"0\"} 2\n",
-                           "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
-                           "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
-                           "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
-                           "# TYPE vllm:request_success_total counter\n", "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
+  for (const char* line :
+       {"vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.25\"} 0\n",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"0.5\"} 1\n",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"tiny\",engine=\"0\",le=\"+Inf\"} 1\n",
+        "vllm:inter_token_latency_seconds_count{model_name=\"tiny\",engine=\"0\"} 2\n",
+        "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
+        "# TYPE vllm:request_success_total counter\n", "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
 }

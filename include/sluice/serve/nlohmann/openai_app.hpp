@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/serve/completion_job.hpp"
+#include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/live_page.hpp"
@@ -41,7 +42,8 @@ struct OpenAiSetup {
   std::int64_t context = 0;              ///< the longest prompt and answer together
   Slo slo;                               ///< of requests that bring none
   std::vector<std::string> api_keys;     ///< empty: anybody is served
-  std::string cors;                      ///< Access-Control-Allow-Origin; empty: none
+  std::string cors;                      ///< the origin whose pages may ask, or *; empty: none
+  bool logprobs = true;                  ///< whether tokens have any; else asking for them is refused
   std::int64_t created = 0;              ///< of the model, seconds since 1970
   std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
   std::function<double()> clock;         ///< seconds, for latencies
@@ -71,7 +73,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   using Setup = OpenAiSetup;
 
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
-      : setup_(std::move(setup)), transport_(&transport), engine_(&engine) {
+      : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
     const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
     for (std::int32_t token = 0; token < vocabulary.size(); ++token)
@@ -79,36 +81,33 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
+    exchange = cors_.open(std::move(exchange));
     const std::string_view path = request.path();
-    if (request.method == "OPTIONS" && !setup_.cors.empty()) return respond(*exchange, preflight());
-    if (path.starts_with("/v1/") && !allowed(request)) {
+    if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
+    if (needs_key(path) && !allowed(request)) {
       ApiError error;
       error.status = 401;
       error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
       error.code = "invalid_api_key";
-      return respond(*exchange, error_response(error));
+      return exchange->respond(error_response(error));
     }
     for (const Route& route : routes) {
       if (path != route.path) continue;
       if (request.method == "POST" && request.method == route.method && !is_json(request.headers))
-        return respond(*exchange,
-                       refuse(400, "the body's Content-Type is '" + excerpt(request.headers.find("Content-Type")) +
-                                       "'; expected application/json"));
+        return exchange->respond(refusal(400, "the body's Content-Type is '" +
+                                                  excerpt(request.headers.find("Content-Type")) +
+                                                  "'; expected application/json"));
       if (request.method == route.method || (request.method == "HEAD" && route.method == std::string_view{"GET"}))
         return (this->*route.answer)(request, std::move(exchange));
-      HttpResponse response = refuse(405, "this path answers " + std::string{route.method} + " alone");
+      HttpResponse response = refusal(405, "this path answers " + std::string{route.method} + " alone");
       response.headers.add("Allow", std::string{route.method});
-      return respond(*exchange, std::move(response));
+      return exchange->respond(std::move(response));
     }
-    respond(*exchange, refuse(404, "there is nothing at " + without_controls(excerpt(path))));
+    exchange->respond(refusal(404, "there is nothing at " + without_controls(excerpt(path))));
   }
 
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    ApiError error;
-    error.status = status;
-    error.message = std::move(what);
-    if (status >= 500) error.type = "server_error";
-    return error_response(error);
+    return cors_.open(refusal(status, std::move(what)));
   }
 
   /// On the engine's thread.
@@ -142,6 +141,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Requests whose tokens' way to the transport's end is timed as that of the last of them.
   static constexpr std::size_t timed_together = 32;
 
+  /// What nginx logs of a client that left before its answer began.
+  static constexpr int client_left = 499;
+
   using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
@@ -159,6 +161,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     double begun;             ///< when the request came
     std::size_t accepted = 0; ///< answers
     std::string name;         ///< its id, for the log
+    std::string traceparent;  ///< of its request, for the log; empty: none
+    int status = 200;         ///< that its client has got, or would have
+    std::string reason;       ///< why its answers ended, each reason once
   };
 
   [[nodiscard]] std::string why_not_ready() const {
@@ -172,14 +177,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     HttpResponse response;
     response.type = "text/plain";
     response.body = "ok\n";
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (draining_ || !engine_->ready()) return respond(*exchange, refuse(503, why_not_ready()));
+    if (draining_ || !engine_->ready()) return exchange->respond(refusal(503, why_not_ready()));
     HttpResponse response;
     response.type = "text/plain";
     response.body = "ready\n";
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
@@ -188,7 +193,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.key("id").value(setup_.model).key("object").value("model").key("created").value(setup_.created);
     json.key("owned_by").value("sluice").key("max_model_len").value(setup_.context);
     json.end_object().end_array().end_object();
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
@@ -196,7 +201,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
     engine_->metrics(writer);
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
@@ -205,7 +210,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     // Whatever a prompt or a name brings into the page, it runs no script of others and asks nobody else.
     response.headers.add("Content-Security-Policy", live_page_policy);
     response.headers.add("Cache-Control", "no-cache");
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   /// What the live page polls: of the server what /metrics says of it, and of the engine what the engine says.
   void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -223,40 +228,40 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.key("itl_sum_s").value(metrics_.itl.sum()).key("itl_count").value(metrics_.itl.count()).end_object();
     response.body += ",\"engine\":" + engine_->live() + "}";
     response.headers.add("Cache-Control", "no-store");
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
 
   /// What other systems would have made of the last requests: figures alone.
   void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (!setup_.what_if) return respond(*exchange, refuse(404, "this server replays nothing; expected --what-if"));
+    if (!setup_.what_if) return exchange->respond(refusal(404, "this server replays nothing; expected --what-if"));
     HttpResponse response;
     response.body = setup_.what_if();
     response.headers.add("Cache-Control", "no-store");
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
 
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
-    if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
+    if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
     const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
-    if (!text) return respond(*exchange, error_response(detail::api_error("prompt", text.error())));
+    if (!text) return exchange->respond(error_response(detail::api_error("prompt", text.error())));
     if (text->size() > most_tokenized)
-      return respond(*exchange, error_response(detail::api_error(
-                                    "prompt", "the text has " + std::to_string(text->size()) +
-                                                  " bytes; expected at most " + std::to_string(most_tokenized))));
+      return exchange->respond(error_response(
+          detail::api_error("prompt", "the text has " + std::to_string(text->size()) + " bytes; expected at most " +
+                                          std::to_string(most_tokenized))));
     const auto tokens = setup_.tokenizer->encode(*text);
-    if (!tokens) return respond(*exchange, error_response(detail::api_error("prompt", tokens.error())));
+    if (!tokens) return exchange->respond(error_response(detail::api_error("prompt", tokens.error())));
     HttpResponse response;
     JsonWriter json(response.body);
     json.begin_object().key("count").value(tokens->size()).key("max_model_len").value(setup_.context);
     json.key("tokens").begin_array();
     for (const std::int32_t token : *tokens) json.value(token);
     json.end_array().end_object();
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
   void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
-    if (!body) return respond(*exchange, error_response(detail::api_error("", body.error().line())));
+    if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
     std::vector<CompletionPrompt> prompts;
     const auto tokens = body->find("tokens");
     bool good = tokens != body->end() && tokens->is_array();
@@ -267,16 +272,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (good) all.push_back(token.get<std::int32_t>());
     }
     if (!good)
-      return respond(*exchange, error_response(detail::api_error(
-                                    "tokens", "tokens is no list of tokens; expected whole numbers from 0 to " +
-                                                  std::to_string(setup_.vocabulary - 1))));
+      return exchange->respond(
+          error_response(detail::api_error("tokens", "tokens is no list of tokens; expected whole numbers from 0 to " +
+                                                         std::to_string(setup_.vocabulary - 1))));
     HttpResponse response;
     JsonWriter(response.body)
         .begin_object()
         .key("prompt")
         .value(replace_broken_utf8(setup_.tokenizer->decode(all)))
         .end_object();
-    respond(*exchange, std::move(response));
+    exchange->respond(std::move(response));
   }
 
   void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
@@ -295,6 +300,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::optional<ApiError> error = read_completion(request.body, chat, wanted);
     if (!error) error = read_slo_headers(request.headers, wanted.slo);
     if (!error) error = check_model(wanted);
+    if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
+      error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
+                                            "expected none to be asked for");
     if (!error) error = encode(wanted, prompts);
     if (!error && (draining_ || !engine_->ready())) {
       error.emplace();
@@ -304,7 +312,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     }
     ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
     log_request(request, head.id, wanted, prompts, error);
-    if (error) return respond(*exchange, error_response(*error));
+    if (error) return exchange->respond(error_response(*error));
 
     const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
     const std::uint64_t key = ++last_job_;
@@ -334,6 +342,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         setup_.clock());
     Job& job = placed.first->second;
     job.name = std::move(name);
+    job.traceparent = request.headers.find("traceparent");
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
     for (std::size_t at = 0; at < generations.size(); ++at) {
@@ -469,12 +478,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       break;
     case GenerationEvent::Kind::refused:
       metrics_.refused += 1;
+      note_end(job, "refused", event.error.status);
       break;
     case GenerationEvent::Kind::failed:
       metrics_.failed += 1;
+      note_end(job, "error", job.job.begun() ? 200 : event.error.status);
       break;
     case GenerationEvent::Kind::ended:
-      metrics_.ended(job.job.stopped(at) ? FinishReason::stop : event.reason, now - job.begun);
+      count_end(job, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
       break;
     case GenerationEvent::Kind::tokens:
       if (tokens == 0) break;
@@ -482,9 +493,19 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
-      if (job.job.stopped(at)) metrics_.ended(FinishReason::stop, now - job.begun); // the engine will not say so
+      if (job.job.stopped(at)) count_end(job, FinishReason::stop, now); // the engine will not say so
       break;
     }
+  }
+
+  void count_end(Job& job, FinishReason reason, double now) {
+    metrics_.ended(reason, now - job.begun);
+    note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
+  }
+  /// For the log. A request of several answers may end for several reasons.
+  static void note_end(Job& job, std::string_view reason, int status) {
+    if (job.reason.find(reason) == std::string::npos) job.reason.append(job.reason.empty() ? "" : ",").append(reason);
+    job.status = status;
   }
 
   using Jobs = std::unordered_map<std::uint64_t, Job>;
@@ -507,6 +528,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (found == jobs_.end()) return;
     metrics_.left += 1;
     if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
+    note_end(found->second, "abort", found->second.job.begun() ? 200 : client_left);
     found->second.job.abandon();
     // The transport calls from within the exchange that the job owns: the job ends once that call has returned.
     for (const std::size_t answer : found->second.job.to_cancel()) {
@@ -531,27 +553,27 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
     return HttpHeaders::same_name(type, "application/json");
   }
+  /// What the model is asked. Probes, metrics and the live page carry no text of anybody, and are asked by what has no
+  /// key.
+  [[nodiscard]] static bool needs_key(std::string_view path) {
+    return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
+  }
   [[nodiscard]] bool allowed(const HttpRequest& request) const {
     if (setup_.api_keys.empty()) return true;
+    constexpr std::string_view scheme = "Bearer ";
     std::string_view given = request.headers.find("Authorization");
-    if (!given.starts_with("Bearer ")) return false;
-    given.remove_prefix(7);
+    if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return false;
+    given.remove_prefix(scheme.size());
     bool found = false;
     for (const std::string& key : setup_.api_keys) found |= detail::equal_in_constant_time(given, key);
     return found;
   }
-  [[nodiscard]] HttpResponse preflight() const {
-    HttpResponse response;
-    response.status = 204;
-    response.type.clear();
-    response.headers.add("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    response.headers.add("Access-Control-Allow-Headers", "authorization, content-type, x-slo-ttft-ms, x-slo-tbt-ms");
-    response.headers.add("Access-Control-Max-Age", "86400");
-    return response;
-  }
-  void respond(Exchange& exchange, HttpResponse response) const {
-    if (!setup_.cors.empty()) response.headers.add("Access-Control-Allow-Origin", setup_.cors);
-    exchange.respond(std::move(response));
+  [[nodiscard]] static HttpResponse refusal(int status, std::string what) {
+    ApiError error;
+    error.status = status;
+    error.message = std::move(what);
+    if (status >= 500) error.type = "server_error";
+    return error_response(error);
   }
   [[nodiscard]] std::string new_id(bool chat) const {
     std::string id = chat ? "chatcmpl-" : "cmpl-";
@@ -583,12 +605,15 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string line;
     JsonWriter json(line);
     json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
+    if (!job.traceparent.empty()) json.key("traceparent").value(job.traceparent);
+    json.key("status").value(job.status).key("reason").value(job.reason);
     json.key("completion_tokens").value(job.job.usage().completion);
     json.key("seconds").value(setup_.clock() - job.begun).end_object();
     setup_.log(std::move(line));
   }
 
   OpenAiSetup setup_;
+  Cors cors_;
   HttpTransport* transport_;
   GenerationEngine* engine_;
   ServeMetrics metrics_;
