@@ -51,20 +51,27 @@ void add_folder(const char* flag, const std::string& folder, std::vector<Named>&
 
 } // namespace
 
-Status check_outputs(const Options& options) {
+Status check_outputs(const Options& options, const std::vector<NamedFile>& also_read,
+                     const std::vector<NamedFile>& also_written) {
   std::vector<Named> taken;
   if (options.model != "tiny") add_folder("--model", model_folder(options.model), taken);
   if (!options.profile.empty()) add_folder("--profile", options.profile, taken);
-  for (const auto& [flag, path] : {std::pair{"--trace", &options.trace}, {"--replay-clock", &options.replay_clock}})
-    if (!path->empty()) taken.emplace_back(flag, leads_to(*path));
-  for (const auto& [flag, path] : {std::pair{"--logits", &options.logits},
-                                   {"--timeline", &options.timeline},
-                                   {"--decisions", &options.decisions},
-                                   {"--record-clock", &options.record_clock}}) {
-    if (path->empty()) continue;
-    fs::path output = leads_to(*path);
+  std::vector<NamedFile> read{{"--trace", options.trace}, {"--replay-clock", options.replay_clock}};
+  read.insert(read.end(), also_read.begin(), also_read.end());
+  for (const auto& [flag, path] : read)
+    if (!path.empty()) taken.emplace_back(flag, leads_to(path));
+  std::vector<NamedFile> written{{"--logits", options.logits},
+                                 {"--timeline", options.timeline},
+                                 {"--decisions", options.decisions},
+                                 {"--record-clock", options.record_clock}};
+  written.insert(written.end(), also_written.begin(), also_written.end());
+  for (const auto& [flag, path] : written) {
+    if (path.empty()) continue;
+    fs::path output = leads_to(path);
+    std::error_code none;
+    if (fs::is_character_file(output, none)) continue; // such as /dev/null: nothing there is replaced
     for (const auto& [who, file] : taken)
-      if (file == output) return flag_error(flag, *path + " is the file of " + who, "another name");
+      if (file == output) return flag_error(flag, path + " is the file of " + who, "another name");
     taken.emplace_back(flag, std::move(output));
   }
   return {};

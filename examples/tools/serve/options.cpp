@@ -7,6 +7,7 @@
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
 #include "shared/sizes.hpp"
+#include <fmt/format.h>
 
 #include <fstream>
 #include <string>
@@ -17,12 +18,18 @@ namespace serving {
 
 using namespace sluice;
 
+namespace {
+
+constexpr double longest_drain = 24 * 60 * 60; // seconds: what `drain` takes at most
+
+} // namespace
+
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
   Flags flags("sluice-serve", "Serves a model on this machine under a system's policies, behind the OpenAI API.");
   CLI::App& app = flags.app();
   app.add_option("--model", options.run.model,
-                 "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), or tiny: a small random Llama; "
-                 "with --simulate also a model by name")
+                 "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "
+                 "*.safetensors, tokenizer.json); or tiny: a small random Llama. With --simulate a model by name")
       ->capture_default_str();
   app.add_option("--name", options.name, "what clients call the model (default: its folder's name)");
   running::add_machine(flags, options.run);
@@ -73,15 +80,23 @@ Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
   if (options.gate != "none" && options.gate != "soft" && options.gate != "hard")
     return running::flag_error("--gate", "it is '" + excerpt(options.gate) + "'", "none, soft or hard");
-  if (Status status = running::check_outputs(options.run); !status) return status;
+  if (Status status =
+          running::check_outputs(options.run, {{"--replay", options.replay}, {"--replay-clock", options.replay_clock}},
+                                 {{"--record", options.record}, {"--record-clock", options.record_clock}});
+      !status)
+    return status;
+  if (options.drain > longest_drain)
+    return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
   if (!options.api_key_file.empty()) {
     std::ifstream file(options.api_key_file);
     if (!file)
       return running::flag_error("--api-key-file", "there is no file '" + excerpt(options.api_key_file, 200) + "'",
                                  "a file with a key a line");
     std::size_t before = options.api_keys.size();
-    for (std::string line; std::getline(file, line);)
+    for (std::string line; std::getline(file, line);) {
+      line.erase(line.find_last_not_of(" \t\r") + 1); // of an editor, or of another system's ends of lines
       if (!line.empty()) options.api_keys.push_back(line);
+    }
     if (options.api_keys.size() == before)
       return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
   }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -130,7 +131,10 @@ void check_served(Connection& connection) {
 
 TEST_CASE("what a server refuses it says in one sentence, and it serves the next request" *
           needs_program("sluice-serve")) {
-  const ServerProcess server({"--model", "tiny", "--api-key", "secret"});
+  const sluice_test::TemporaryFolder folder;
+  const std::string keys = (folder.path / "keys").string();
+  std::ofstream(keys) << "secret \t\r\n \r\n"; // as an editor of another system leaves them
+  const ServerProcess server({"--model", "tiny", "--api-key-file", keys});
   for (const Refused& refused : table()) {
     INFO(refused.what);
     Connection connection(server.port());

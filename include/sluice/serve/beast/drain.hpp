@@ -4,6 +4,7 @@
 
 #include "sluice/serve/beast/http_server.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -13,11 +14,14 @@
 
 namespace sluice {
 
+/// The longest drain, in seconds: a day. Clocks count nanoseconds, and a number of any size would be none of them.
+inline constexpr double longest_drain = 86'400;
+
 /// No new requests; those under way end, for at most `seconds`. On the application's thread.
 template <class Connection, class App>
 void drain(HttpServer<Connection>& server, App& app, double seconds) {
   app.drain();
-  server.drain(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+  server.drain(std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, longest_drain) * 1000)));
 }
 
 /// From here on the first TERM or INT drains `server`, and another ends it. `said` is told of the first, with how many
