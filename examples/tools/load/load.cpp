@@ -59,7 +59,7 @@ class Load {
     if (error)
       return flag_error("--url", "'" + excerpt(options_.address.host) + "': " + error.message(),
                         "a host that is known, or a numeric address");
-    endpoint_ = *found.begin();
+    for (const auto& entry : found) endpoints_.push_back(entry.endpoint());
     Expected<std::string> text = prompt_text(options_);
     if (!text) return text.error();
     Status asked;
@@ -92,7 +92,11 @@ class Load {
   asio::awaitable<Status> ask_server(const std::string& text) {
     const std::string where = "--url " + options_.url;
     std::string said;
-    const int status = co_await ask("GET", "/v1/models", "", said);
+    int status = 0; // a name may have an address at which nobody listens, as localhost has ::1
+    for (std::size_t at = 0; at < endpoints_.size() && status == 0; ++at) {
+      endpoint_ = endpoints_[at];
+      status = co_await ask("GET", "/v1/models", "", said);
+    }
     if (status == 0)
       co_return Error{ErrorCode::not_found, where, "there is no server: " + said, "one that listens, as sluice-serve"};
     if (status != 200 && (options_.model.empty() || status == 401 || status == 403))
@@ -382,7 +386,8 @@ class Load {
   const Options& options_;
   const Workload& workload_;
   asio::io_context context_{1};
-  Tcp::endpoint endpoint_;
+  std::vector<Tcp::endpoint> endpoints_; ///< all that the address resolves to
+  Tcp::endpoint endpoint_;               ///< the first of them that answers
   std::vector<std::int32_t> tokens_;
   std::optional<Prompts> prompts_;
   Progress* progress_ = nullptr;
