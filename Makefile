@@ -16,11 +16,12 @@ test: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target tests
 	@.ci/test-summary release -j$(JOBS)
 
-## serve: build sluice-serve and start it on the model that comes with the repository; FLAGS="--system SuperInfer" adds flags
-FLAGS ?= --system OrbitFlow
+## serve: build sluice-serve and start it on the model that comes with the repository; SYSTEM=SuperInfer, FLAGS="--port 8081"
+SYSTEM = OrbitFlow
+FLAGS =
 serve: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-serve
-	$(RELEASE)/bin/sluice-serve --model demo $(FLAGS)
+	$(RELEASE)/bin/sluice-serve --model demo --system $(SYSTEM) $(FLAGS)
 
 ## build: everything, benchmarks included
 build: $(RELEASE)/build.ninja

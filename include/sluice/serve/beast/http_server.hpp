@@ -58,7 +58,7 @@ struct ServerContract<roles::Connection> {
   }
 };
 
-/// A connection without encryption. TLS: serve/beast/tls.hpp.
+/// A connection without encryption. A Connection of one's own may add TLS.
 struct PlainHttp {
   using role = roles::Connection;
   using Stream = boost::beast::tcp_stream;
