@@ -27,6 +27,7 @@ after(async () => {
 const ask = (prompt, tokens, signal) =>
   fetch(`${server.api}/completions`, {
     method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ prompt: 'a'.repeat(prompt), max_tokens: tokens, ignore_eos: true }),
     signal,
   }).then((answer) => answer.json());

@@ -9,6 +9,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/live_page.hpp"
+#include "sluice/serve/nlohmann/openai_headers.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
@@ -17,7 +18,6 @@
 #include "sluice/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -52,20 +52,6 @@ struct OpenAiSetup {
   std::function<std::string()> what_if;  ///< a JSON object for /whatif, at once; empty: there is none
 };
 
-namespace detail {
-
-/// Whether two texts are equal, in a time that depends on the length of the first alone.
-[[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
-  unsigned different = given.size() == secret.size() ? 0U : 1U;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
-    different |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(other));
-  }
-  return different == 0;
-}
-
-} // namespace detail
-
 /// Lives on the transport's thread; the engine's events are posted to it.
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
@@ -84,7 +70,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange = cors_.open(std::move(exchange));
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
-    if (needs_key(path) && !allowed(request)) {
+    if (needs_key(path) && !bears_key(request.headers, setup_.api_keys)) {
       ApiError error;
       error.status = 401;
       error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
@@ -93,7 +79,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     }
     for (const Route& route : routes) {
       if (path != route.path) continue;
-      if (request.method == "POST" && request.method == route.method && !is_json(request.headers))
+      if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
         return exchange->respond(refusal(400, "the body's Content-Type is '" +
                                                   excerpt(request.headers.find("Content-Type")) +
                                                   "'; expected application/json"));
@@ -417,21 +403,6 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return std::nullopt;
   }
 
-  /// x-slo-ttft-ms and x-slo-tbt-ms, beside or in place of the body's.
-  [[nodiscard]] static std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo) {
-    for (const auto& [name, place] : {std::pair{"x-slo-ttft-ms", &slo.ttft}, std::pair{"x-slo-tbt-ms", &slo.tbt}}) {
-      const std::string_view text = headers.find(name);
-      if (text.empty()) continue;
-      double milliseconds = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
-      if (error != std::errc{} || end != text.data() + text.size() || !(milliseconds > 0 && milliseconds <= 1e9))
-        return detail::api_error(name, std::string{name} + " is '" + without_controls(excerpt(text)) +
-                                           "'; expected milliseconds, above 0 and at most 1e9");
-      *place = Seconds{milliseconds / 1e3};
-    }
-    return std::nullopt;
-  }
-
   // ---- events
 
   void take(const std::vector<GenerationEvent>& events, Clock::time_point told) {
@@ -543,30 +514,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- the rest
 
-  /// Whether the body is said to be JSON, or nothing is said of it. Without the latter only by what is no page: a page
-  /// of any origin makes its reader's browser post plain text, or a body without a type, and is not asked for leave
-  /// first (CORS); it would so have the reader's server work for it.
-  [[nodiscard]] static bool is_json(const HttpHeaders& headers) {
-    std::string_view type = headers.find("Content-Type");
-    if (type.empty()) return headers.find("Origin").empty();
-    type = type.substr(0, type.find(';'));
-    while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
-    return HttpHeaders::same_name(type, "application/json");
-  }
   /// What the model is asked. Probes, metrics and the live page carry no text of anybody, and are asked by what has no
   /// key.
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
-  }
-  [[nodiscard]] bool allowed(const HttpRequest& request) const {
-    if (setup_.api_keys.empty()) return true;
-    constexpr std::string_view scheme = "Bearer ";
-    std::string_view given = request.headers.find("Authorization");
-    if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return false;
-    given.remove_prefix(scheme.size());
-    bool found = false;
-    for (const std::string& key : setup_.api_keys) found |= detail::equal_in_constant_time(given, key);
-    return found;
   }
   [[nodiscard]] static HttpResponse refusal(int status, std::string what) {
     ApiError error;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the headers of a request say: its key, its body's type, its SLO.
+#pragma once
+
+#include "sluice/core/text.hpp"
+#include "sluice/serve/http.hpp"
+#include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+
+/// Whether two texts are equal, in a time that depends on the length of the first alone.
+[[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  unsigned different = given.size() == secret.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
+    different |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(other));
+  }
+  return different == 0;
+}
+
+} // namespace detail
+
+/// Whether a request bears one of `keys`, by `Authorization: Bearer KEY`; without keys every request does.
+[[nodiscard]] inline bool bears_key(const HttpHeaders& headers, std::span<const std::string> keys) {
+  if (keys.empty()) return true;
+  constexpr std::string_view scheme = "Bearer ";
+  std::string_view given = headers.find("Authorization");
+  if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return false;
+  given.remove_prefix(scheme.size());
+  bool found = false;
+  for (const std::string& key : keys) found |= detail::equal_in_constant_time(given, key);
+  return found;
+}
+
+/// Whether the body is said to be JSON, or nothing is said of it. Without the latter only by what is no page: a page
+/// of any origin makes its reader's browser post plain text, or a body without a type, and is not asked for leave
+/// first (CORS); it would so have the reader's server work for it.
+[[nodiscard]] inline bool says_json(const HttpHeaders& headers) {
+  std::string_view type = headers.find("Content-Type");
+  if (type.empty()) return headers.find("Origin").empty();
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return HttpHeaders::same_name(type, "application/json");
+}
+
+/// x-slo-ttft-ms and x-slo-tbt-ms, beside or in place of the body's.
+[[nodiscard]] inline std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo) {
+  for (const auto& [name, place] : {std::pair{"x-slo-ttft-ms", &slo.ttft}, std::pair{"x-slo-tbt-ms", &slo.tbt}}) {
+    const std::string_view text = headers.find(name);
+    if (text.empty()) continue;
+    double milliseconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
+    if (error != std::errc{} || end != text.data() + text.size() || !(milliseconds > 0 && milliseconds <= 1e9))
+      return detail::api_error(name, std::string{name} + " is '" + without_controls(excerpt(text)) +
+                                         "'; expected milliseconds, above 0 and at most 1e9");
+    *place = Seconds{milliseconds / 1e3};
+  }
+  return std::nullopt;
+}
+
+} // namespace sluice
