@@ -53,7 +53,7 @@ export async function serveModel(...flags) {
 export async function chats(server, headers = {}) {
   const answer = await fetch(`${server.api}/chat/completions`, {
     method: 'POST',
-    headers,
+    headers: { 'Content-Type': 'application/json', ...headers },
     body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], max_tokens: 1 }),
   });
   return answer.ok;
