@@ -192,8 +192,10 @@ TEST_CASE("stop ends a replay under way") {
                          return {};
                        }};
   WhatIfThread thread(served, {endless}, {.every_s = 30, .processor_s = 1e6});
-  (void)thread.json();
-  while (!begun) std::this_thread::sleep_for(1ms);
+  while (!begun) { // asking does not wait for a thread that is just beginning: ask again
+    (void)thread.json();
+    std::this_thread::sleep_for(1ms);
+  }
   thread.stop();
   CHECK(ended);
 }
