@@ -16,7 +16,8 @@ using sluice_test::TemporaryFolder;
 
 TEST_CASE("every program says that its output cannot be written" * needs_program("sluice-compare")) {
   std::error_code ignored;
-  for (const std::string name : {"compare", "explore", "load", "plan", "profile", "run", "train", "validate"}) {
+  for (const std::string name :
+       {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
     CAPTURE(name);
     const std::string program = "sluice-" + name;
     if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library

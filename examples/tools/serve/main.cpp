@@ -17,6 +17,7 @@
 #include "serve/replay.hpp"
 #include "serve/system.hpp"
 #include "serve/what_if.hpp"
+#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -68,7 +69,7 @@ int replay(const serving::Options& options, const running::System& system, const
   if (!replayed) return fail(replayed.error());
   if (Status written = decisions.close(); !written) return fail(written.error());
   fmt::print("{} requests replayed: the engine asked what it had asked\n", *replayed);
-  return std::fflush(stdout) == 0 ? 0 : 2;
+  return 0;
 }
 
 /// As many connections as the system lets this process have: a shell allows 1,024 files unless told otherwise, fewer
@@ -182,14 +183,12 @@ int serve(serving::Options& options) {
   return 1;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
+int program(int argc, char** argv) {
   serving::Options options;
   if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
   if (options.list) {
     for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
-    return std::fflush(stdout) == 0 ? 0 : 2;
+    return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());
   allow_connections();
@@ -201,4 +200,10 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {
     return fail({ErrorCode::out_of_memory, "threads", error.what(), "a larger limit (ulimit -u)"});
   }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return with_whole_output("sluice-serve", [&] { return program(argc, argv); });
 }
