@@ -75,10 +75,7 @@ class EngineLoop final : private FeedListener {
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
   /// A generation that came at `arrival` enters: the gates are asked, then the engine.
-  void enter(GenerationId id, Generation generation) {
-    const Seconds now = engine_->now();
-    enter(id, std::move(generation), now);
-  }
+  void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
@@ -152,12 +149,12 @@ class EngineLoop final : private FeedListener {
     failed_ = status.error().line();
     figures_.failed(failed_);
     listener_->stopped(failed_);
-    for (const auto& [request, alive] : alive_) add(failure(alive.id));
+    for (const auto& [request, alive] : alive_) add(failure(alive.id, failed_));
     alive_.clear();
     requests_.clear();
   }
   /// A generation that comes after that.
-  void refuse_failed(GenerationId id) { add(failure(id)); }
+  void refuse_failed(GenerationId id) { add(failure(id, failed_)); }
 
  private:
   struct Alive {
@@ -186,11 +183,11 @@ class EngineLoop final : private FeedListener {
     event.retry_after_s = retry_after_s;
     add(std::move(event));
   }
-  [[nodiscard]] GenerationEvent failure(GenerationId id) const {
+  [[nodiscard]] static GenerationEvent failure(GenerationId id, std::string why) {
     GenerationEvent event = event_of(id, GenerationEvent::Kind::failed);
     event.error.status = 500;
     event.error.type = "server_error";
-    event.error.message = failed_;
+    event.error.message = std::move(why);
     return event;
   }
   [[nodiscard]] static GenerationEvent event_of(GenerationId id, GenerationEvent::Kind kind) {
@@ -241,11 +238,7 @@ class EngineLoop final : private FeedListener {
     const auto found = alive_.find(index(id));
     if (found == alive_.end()) return; // at submission: `submit` has said so
     figures_.refused(id, reason);
-    GenerationEvent event = event_of(found->second.id, GenerationEvent::Kind::failed);
-    event.error.status = 500;
-    event.error.type = "server_error";
-    event.error.message = std::string{reason};
-    add(std::move(event), engine_->now());
+    add(failure(found->second.id, std::string{reason}));
     forget(id, found->second.id);
   }
   void cancelled(const RequestRow& row, Seconds now) override { figures_.cancelled(row, now); }

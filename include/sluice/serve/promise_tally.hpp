@@ -37,11 +37,10 @@ struct PromiseTally {
   }
   /// A request that the engine could not serve keeps no promise.
   void add_refused(const Slo& slo) {
-    const bool first = !std::isinf(slo.ttft.count());
     ++requests;
     ++refused;
-    if (first || !std::isinf(slo.tbt.count())) ++promised;
-    if (first) ++first_promised;
+    if (KeptPromises{.slo = slo}.promised()) ++promised;
+    if (!std::isinf(slo.ttft.count())) ++first_promised;
   }
 
   [[nodiscard]] double attainment() const { return share(met, promised); }
