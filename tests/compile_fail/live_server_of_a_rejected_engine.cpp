@@ -2,6 +2,7 @@
 // An engine that was rejected has its own sentences, and the server around it adds none.
 // sentences: 1
 // says: two Delivery policies in one engine: keep one of them
+// not: nvcc (whose front end does not compile the coroutines of Boost.Asio)
 #include "sluice/delivery/token_deposit.hpp"
 #include "sluice/serve/beast/live_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"

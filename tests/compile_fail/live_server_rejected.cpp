@@ -3,6 +3,7 @@
 // sentences: 2
 // says: two Connections in one server: keep one of them
 // says: this server has no Api: name one, as OpenAi
+// not: nvcc (whose front end does not compile the coroutines of Boost.Asio)
 #include "sluice/serve/beast/live_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/systems/vllm.hpp"
