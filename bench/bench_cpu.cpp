@@ -126,7 +126,8 @@ struct Context {
         room(static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens * block_floats) + page_floats),
         memory(on_a_page(room)) {
     const auto count = static_cast<std::int64_t>(memory.size()) / block_floats;
-    for (std::int64_t i = 0; i < count; ++i) blocks.push_back(memory.data() + i * 769 % count * block_floats);
+    for (std::int64_t i = 0; i < count; ++i)
+      blocks.push_back(reinterpret_cast<std::byte*>(memory.data() + i * 769 % count * block_floats));
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i % 61) * 0.01F - 0.3F;
   }
   Context(const Context&) = delete;
@@ -136,7 +137,7 @@ struct Context {
   std::int64_t block_floats;
   std::vector<float> room;
   std::span<float> memory;
-  std::vector<float*> blocks;
+  std::vector<std::byte*> blocks;
 };
 
 /// One request: a token at a time at the end of 512.

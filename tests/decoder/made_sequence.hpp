@@ -26,12 +26,16 @@ struct SequenceKv {
     for (auto& layer : layers) {
       for (int t = 0; t < tokens; t += block_tokens) {
         blocks.push_back(std::make_unique<std::vector<float>>(floats + 1, std::numeric_limits<float>::quiet_NaN()));
-        layer.push_back(blocks.back()->data() + blocks.size() % 2);
+        layer.push_back(reinterpret_cast<std::byte*>(blocks.back()->data() + blocks.size() % 2));
       }
     }
   }
+  [[nodiscard]] float* block(std::size_t layer, std::size_t at) const {
+    return reinterpret_cast<float*>(layers[layer][at]);
+  }
+
   std::vector<std::unique_ptr<std::vector<float>>> blocks;
-  std::vector<std::vector<float*>> layers;
+  std::vector<std::vector<std::byte*>> layers; ///< where they lie
 };
 
 /// Passes `tokens` from `position` on through all layers; returns the logits of each, and leaves K and V in `kv`.

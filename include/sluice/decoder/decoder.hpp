@@ -6,6 +6,7 @@
 #include "sluice/decoder/config.hpp"
 #include "sluice/decoder/weights.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -17,15 +18,16 @@ struct SequenceRows {
   int rows = 0;
   int position = 0; ///< of its first row
   /// Blocks of the layer being computed: block i holds K and V of tokens i * block_tokens and on; as many blocks as
-  /// cover the sequence up to its last row. Each is `kv_block_floats(config, block_tokens)` floats: K then V, each
-  /// [KV head][token of the block][head size].
-  float* const* blocks = nullptr;
+  /// cover the sequence up to its last row. The array lies on the host, the blocks in the memory of whatever computes,
+  /// which may be a device's, so that the host must not look. Each is `kv_block_floats(config, block_tokens)` numbers:
+  /// K then V, each [KV head][token of the block][head size]; floats where a Decoder computes.
+  std::byte* const* blocks = nullptr;
   /// Rows at positions below this find their K and V in the blocks and leave them as they are: bit for bit what the
   /// rows would compute (a prefix that is passed again for the sake of later layers).
   int stored_from = 0;
 };
 
-/// Floats of one block of K and V of one layer.
+/// Numbers of one block of K and V of one layer.
 [[nodiscard]] constexpr std::int64_t kv_block_floats(const ModelShape& shape, Tokens block_tokens) {
   return std::int64_t{2} * shape.kv_heads * shape.head_dim * block_tokens.count();
 }

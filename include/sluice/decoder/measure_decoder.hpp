@@ -134,7 +134,7 @@ class DecoderTimer {
     if (!batch.attends) return;
     const std::int64_t count = blocks_of(batch);
     for (std::int64_t i = 0; i < count; ++i, next_ = (next_ + 1) % blocks_)
-      pointers_.push_back(aligned(kv_.data(), weight_alignment) + next_ * block_floats_);
+      pointers_.push_back(reinterpret_cast<std::byte*>(aligned(kv_.data(), weight_alignment) + next_ * block_floats_));
     std::size_t at = 0;
     if (batch.chunk > 0) {
       sequences_.push_back({0, batch.chunk, batch.past, pointers_.data(), batch.past});
@@ -155,7 +155,7 @@ class DecoderTimer {
   std::vector<float> kv_;
   std::vector<std::int32_t> tokens_, positions_;
   std::vector<int> last_rows_;
-  std::vector<float*> pointers_;
+  std::vector<std::byte*> pointers_;
   std::vector<SequenceRows> sequences_;
   std::vector<float> logits_;
   std::int64_t chosen_ = 0;

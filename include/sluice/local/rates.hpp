@@ -78,8 +78,9 @@ class HeldLayers {
   const TokenBlocks blocks = blocks_for(Tokens{rows}, block_tokens);
   const auto floats = static_cast<std::size_t>(kv_block_floats(weights.config.shape, block_tokens));
   std::vector<float> memory(floats * static_cast<std::size_t>(blocks.count()));
-  std::vector<float*> pointers;
-  for (std::size_t at = 0; at < memory.size(); at += floats) pointers.push_back(memory.data() + at);
+  std::vector<std::byte*> pointers;
+  for (std::size_t at = 0; at < memory.size(); at += floats)
+    pointers.push_back(reinterpret_cast<std::byte*>(memory.data() + at));
   const SequenceRows sequence{0, rows, 0, pointers.data(), 0};
 
   constexpr int most = 6; // layers of a small model: more tell no more

@@ -38,10 +38,10 @@ std::vector<std::uint32_t> bits(const std::vector<float>& floats) {
 std::vector<std::uint32_t> stored_bits(const DecoderConfig& config, const SequenceKv& kv, int tokens) {
   const ModelShape& shape = config.shape;
   std::vector<std::uint32_t> bits;
-  for (const auto& layer : kv.layers) {
+  for (std::size_t layer = 0; layer < kv.layers.size(); ++layer) {
     for (int t = 0; t < tokens; ++t) {
       for (int head = 0; head < 2 * shape.kv_heads; ++head) {
-        const float* at = layer[static_cast<std::size_t>(t / block_tokens)] +
+        const float* at = kv.block(layer, static_cast<std::size_t>(t / block_tokens)) +
                           (head * block_tokens + t % block_tokens) * shape.head_dim;
         for (int d = 0; d < shape.head_dim; ++d) bits.push_back(std::bit_cast<std::uint32_t>(at[d]));
       }
@@ -178,11 +178,11 @@ TEST_CASE("a prefix passed again leaves the K and V that it finds, makes those i
     for (std::size_t layer = 0; layer < kv.layers.size(); ++layer) {
       const auto floats = static_cast<std::size_t>(kv_block_floats(config.shape, Tokens{block_tokens}));
       for (std::size_t block = 0; block < kv.layers[layer].size(); ++block)
-        std::copy_n(expected.kv.layers[layer][block], floats, kv.layers[layer][block]);
+        std::copy_n(expected.kv.block(layer, block), floats, kv.block(layer, block));
       for (int t = 0; t < count; ++t) {
         const bool lost = t == last || (layer < 2 && t >= kept && t < prefix);
         for (int head = 0; lost && head < 2 * config.shape.kv_heads; ++head) {
-          float* at = kv.layers[layer][static_cast<std::size_t>(t / block_tokens)] +
+          float* at = kv.block(layer, static_cast<std::size_t>(t / block_tokens)) +
                       (head * block_tokens + t % block_tokens) * config.shape.head_dim;
           std::fill_n(at, config.shape.head_dim, std::numeric_limits<float>::quiet_NaN());
         }
@@ -198,7 +198,7 @@ TEST_CASE("a prefix passed again leaves the K and V that it finds, makes those i
     }
     decoder->begin(ids, positions);
     for (int layer = 0; layer < config.shape.layers; ++layer) {
-      float* const* blocks = kv.layers[static_cast<std::size_t>(layer)].data();
+      std::byte* const* blocks = kv.layers[static_cast<std::size_t>(layer)].data();
       const std::vector<SequenceRows> rows{{0, 1, last, blocks, 0}, {1, prefix, 0, blocks, kept}};
       if (layer == 0) decoder->layer(model.layer(layer), rows, 1 + prefix, 0);
       if (layer == 1) decoder->layer(model.layer(layer), rows, 1, prefix);

@@ -30,6 +30,7 @@ struct Context {
   int block_tokens;
   std::vector<std::vector<float>> blocks;
   std::vector<float*> pointers;
+  std::vector<std::byte*> addresses; ///< the same
 
   [[nodiscard]] const float* key(int token, int head) const {
     return pointers[static_cast<std::size_t>(token / block_tokens)] +
@@ -42,12 +43,15 @@ struct Context {
 
 /// Tokens behind the last are NaN: nobody may look.
 Context random_context(const ModelShape& shape, int tokens, int block_tokens) {
-  Context context{shape, block_tokens, {}, {}};
+  Context context{shape, block_tokens, {}, {}, {}};
   Random random{17}; // in the order of tokens, so that the context is the same in blocks of any size
   const auto floats = static_cast<std::size_t>(kv_block_floats(shape, Tokens{block_tokens}));
   for (int t = 0; t < tokens; t += block_tokens)
     context.blocks.emplace_back(floats, std::numeric_limits<float>::quiet_NaN());
-  for (auto& block : context.blocks) context.pointers.push_back(block.data());
+  for (auto& block : context.blocks) {
+    context.pointers.push_back(block.data());
+    context.addresses.push_back(reinterpret_cast<std::byte*>(block.data()));
+  }
   for (int t = 0; t < tokens; ++t) {
     for (int head = 0; head < shape.kv_heads; ++head) {
       for (const float* from : {context.key(t, head), context.value(t, head)}) {
@@ -75,7 +79,7 @@ std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const
   std::vector<float> result(queries.size());
   for (int row = 0; row < rows; row += sharing.chunk) {
     const int count = std::min(sharing.chunk, rows - row);
-    const SequenceRows sequence{0, count, tokens - rows + row, context.pointers.data(), 0};
+    const SequenceRows sequence{0, count, tokens - rows + row, context.addresses.data(), 0};
     attention.run(pool, std::span{&sequence, 1}, count, queries.data() + row * stride, result.data() + row * stride,
                   stride);
   }

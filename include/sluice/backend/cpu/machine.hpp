@@ -310,7 +310,7 @@ class CpuMachine final : public CpuWorld {
   std::vector<std::size_t> rebuilding_; ///< parts, whose last rebuilt layer is the latest first
   std::vector<KvNeed> needs_;
   std::vector<WeightNeed> weight_needs_;
-  std::vector<std::vector<float*>> pointers_; ///< by part: its blocks of the layer that is computed
+  std::vector<std::vector<std::byte*>> pointers_; ///< by part: its blocks of the layer that is computed
   std::vector<SequenceRows> sequence_rows_;
   std::vector<float> logits_;
   std::vector<LayerTimes> times_;

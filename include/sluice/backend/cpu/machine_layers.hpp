@@ -145,13 +145,13 @@ inline void CpuMachine::point_at_blocks(int layer) {
     KvSequence& sequence = *sequences_.find(part.slot);
     if (sequence.lost || !part.uses(layer)) continue;
     const auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
-    std::vector<float*>& pointers = pointers_[i];
+    std::vector<std::byte*>& pointers = pointers_[i];
     pointers.clear();
     std::int64_t made = 0; // blocks that are rebuilt: the oldest
     for (std::int64_t block = 0; block < part.blocks; ++block) {
       const KvCell& cell = cells[static_cast<std::size_t>(block)];
       if (cell.tokens == 0 && block * block_tokens_ < part.rebuilt) made = block + 1;
-      pointers.push_back(store_.data(cell));
+      pointers.push_back(reinterpret_cast<std::byte*>(store_.data(cell)));
     }
     if (part.fresh > 0)
       sequence_rows_.push_back({part.first_row, static_cast<int>(part.fresh), static_cast<int>(part.held),

@@ -59,7 +59,7 @@ class AttentionPages {
 
   /// Adds the tokens `first` .. `end` - 1 to the partials of the heads of K and V from `first_head` on; `first` is a
   /// multiple of a page's tokens.
-  void attend(float* const* blocks, int first_head, int first, int end, std::span<const AttentionQueries> heads,
+  void attend(std::byte* const* blocks, int first_head, int first, int end, std::span<const AttentionQueries> heads,
               std::span<const SoftmaxPartial> into, float* scores) const {
     Page page;
     for (int at = first; at < end; at += page_tokens) {
@@ -100,9 +100,9 @@ class AttentionPages {
     Piece piece[page_tokens];
   };
 
-  void find(float* const* blocks, int first_head, int first, int end, Page& page) const {
+  void find(std::byte* const* blocks, int first_head, int first, int end, Page& page) const {
     const auto keys_of = [&](int token) {
-      return blocks[token / block_tokens_] + first_head * head_floats() +
+      return reinterpret_cast<const float*>(blocks[token / block_tokens_]) + first_head * head_floats() +
              std::int64_t{token % block_tokens_} * head_dim_;
     };
     page.tokens = std::min(page_tokens, end - first);

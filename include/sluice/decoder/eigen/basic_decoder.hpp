@@ -174,7 +174,7 @@ class BasicDecoder final : public Decoder {
       float* key = activations_.key + row * activations_.key_stride;
       const float* value = activations_.value + row * activations_.key_stride;
       finish(row, key, shape.kv_heads, vectors_.key_norm);
-      float* block = sequence.blocks[position / block_tokens_];
+      auto* block = reinterpret_cast<float*>(sequence.blocks[position / block_tokens_]);
       for (int head = 0; head < shape.kv_heads; ++head) {
         float* to = block + (std::int64_t{head} * block_tokens_ + position % block_tokens_) * shape.head_dim;
         std::copy_n(key + std::int64_t{head} * shape.head_dim, shape.head_dim, to);
