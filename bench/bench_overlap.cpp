@@ -15,7 +15,8 @@
 // ruins the comparison unseen. So figures are medians of the half of the turns of which least was stolen (of all where
 // nothing was, or nobody tells), ratios of each turn's ratio; `stolen` is the most of one of them. Pie moves nothing
 // where its KV has room, and is not asked.
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 #include "sluice/placement/fixed_distance.hpp"
@@ -150,7 +151,7 @@ Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& b
   std::unique_ptr<Decoder> decoder = make_decoder(bench.weights, bench.limits.block_tokens, 1);
   const std::int64_t block = kv_block_floats(shape, bench.limits.block_tokens) * 4;
   const std::int64_t each = (bench.context + bench.tokens + 15) / 16 * shape.layers;
-  CpuSetup setup;
+  MachineSetup setup;
   setup.limits = bench.limits;
   setup.link = link;
   setup.host_blocks = LayerBlocks{2 * each * bench.requests};
@@ -158,7 +159,7 @@ Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& b
   const auto kv = static_cast<std::int64_t>(kv_share * static_cast<double>(each * bench.requests)) + shape.layers;
   setup.device_memory = Bytes{(kv - device_kv_blocks(bench.weights, *decoder, setup).count()) * block};
   const LayerBlocks device = device_kv_blocks(bench.weights, *decoder, setup);
-  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(bench.weights, std::move(decoder), setup);
+  Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(bench.weights, std::move(decoder), setup);
   if (!machine) {
     fmt::print(stderr, "{}\n", machine.error().line());
     return {};
@@ -180,7 +181,7 @@ Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& b
     spec.output = Tokens{bench.tokens};
     const Expected<RequestId> id = engine->submit(spec);
     if (!id) continue;
-    CpuRequest request;
+    TokenRequest request;
     request.ends = false;
     for (int t = 0; t < bench.context; ++t) request.tokens.push_back((t * 7 + i * 13) % shape.vocabulary);
     (*machine)->enter(*id, std::move(request));

@@ -7,7 +7,7 @@
 // are the same to the bit. Nothing is downloaded: the model is a small random one, whose text means nothing.
 // `read_model(folder)` (sluice/local/nlohmann) is the line for a model that does mean something; docs/running.md has
 // the program that does all this with flags.
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 #include "sluice/local/configure.hpp"
 #include "sluice/local/memory.hpp"
@@ -55,7 +55,7 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
   }
 
   // The machine: a decoder, two memories and a link between them of 1 GB/s.
-  CpuSetup setup;
+  MachineSetup setup;
   setup.limits = {.batch = 4, .batch_tokens = Tokens{256}};
   setup.link = {.to_device_bytes_per_s = 1e9, .to_host_bytes_per_s = 1e9};
   std::unique_ptr<Decoder> decoder = make_decoder(model.weights, setup.limits.block_tokens, threads);
@@ -64,10 +64,10 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
   const Roofline cost{model.weights.config.shape, measured_device(rates, setup.link)};
   const LocalMemory memory = divide_memory(model.weights, *decoder, requests, {.kv = kv}, setup);
   Ran ran;
-  CpuListener listener;
+  TokenListener listener;
   listener.token = [&](RequestId id, std::int32_t token) { ran.tokens[index(id)].push_back(token); };
   const Expected<std::shared_ptr<CpuMachine>> machine =
-      CpuMachine::make(model.weights, std::move(decoder), setup, listener);
+      make_cpu_machine(model.weights, std::move(decoder), setup, listener);
   if (!machine) return machine.error();
 
   // The engine: as in a simulation, but for its backend. It plans with lengths; the machine knows the tokens.

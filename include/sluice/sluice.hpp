@@ -12,6 +12,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/core/ring_queue.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/core/text.hpp"

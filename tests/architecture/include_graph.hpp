@@ -194,10 +194,10 @@ inline std::vector<std::string> word_faults(const Header& header) {
       {std::regex(R"(\bvirtual\b)"),
        "has a virtual function; policies are composed at compile time",
        {"sluice/decoder/decoder.hpp", "sluice/decoder/model_runner.hpp", "sluice/tokenizer/tokenizer.hpp",
-        "sluice/backend/cpu/", "sluice/serve/"}},
+        "sluice/backend/cpu/", "sluice/backend/machine/", "sluice/serve/"}},
       {std::regex(R"(\bstd::function\b)"),
        "has a std::function, which may allocate; take a template parameter",
-       {"sluice/decoder/weights.hpp", "sluice/backend/cpu/", "sluice/serve/"}},
+       {"sluice/decoder/weights.hpp", "sluice/backend/machine/", "sluice/serve/"}},
       {std::regex(R"(\b(printf|fprintf|puts)\s*\(|std::(cout|cerr|clog)\b)"), "prints; programs do that", {}},
       {std::regex(R"(\b(abort|exit|terminate)\s*\()"), "ends the process; only SLUICE_ASSERT may", {}},
   };

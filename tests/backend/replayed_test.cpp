@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded and Replayed: an engine that is told a run's times again decides as that run did, and says when it does not.
-#include "sluice/backend/cpu/async_thread.hpp"
+#include "sluice/backend/machine/async_thread.hpp"
 #include "sluice/backend/doorbell.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/backend/recorded.hpp"
@@ -207,9 +207,9 @@ Expected<ClockRecord> read_back(const std::string& text) {
 
 template <class System, bool real_time>
 void check_replays(int rounds) {
-  using World = Noisy<real_time>;
-  using Real = Spied<Recorded<World>>;
-  using Again = Spied<Replayed<World, SmallCost>>;
+  using BackendWorld = Noisy<real_time>;
+  using Real = Spied<Recorded<BackendWorld>>;
+  using Again = Spied<Replayed<BackendWorld, SmallCost>>;
   Random random{31};
   double left_in_background = 0;
   std::int64_t late = 0, ready = 0, ended = 0, failed = 0, cancelled = 0, released = 0;
@@ -233,7 +233,7 @@ void check_replays(int rounds) {
     std::vector<double> background, background_again, unread;
     const std::uint64_t leaves = random();
     const Outcome real =
-        serve_with<System>(trial, Real{{World{world, noise}, record}, background}, weights, {.random = Random{leaves}});
+        serve_with<System>(trial, Real{{BackendWorld{world, noise}, record}, background}, weights, {.random = Random{leaves}});
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
@@ -258,7 +258,7 @@ void check_replays(int rounds) {
 
     // Other noise is another run, and a record of other times is another replay: what is compared above can differ.
     ClockRecord other_record;
-    const Outcome other = serve_with<System>(trial, Real{{World{world, noise + 1}, other_record}, unread}, weights);
+    const Outcome other = serve_with<System>(trial, Real{{BackendWorld{world, noise + 1}, other_record}, unread}, weights);
     CHECK(other.log != real.log);
     decided_otherwise += other.decisions() != real.decisions() ? 1 : 0;
     ClockRecord disturbed = *read;

@@ -19,7 +19,7 @@ const std::vector<RequestSpec> requests{{.prompt = Tokens{60}, .output = Tokens{
 struct Divided {
   ModelWeights weights = tiny_llama();
   testing::CountingDecoder decoder{weights.config};
-  CpuSetup setup;
+  MachineSetup setup;
   LocalMemory memory;
 
   explicit Divided(const WantedMemory& wanted) {

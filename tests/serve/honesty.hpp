@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/backend/machine/simulated_world.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/device/named.hpp"

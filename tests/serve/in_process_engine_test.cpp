@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/machine/simulated_world.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/named.hpp"

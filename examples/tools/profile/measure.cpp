@@ -175,7 +175,7 @@ class Iterations {
  public:
   static Expected<Iterations> make(const ModelWeights& weights, int threads) {
     const ModelShape& shape = weights.config.shape;
-    CpuSetup setup;
+    MachineSetup setup;
     setup.limits.batch = most_decodes;
     setup.limits.batch_tokens = Tokens{most_rows};
     setup.limits.max_context = Tokens{weights.config.max_positions};
@@ -211,7 +211,7 @@ class Iterations {
       spec.output = Tokens{output};
       const Expected<RequestId> id = engine_->submit(spec);
       if (!id) return id.error();
-      CpuRequest request;
+      TokenRequest request;
       request.tokens.assign(static_cast<std::size_t>(prompt), 0);
       request.ends = false;
       machine_->enter(*id, std::move(request));

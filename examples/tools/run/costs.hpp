@@ -2,7 +2,7 @@
 // costs_of: what the planners of a run believe of this machine.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -24,6 +24,6 @@ struct Costs {
 /// The kernel times of `--profile`; without one a roofline of what the decoder reaches in the next third of a second,
 /// and then no two runs believe quite the same.
 sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelWeights& weights, sluice::Decoder& decoder,
-                                 const sluice::CpuSetup& setup);
+                                 const sluice::MachineSetup& setup);
 
 } // namespace running

@@ -19,7 +19,7 @@ WantedMemory wanted_memory(const Options& options) {
   return {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)};
 }
 
-compared::Setup engine_setup(const CpuSetup& setup, const ModelWeights& weights, std::span<const RequestSpec> requests,
+compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights, std::span<const RequestSpec> requests,
                              const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);

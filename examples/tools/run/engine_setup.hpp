@@ -2,7 +2,7 @@
 // engine_setup: what an engine on this machine gets, by the flags, the model and how memory is divided.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/decoder/weights.hpp"
 #include "sluice/local/memory.hpp"
 #include "sluice/workload/request.hpp"
@@ -19,7 +19,7 @@ namespace running {
 sluice::WantedMemory wanted_memory(const Options& options);
 
 /// `costs`' device gets the memories that were divided. `requests`: those that the memory was divided for.
-compared::Setup engine_setup(const sluice::CpuSetup& setup, const sluice::ModelWeights& weights,
+compared::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
                              std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
                              Costs& costs);
 

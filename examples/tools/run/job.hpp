@@ -46,7 +46,7 @@ class Arrivals {
 struct Job {
   const compared::Setup& setup;
   sluice::Slo slo;
-  std::shared_ptr<sluice::CpuWorld> world;
+  std::shared_ptr<sluice::BackendWorld> world;
   Arrivals& arrivals;
   Recorded& recorded;
   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
@@ -56,13 +56,13 @@ struct Job {
 
 /// Makes a simulated world for a copy of the engine that looks ahead from then on.
 using WorldsAhead =
-    std::function<std::shared_ptr<sluice::CpuWorld>(sluice::Seconds start, const sluice::Correction& correction)>;
+    std::function<std::shared_ptr<sluice::BackendWorld>(sluice::Seconds start, const sluice::Correction& correction)>;
 
 /// A system that serves clients until it is told to stop.
 struct ServeJob {
   const compared::Setup& setup;
   sluice::Slo slo; ///< of clients that bring none: for policies that plan by one
-  std::shared_ptr<sluice::CpuWorld> world;
+  std::shared_ptr<sluice::BackendWorld> world;
   sluice::TokenSource& tokens;
   sluice::GenerationListener& listener;
   Recorded& recorded;

@@ -19,8 +19,8 @@ LocalRates rates_of(const ModelWeights& weights, Decoder& decoder, const Limits&
 }
 
 Expected<std::shared_ptr<CpuMachine>> make_machine(ModelWeights weights, std::unique_ptr<Decoder> decoder,
-                                                   const CpuSetup& setup, CpuListener listener) {
-  return CpuMachine::make(std::move(weights), std::move(decoder), setup, std::move(listener));
+                                                   const MachineSetup& setup, TokenListener listener) {
+  return make_cpu_machine(std::move(weights), std::move(decoder), setup, std::move(listener));
 }
 
 } // namespace running

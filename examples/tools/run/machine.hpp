@@ -2,7 +2,7 @@
 // What computes: the decoder and the machine it runs on, behind calls, so that they are compiled once.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -20,7 +20,7 @@ sluice::LocalRates rates_of(const sluice::ModelWeights& weights, sluice::Decoder
 
 sluice::Expected<std::shared_ptr<sluice::CpuMachine>> make_machine(sluice::ModelWeights weights,
                                                                    std::unique_ptr<sluice::Decoder> decoder,
-                                                                   const sluice::CpuSetup& setup,
-                                                                   sluice::CpuListener listener);
+                                                                   const sluice::MachineSetup& setup,
+                                                                   sluice::TokenListener listener);
 
 } // namespace running

@@ -15,7 +15,7 @@ using namespace sluice;
 namespace {
 
 /// A world in which iterations take a millisecond and nothing else.
-class EmptyWorld final : public CpuWorld {
+class EmptyWorld final : public BackendWorld {
  public:
   [[nodiscard]] Seconds now() const override { return now_; }
   void idle_until(Seconds when) override { now_ = std::max(now_, when); }

@@ -2,7 +2,7 @@
 // One run: model, memory, machine, engine; then the files.
 #include "run/serve.hpp"
 
-#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/machine/recorded_world.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/local/configure.hpp"
 #include "sluice/local/memory.hpp"
@@ -96,7 +96,7 @@ class Requests final : public Arrivals {
     }
     SLUICE_ASSERT(index(*id) == request, "ids count submissions");
     if (machine_ == nullptr) return;
-    CpuRequest entry;
+    TokenRequest entry;
     entry.tokens = workload_.prompt(request);
     if (shown_ != nullptr) shown_->begins(request, entry.tokens);
     entry.sampling = options_.sampling;
@@ -152,7 +152,7 @@ Expected<Served> serve(const Options& options) {
     served.workload = std::move(*prompts);
   }
 
-  CpuSetup setup;
+  MachineSetup setup;
   setup.limits.batch = options.batch;
   setup.limits.batch_tokens = Tokens{options.batch_tokens};
   setup.limits.max_context = Tokens{weights.config.max_positions};
@@ -192,7 +192,7 @@ Expected<Served> serve(const Options& options) {
                                                                        : Progress::Style::silent);
   std::int64_t generated = 0;
 
-  CpuListener listener;
+  TokenListener listener;
   if (files->logits)
     listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
       files->logits->add(index(id), row);
@@ -211,7 +211,7 @@ Expected<Served> serve(const Options& options) {
   ClockRecord clock;
   Status ran;
   std::shared_ptr<CpuMachine> machine;
-  std::shared_ptr<CpuWorld> world;
+  std::shared_ptr<BackendWorld> world;
   if (replay) {
     world = std::make_shared<ReplayedWorld>(*replay);
   } else if (auto made = make_machine(weights, std::move(decoder), setup, std::move(listener))) {

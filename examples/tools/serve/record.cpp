@@ -2,7 +2,7 @@
 // What a server writes down while it serves.
 #include "serve/record.hpp"
 
-#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/machine/recorded_world.hpp"
 #include "sluice/serve/request_record.hpp"
 
 #include "run/options.hpp"
@@ -95,7 +95,7 @@ Status Records::open(const Options& options) {
   return {};
 }
 
-std::shared_ptr<CpuWorld> Records::recorded(std::shared_ptr<CpuWorld> world) {
+std::shared_ptr<BackendWorld> Records::recorded(std::shared_ptr<BackendWorld> world) {
   if (!clock_) return world;
   return std::make_shared<RecordedWorld>(std::move(world), clock_->record());
 }

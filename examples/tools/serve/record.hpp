@@ -80,7 +80,7 @@ class Records final : public sluice::ServedListener {
   /// `listener` hears of every request, too; outlives this.
   void tell(sluice::ServedListener& listener) { listeners_.push_back(&listener); }
   /// The same world, and its clock is written down where that was asked for.
-  [[nodiscard]] std::shared_ptr<sluice::CpuWorld> recorded(std::shared_ptr<sluice::CpuWorld> world);
+  [[nodiscard]] std::shared_ptr<sluice::BackendWorld> recorded(std::shared_ptr<sluice::BackendWorld> world);
   void over(const sluice::ServedRequest& request) override {
     for (sluice::ServedListener* const listener : listeners_) listener->over(request);
   }

@@ -2,7 +2,7 @@
 // A server's run once more.
 #include "serve/replay.hpp"
 
-#include "sluice/backend/cpu/recorded_world.hpp"
+#include "sluice/backend/machine/recorded_world.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 

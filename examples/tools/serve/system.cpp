@@ -2,7 +2,7 @@
 // Sets up what a server runs.
 #include "serve/system.hpp"
 
-#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/backend/machine/simulated_world.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/device/nlohmann/device_json.hpp"
 #include "sluice/engine/serve.hpp"
@@ -72,7 +72,7 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
     return running::flag_error("--context", fmt::format("the model has {} positions", most),
                                fmt::format("at most {}", most));
   const std::int64_t context = options.context.value_or(std::min(most, longest_by_default));
-  CpuSetup setup;
+  MachineSetup setup;
   setup.limits = limits_of(options, context);
   setup.link = {options.run.link, options.run.link, options.run.lanes == "each-way"};
   std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, options.run.threads);

@@ -2,7 +2,7 @@
 // The systems that a server replays its requests through.
 #include "serve/what_if.hpp"
 
-#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/backend/machine/simulated_world.hpp"
 
 #include <algorithm>
 #include <cstddef>

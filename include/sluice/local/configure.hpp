@@ -25,7 +25,7 @@ namespace sluice {
 template <class E>
 [[nodiscard]] typename E::Config configure_local(const ModelWeights& weights, const Limits& limits,
                                                  const LocalMemory& memory, typename E::cost_type cost,
-                                                 std::shared_ptr<CpuWorld> world) {
+                                                 std::shared_ptr<BackendWorld> world) {
   static_assert(std::is_same_v<typename E::backend_type, Cpu>,
                 "sluice: this engine does not run on the CPU: write `With<E, Cpu>`");
   return {.limits = limits,

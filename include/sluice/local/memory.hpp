@@ -2,7 +2,7 @@
 // LocalMemory, divide_memory: how a run divides the device's and the host's memory.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -64,7 +64,7 @@ struct WantedMemory {
 /// Divides both memories by the limits of `setup`, and writes into `setup` how much of each the machine is to take.
 [[nodiscard]] inline LocalMemory divide_memory(const ModelWeights& weights, const Decoder& decoder,
                                                std::span<const RequestSpec> requests, const WantedMemory& wanted,
-                                               CpuSetup& setup) {
+                                               MachineSetup& setup) {
   const ModelShape& shape = weights.config.shape;
   const Tokens block_tokens = setup.limits.block_tokens;
   const Bytes half{physical_memory().count() / 2};

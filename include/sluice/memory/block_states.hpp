@@ -4,8 +4,10 @@
 
 #include "sluice/core/assert.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -19,6 +21,7 @@ enum class BlockState : std::uint8_t {
   sending,  ///< the source of a transfer: neither written, nor freed, nor sent again
   clean,    ///< full, and the host has a copy: can be freed at once
   arriving, ///< the destination of a transfer: not to be read
+  withheld, ///< holds something else than KV: weights, where they share the memory
 };
 
 /// Device blocks, each with its copy on the host if it has one, and host blocks. A block of one memory is never source
@@ -42,7 +45,7 @@ class BlockStates {
   /// Whether a host block is being written.
   [[nodiscard]] bool host_written(Block host) const { return host_[host].written; }
   [[nodiscard]] std::optional<Block> copy_of(Block block) const { return device_[block].copy; }
-  [[nodiscard]] std::size_t device_used() const { return device_.size() - free_device_.size(); }
+  [[nodiscard]] std::size_t device_used() const { return device_.size() - free_device_.size() - withheld_; }
   [[nodiscard]] std::size_t host_used() const { return host_.size() - free_host_.size(); }
 
   /// An empty block to fill, if there is one.
@@ -113,6 +116,39 @@ class BlockStates {
     return true;
   }
 
+  /// Takes empty blocks out of use: `count` from `first` on. False, with nothing taken, where one is not empty.
+  bool withhold(Block first, std::size_t count) {
+    const auto within = [&](Block block) { return block >= first && block < first + count; };
+    for (Block block = first; block < first + count; ++block)
+      if (device_[block].state != BlockState::empty) return false;
+    std::erase_if(free_device_, within);
+    for (Block block = first; block < first + count; ++block) device_[block].state = BlockState::withheld;
+    withheld_ += count;
+    return true;
+  }
+  /// Puts blocks back that were withheld: they are empty.
+  void put_back(Block first, std::size_t count) {
+    for (Block block = first + count; block-- > first;) {
+      SLUICE_ASSERT(device_[block].state == BlockState::withheld, "a block that was withheld");
+      give(block);
+    }
+    withheld_ -= count;
+  }
+  /// A block's content is moved to an empty one outside `from_first` .. + `from_count`, which takes its part in all
+  /// that is to come. Nothing where the block is in a transfer, or where there is none.
+  [[nodiscard]] std::optional<Block> relocate(Block block, Block from_first, std::size_t from_count) {
+    const BlockState state = device_[block].state;
+    if (state != BlockState::filling && state != BlockState::full && state != BlockState::clean) return std::nullopt;
+    const auto outside = [&](Block one) { return one < from_first || one >= from_first + from_count; };
+    const auto found = std::find_if(free_device_.rbegin(), free_device_.rend(), outside);
+    if (found == free_device_.rend()) return std::nullopt;
+    const Block to = *found;
+    free_device_.erase(std::next(found).base());
+    device_[to] = device_[block];
+    give(block);
+    return to;
+  }
+
   /// The host's copy of a clean block is given up, or the place of one that was reopened.
   bool give_up_copy(Block block) {
     Device& one = device_[block];
@@ -127,6 +163,7 @@ class BlockStates {
     Device& one = device_[block];
     switch (one.state) {
     case BlockState::empty:
+    case BlockState::withheld:
       return false;
     case BlockState::sending:
     case BlockState::arriving:
@@ -192,6 +229,7 @@ class BlockStates {
   std::vector<Device> device_;
   std::vector<Host> host_;
   std::vector<Block> free_device_, free_host_;
+  std::size_t withheld_ = 0;
 };
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // CpuTokens: the tokens that a CpuMachine computes, kept until delivery releases them.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/serve/token_source.hpp"
 
@@ -46,8 +46,8 @@ namespace detail {
 /// Make it, then the machine with its `listener`, then `attach` the machine.
 class CpuTokens final : public TokenSource {
  public:
-  [[nodiscard]] CpuListener listener() {
-    CpuListener listener;
+  [[nodiscard]] TokenListener listener() {
+    TokenListener listener;
     listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
     listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
     return listener;
@@ -60,7 +60,7 @@ class CpuTokens final : public TokenSource {
 
   void enter(RequestId id, const Generation& generation) override {
     SLUICE_ASSERT(machine_ != nullptr, "attached to a machine");
-    CpuRequest request;
+    TokenRequest request;
     request.tokens = generation.prompt;
     request.sampling = generation.sampling;
     request.sequence = generation.sequence;

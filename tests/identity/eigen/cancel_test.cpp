@@ -35,8 +35,8 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
   for (std::int64_t& output : trial.outputs) output = 20; // nobody ends before the users leave
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
   const std::int64_t kv = trial.largest() + 2 * trial.layers() + 8;
-  const CpuSetup setup = trial.setup(*decoder, kv);
-  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+  const MachineSetup setup = trial.setup(*decoder, kv);
+  Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
   REQUIRE(machine);
   const ModelShape& shape = trial.weights.config.shape;
   const Bytes block{kv_block_floats(shape, trial.limits.block_tokens) * 4};
@@ -63,7 +63,7 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
       const Expected<RequestId> id = engine->submit(spec);
       REQUIRE(id);
       live.push_back(*id);
-      CpuRequest request;
+      TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;
       request.ends = false;
@@ -107,12 +107,12 @@ TEST_CASE("weights that are loaded beforehand are not waited for, whether all of
     const RealTrial trial = random_real_trial(random);
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
     const std::int64_t kv = trial.all();
-    CpuSetup setup = trial.setup(*decoder, kv);
+    MachineSetup setup = trial.setup(*decoder, kv);
     const Bytes all = trial.weights.outer_bytes() + trial.weights.layout.bytes * trial.layers();
     if (round % 2 == 1)
       setup.device_memory -= trial.weights.layout.bytes * 2 +
                              Bytes{kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4} * kv;
-    Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+    Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
     REQUIRE(machine);
     const Bytes before = (*machine)->device_memory().used();
     CHECK_FALSE((*machine)->ready());
@@ -164,10 +164,10 @@ TEST_CASE("a deposit holds real tokens: what is released is what was sampled, in
     RealTrial trial = random_real_trial(random);
     const std::vector<RealOutput> expected = alone(trial);
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
-    CpuSetup setup = trial.setup(*decoder, trial.all());
+    MachineSetup setup = trial.setup(*decoder, trial.all());
     const ModelShape& shape = trial.weights.config.shape;
     const Bytes block{kv_block_floats(shape, trial.limits.block_tokens) * 4};
-    Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+    Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
     REQUIRE(machine);
     Sent sent;
     sent.machine = machine->get();
@@ -188,7 +188,7 @@ TEST_CASE("a deposit holds real tokens: what is released is what was sampled, in
       spec.slo.tbt = Seconds{round % 2 == 0 ? 0.002 : 1000};
       const Expected<RequestId> id = engine->submit(spec);
       REQUIRE(id);
-      CpuRequest request;
+      TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;
       request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
@@ -214,9 +214,9 @@ TEST_CASE("a bell wakes an idle machine at once, whatever it waits for") {
   Random random(5);
   const RealTrial trial = random_real_trial(random);
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
-  CpuSetup setup = trial.setup(*decoder, trial.all());
+  MachineSetup setup = trial.setup(*decoder, trial.all());
   setup.skips_idle = false;
-  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+  Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
   REQUIRE(machine);
   for (const double seconds : {3600.0, std::numeric_limits<double>::infinity()}) {
     Doorbell bell;

@@ -2,7 +2,8 @@
 // RealRun: small random worlds for the Cpu backend, and what every engine owes in them.
 #pragma once
 
-#include "sluice/backend/cpu/machine.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/decoder/decoder.hpp"
@@ -58,8 +59,8 @@ struct RealTrial {
     return sum * layers();
   }
   /// What a machine is made with, whose memory has room for `kv_blocks` beside weights and buffers.
-  [[nodiscard]] CpuSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const {
-    CpuSetup setup;
+  [[nodiscard]] MachineSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const {
+    MachineSetup setup;
     setup.limits = limits;
     if (rows_to_rebuild) setup.rebuilt = limits.block_tokens * (all() / layers());
     setup.link = link;
@@ -139,13 +140,13 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   using Observed = With<E, Cpu, SmallCost, Summary>;
   const ModelShape& shape = trial.weights.config.shape;
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  const CpuSetup setup = trial.setup(*decoder, kv_blocks);
+  const MachineSetup setup = trial.setup(*decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * 4;
 
   RealResult result;
   result.outputs.resize(trial.prompts.size());
   std::map<std::uint32_t, std::size_t> request_of;
-  CpuListener listener;
+  TokenListener listener;
   listener.token = [&](RequestId id, std::int32_t token) {
     result.outputs[request_of.at(index(id))].tokens.push_back(token);
   };
@@ -156,7 +157,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   const LayerBlocks device = device_kv_blocks(trial.weights, *decoder, setup);
   CHECK(device.count() >= kv_blocks);
   Expected<std::shared_ptr<CpuMachine>> machine =
-      CpuMachine::make(trial.weights, std::move(decoder), setup, std::move(listener));
+      make_cpu_machine(trial.weights, std::move(decoder), setup, std::move(listener));
   REQUIRE(machine);
   SmallCost cost;
   cost.base = Seconds{1e-3};
@@ -202,7 +203,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
         continue;
       }
       request_of[index(*id)] = i;
-      CpuRequest request;
+      TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;
       request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;

@@ -89,13 +89,13 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
 template <class System>
 Decided decide_really(const RealTrial& trial, std::int64_t kv_blocks, ClockRecord& record) {
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  const CpuSetup setup = trial.setup(*decoder, kv_blocks);
+  const MachineSetup setup = trial.setup(*decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
-  Expected<std::shared_ptr<CpuMachine>> machine = CpuMachine::make(trial.weights, std::move(decoder), setup);
+  Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
   REQUIRE(machine);
   Decided decided = decide<System>(trial, LayerBlocks{kv_blocks}, Bytes{block}, Recorded<Cpu>{Cpu{*machine}, record},
                                    [&](RequestId id, std::size_t i) {
-                                     CpuRequest request;
+                                     TokenRequest request;
                                      request.tokens = trial.prompts[i];
                                      request.sequence = i;
                                      (*machine)->enter(id, std::move(request));

@@ -2,10 +2,11 @@
 // CopyEngine: threads that move bytes between the two memories as fast as the link is configured to be.
 #pragma once
 
-#include "sluice/backend/cpu/copy.hpp"
-#include "sluice/backend/cpu/fault.hpp"
 #include "sluice/backend/cpu/move_bytes.hpp"
 #include "sluice/backend/cpu/token_bucket.hpp"
+#include "sluice/backend/machine/copy.hpp"
+#include "sluice/backend/machine/fault.hpp"
+#include "sluice/backend/machine/link_rates.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 
@@ -24,26 +25,6 @@
 #include <utility>
 
 namespace sluice {
-
-/// How fast the link is. A rate of 0 or infinity is that of `move_bytes`.
-struct LinkRates {
-  double to_device_bytes_per_s = 0;
-  double to_host_bytes_per_s = 0;
-  bool each_way = false; ///< one lane each way; else one lane serves both
-  double per_copy_s = 0; ///< before each copy, on the link
-};
-
-/// What a CopyEngine has done since it was made.
-struct CopyTotals {
-  struct OneWay {
-    Bytes bytes{0};          ///< of copies that are done
-    Seconds busy{0};         ///< from when a copy was begun until it was over
-    std::int64_t copies = 0; ///< done
-    std::int64_t retries = 0;
-    std::int64_t failed = 0; ///< for good
-  };
-  OneWay to_device, to_host;
-};
 
 /// Where a lane gets its work. Lanes' threads call both members, which synchronise themselves and must be ready before
 /// the engine is made.

@@ -3,70 +3,17 @@
 #pragma once
 
 #include "sluice/backend/backend.hpp"
+#include "sluice/backend/machine/world.hpp"
 #include "sluice/core/assert.hpp"
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace sluice {
-
-/// When a layer was computed: seconds from the start of the iteration.
-struct LayerTimes {
-  double start_s = 0;
-  double end_s = 0;
-  double stall_s = 0; ///< waited for transfers before it started
-  StallCause cause = StallCause::none;
-};
-
-/// When KV of one layer of one request, or a layer's weights, crossed the link to the device: one span for all that was
-/// fetched without anything else in between. Seconds from the start of the iteration; below 0 where the transfer began
-/// before it.
-struct LinkTimes {
-  std::uint32_t slot = 0;
-  bool weights = false;
-  int layer = 0; ///< from L on the next token's
-  double start_s = 0;
-  double end_s = 0;
-};
-
-/// What `Cpu` hands its calls to. An abstract class, so that engines compile without a decoder, a thread or a byte of
-/// it: see CpuMachine (backend/cpu/machine.hpp), the one there is.
-class CpuWorld {
- public:
-  CpuWorld() = default;
-  CpuWorld(const CpuWorld&) = delete;
-  CpuWorld& operator=(const CpuWorld&) = delete;
-  virtual ~CpuWorld() = default;
-
-  [[nodiscard]] virtual Seconds now() const = 0;
-  virtual void idle_until(Seconds when) = 0;
-  virtual void idle_until(Seconds when, Doorbell& bell) = 0;
-  /// Puts weights on the device, once; the first iteration does it where this was not called. The clock stands still.
-  /// Error: the weights that always stay there do not fit.
-  virtual Status load() = 0;
-  /// They are there: the first iteration does not wait for them.
-  [[nodiscard]] virtual bool ready() const = 0;
-  virtual void launch(const Iteration& iteration, TransferOrder order) = 0;
-  virtual IterationCost wait(const Iteration& iteration) = 0;
-  /// Layer blocks that are to leave the device and have not left yet.
-  [[nodiscard]] virtual double leaving_blocks() = 0;
-  [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;
-  /// Of the last iteration, by layer.
-  [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
-  /// Of the last iteration, in order.
-  [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
-  /// The request in `slot` is cancelled: its KV is free, at once or when its transfers have ended.
-  virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
-  /// Tokens that were due by then were handed out.
-  virtual void released(Seconds until) = 0;
-  virtual void async(void (*work)(void*), void* what) = 0;
-  [[nodiscard]] virtual bool async_done() = 0;
-  virtual void join_async() = 0;
-};
 
 /// Runs iterations for real: the decoder computes, KV and weights cross a link between a device's memory and a host's,
 /// both parts of this machine's memory of a stated size, in the order of the engine's transfer rule. The bytes move as
@@ -81,7 +28,7 @@ class Cpu {
   static constexpr bool predicts = false;
 
   Cpu() = default;
-  explicit Cpu(std::shared_ptr<CpuWorld> world) : world_(std::move(world)) {}
+  explicit Cpu(std::shared_ptr<BackendWorld> world) : world_(std::move(world)) {}
 
   [[nodiscard]] Seconds now() const { return world_->now(); }
   void idle_until(Seconds when) { world_->idle_until(when); }
@@ -130,7 +77,7 @@ class Cpu {
 
  private:
   static constexpr int of_weights = std::numeric_limits<int>::max(); // above all slots
-  std::shared_ptr<CpuWorld> world_;
+  std::shared_ptr<BackendWorld> world_;
 };
 
 static_assert(explain<Cpu>());

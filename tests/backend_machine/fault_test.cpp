@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FaultPlan: nothing by default, the same for the same copy, and as often as it was told.
-#include "sluice/backend/cpu/fault.hpp"
+#include "sluice/backend/machine/fault.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimulatedWorld: an engine type compiled for `Cpu`, on a virtual clock, does what the simulated backend does.
-#include "sluice/backend/cpu/simulated_world.hpp"
+#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/machine/simulated_world.hpp"
 #include "sluice/backend/simulated.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvStore: where each block of K and V of each sequence really lies, in two memories, and what may be done with it.
+// KvStore: which block of which memory holds each block of K and V of each sequence, and what may be done with it.
 #pragma once
 
-#include "sluice/backend/cpu/copy.hpp"
-#include "sluice/backend/cpu/device_memory.hpp"
-#include "sluice/backend/cpu/virtual_memory.hpp"
-#include "sluice/core/expected.hpp"
+#include "sluice/backend/machine/device_memory.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/memory/block_states.hpp"
 
@@ -13,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 namespace sluice {
 
@@ -46,26 +43,23 @@ struct KvBlockShape {
   [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
 };
 
-/// Blocks of two memories with their bytes: `BlockStates` says what may be done with a block, this class where the
-/// bytes are and what a transfer copies. Nothing here moves a byte or waits; operations that a state forbids do nothing
-/// and return false. Not synchronised.
+/// Blocks of two memories: `BlockStates` says what may be done with a block, this class which cell has it and what a
+/// transfer copies. Blocks are numbers here: where their bytes lie is the device's business, so nothing here moves a
+/// byte or waits. Operations that a state forbids do nothing and return false. Not synchronised.
 ///
 /// Device blocks are taken from a budget that weights and buffers share, each when it is needed: memory that weights
-/// give up becomes KV memory without a call (what cuMemMap does on a device). On the host there is room for as many
-/// blocks more as the device can hold: what leaves the device needs a place before what arrives has left its own. The
-/// ledger that bounds what plans place on the host bounds what stays there.
+/// give up becomes KV memory without a call. On the host there is room for as many blocks more as the device can hold:
+/// what leaves the device needs a place before what arrives has left its own. The ledger that bounds what plans place
+/// on the host bounds what stays there.
 class KvStore {
  public:
-  /// `host_blocks`: layer blocks that may stay on the host.
-  [[nodiscard]] static Expected<KvStore> make(KvBlockShape shape, DeviceMemory& device, LayerBlocks host_blocks) {
-    const std::int64_t on_device = device.size() / shape.bytes();
-    const std::int64_t on_host = host_blocks.count() + on_device;
-    Expected<VirtualMemory> device_bytes = VirtualMemory::reserve(Bytes{on_device * shape.bytes().count()});
-    if (!device_bytes) return device_bytes.error();
-    Expected<VirtualMemory> host_bytes = VirtualMemory::reserve(Bytes{on_host * shape.bytes().count()});
-    if (!host_bytes) return host_bytes.error();
-    return KvStore{shape, device, std::move(*device_bytes), std::move(*host_bytes), on_device, on_host};
-  }
+  /// `host_blocks`: layer blocks that may stay on the host. `device_blocks`: how many there can ever be on the device.
+  KvStore(KvBlockShape shape, DeviceMemory& device, LayerBlocks host_blocks, std::int64_t device_blocks)
+      : shape_(shape),
+        device_(&device),
+        device_blocks_(static_cast<std::size_t>(device_blocks)),
+        host_blocks_(static_cast<std::size_t>(host_blocks.count()) + device_blocks_),
+        states_(device_blocks_, host_blocks_) {}
 
   [[nodiscard]] const KvBlockShape& shape() const { return shape_; }
   [[nodiscard]] BlockState state(const KvCell& cell) const {
@@ -77,9 +71,12 @@ class KvStore {
   }
   /// The block can be appended to: nothing else reads or writes it.
   [[nodiscard]] bool writable(const KvCell& cell) const { return state(cell) == BlockState::filling; }
-  [[nodiscard]] float* data(const KvCell& cell) const {
-    return reinterpret_cast<float*>(device_address(block(cell))); // pages are aligned for anything
-  }
+  /// How many numbers of blocks there are in each memory.
+  [[nodiscard]] std::size_t device_blocks() const { return device_blocks_; }
+  [[nodiscard]] std::size_t host_blocks() const { return host_blocks_; }
+  /// What may be done with the device's blocks: for a device that keeps weights in them too.
+  [[nodiscard]] BlockStates& states() { return states_; }
+  [[nodiscard]] const BlockStates& states() const { return states_; }
 
   /// Device blocks that could be taken now.
   [[nodiscard]] std::int64_t free_blocks() const { return device_->free() / shape_.bytes(); }
@@ -106,7 +103,7 @@ class KvStore {
 
   /// Begins to fetch a block that only the host has. Nothing where it is still being written there, or where no device
   /// block is free.
-  [[nodiscard]] std::optional<Copy> fetch(KvCell& cell) {
+  [[nodiscard]] std::optional<PlacedCopy> fetch(KvCell& cell) {
     if (cell.on_device() || !cell.on_host() || !device_->take(shape_.bytes())) return std::nullopt;
     const auto host = static_cast<std::size_t>(cell.host);
     const std::optional<std::size_t> taken = states_.fetch(host);
@@ -116,7 +113,7 @@ class KvStore {
     }
     cell.device = static_cast<std::int32_t>(*taken);
     cell.host = KvCell::nowhere;
-    return Copy{host_address(host), device_address(*taken), shape_.bytes().count()};
+    return whole(Way::to_device, *taken, host);
   }
   /// Ends a fetch: the bytes are there. The block is clean, whether full or not.
   bool fetched(KvCell& cell) {
@@ -126,7 +123,7 @@ class KvStore {
 
   /// Begins to send a block to the host; `leaves`: it is then no longer on the device. Of a block that was fetched and
   /// appended to, only the new tokens are copied. `moved`: the copy; nothing where the block was clean or being sent.
-  [[nodiscard]] bool send(KvCell& cell, bool leaves, std::optional<Copy>& moved) {
+  [[nodiscard]] bool send(KvCell& cell, bool leaves, std::optional<PlacedCopy>& moved) {
     moved.reset();
     if (!cell.on_device()) return false;
     const std::size_t at = block(cell);
@@ -145,15 +142,13 @@ class KvStore {
     const std::size_t host = *states_.copy_of(at);
     const std::int64_t right = copy ? cell.copied : 0;
     cell.copied = cell.tokens;
-    if (right == 0)
-      moved = Copy{device_address(at), host_address(host), shape_.bytes().count()};
-    else
-      moved = Copy{device_address(at) + right * shape_.token_bytes,
-                   host_address(host) + right * shape_.token_bytes,
-                   (cell.tokens - right) * shape_.token_bytes,
-                   shape_.runs,
-                   shape_.run_bytes(),
-                   shape_.run_bytes()};
+    moved = whole(Way::to_host, at, host);
+    if (right > 0) {
+      moved->device_at = moved->host_at = right * shape_.token_bytes;
+      moved->bytes = (cell.tokens - right) * shape_.token_bytes;
+      moved->rows = shape_.runs;
+      moved->stride = shape_.run_bytes();
+    }
     return true;
   }
   /// Ends a send: the bytes are there.
@@ -200,36 +195,21 @@ class KvStore {
     return states_.host_read(at) || states_.host_written(at);
   }
 
-  /// Gives the pages of free device blocks back to the system: weights have taken memory back.
-  void decommit_free() {
-    const std::int64_t bytes = shape_.bytes().count();
-    for (std::size_t at = 0; at < device_blocks_; ++at)
-      if (states_.state(at) == BlockState::empty)
-        device_bytes_.decommit(Bytes{static_cast<std::int64_t>(at) * bytes}, shape_.bytes());
-  }
-
  private:
-  KvStore(KvBlockShape shape, DeviceMemory& device, VirtualMemory device_bytes, VirtualMemory host_bytes,
-          std::int64_t on_device, std::int64_t on_host)
-      : shape_(shape),
-        device_(&device),
-        device_bytes_(std::move(device_bytes)),
-        host_bytes_(std::move(host_bytes)),
-        device_blocks_(static_cast<std::size_t>(on_device)),
-        states_(device_blocks_, static_cast<std::size_t>(on_host)) {}
-
   static std::size_t block(const KvCell& cell) { return static_cast<std::size_t>(cell.device); }
-  [[nodiscard]] std::byte* device_address(std::size_t at) const {
-    return device_bytes_.data() + static_cast<std::ptrdiff_t>(at) * shape_.bytes().count();
-  }
-  [[nodiscard]] std::byte* host_address(std::size_t at) const {
-    return host_bytes_.data() + static_cast<std::ptrdiff_t>(at) * shape_.bytes().count();
+  /// The copy of all bytes of a block.
+  [[nodiscard]] PlacedCopy whole(Way way, std::size_t device, std::size_t host) const {
+    PlacedCopy copy;
+    copy.way = way;
+    copy.device = {DevicePlace::Kind::kv_block, static_cast<std::int32_t>(device)};
+    copy.host_block = static_cast<std::int32_t>(host);
+    copy.bytes = shape_.bytes().count();
+    return copy;
   }
 
   KvBlockShape shape_;
   DeviceMemory* device_;
-  VirtualMemory device_bytes_, host_bytes_;
-  std::size_t device_blocks_;
+  std::size_t device_blocks_, host_blocks_;
   BlockStates states_;
   LayerBlocks host_peak_{0};
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/backend/cpu/kv_store.hpp"
-#include "sluice/backend/cpu/link_schedule.hpp"
+#include "sluice/backend/machine/kv_store.hpp"
+#include "sluice/backend/machine/link_schedule.hpp"
 #include "sluice/core/random.hpp"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -21,27 +23,41 @@ constexpr KvBlockShape shape{4, 32, 4}; // 4 runs of 4 tokens of 32 bytes: 512 b
 struct Stores {
   DeviceMemory device;
   KvStore store;
-  explicit Stores(std::int64_t blocks, std::int64_t host = 64)
-      : device(Bytes{blocks * shape.bytes().count()}), store(*KvStore::make(shape, device, LayerBlocks{host})) {}
-};
+  std::vector<std::byte> on_device, on_host; ///< bytes of all blocks, as a device would have them
 
-void move(const Copy& copy) {
-  for (std::int64_t row = 0; row < copy.rows; ++row)
-    std::memcpy(copy.to + row * copy.to_stride, copy.from + row * copy.from_stride,
-                static_cast<std::size_t>(copy.bytes));
-}
-void fill(const KvStore& store, const KvCell& cell, std::int64_t token, float value) {
-  for (std::int64_t run = 0; run < shape.runs; ++run)
-    for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i)
-      store.data(cell)[(run * shape.run_bytes() + token * shape.token_bytes) / 4 + i] = value;
-}
-bool holds(const KvStore& store, const KvCell& cell, std::int64_t token, float value) {
-  bool all = true;
-  for (std::int64_t run = 0; run < shape.runs; ++run)
-    for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i)
-      all = all && store.data(cell)[(run * shape.run_bytes() + token * shape.token_bytes) / 4 + i] == value;
-  return all;
-}
+  explicit Stores(std::int64_t blocks, std::int64_t host = 64)
+      : device(Bytes{blocks * shape.bytes().count()}),
+        store(shape, device, LayerBlocks{host}, blocks),
+        on_device(store.device_blocks() * size()),
+        on_host(store.host_blocks() * size()) {}
+
+  static std::size_t size() { return static_cast<std::size_t>(shape.bytes().count()); }
+  std::byte* device_block(std::int32_t block) { return on_device.data() + static_cast<std::size_t>(block) * size(); }
+  std::byte* host_block(std::int32_t block) { return on_host.data() + static_cast<std::size_t>(block) * size(); }
+
+  void move(const PlacedCopy& copy) {
+    std::byte* const there = device_block(copy.device.index) + copy.device_at;
+    std::byte* const here = host_block(copy.host_block) + copy.host_at;
+    for (std::int64_t row = 0; row < copy.rows; ++row)
+      std::memcpy((copy.way == Way::to_device ? there : here) + row * copy.stride,
+                  (copy.way == Way::to_device ? here : there) + row * copy.stride,
+                  static_cast<std::size_t>(copy.bytes));
+  }
+  float* number(const KvCell& cell, std::int64_t run, std::int64_t token, std::int64_t i) {
+    return reinterpret_cast<float*>(device_block(cell.device) + run * shape.run_bytes() + token * shape.token_bytes) +
+           i;
+  }
+  void fill(const KvCell& cell, std::int64_t token, float value) {
+    for (std::int64_t run = 0; run < shape.runs; ++run)
+      for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i) *number(cell, run, token, i) = value;
+  }
+  bool holds(const KvCell& cell, std::int64_t token, float value) {
+    bool all = true;
+    for (std::int64_t run = 0; run < shape.runs; ++run)
+      for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i) all = all && *number(cell, run, token, i) == value;
+    return all;
+  }
+};
 
 } // namespace
 
@@ -50,38 +66,38 @@ TEST_CASE("a block goes out and comes back with its bytes, and what was appended
   KvStore& store = stores.store;
   KvCell cell;
   REQUIRE(store.take(cell));
-  for (std::int64_t token = 0; token < 2; ++token) fill(store, cell, token, static_cast<float>(token + 1));
+  for (std::int64_t token = 0; token < 2; ++token) stores.fill(cell, token, static_cast<float>(token + 1));
   cell.tokens = 2;
-  std::optional<Copy> copy;
+  std::optional<PlacedCopy> copy;
   REQUIRE(store.send(cell, true, copy));
   REQUIRE(copy);
   CHECK(copy->total() == shape.bytes().count());
   CHECK(store.state(cell) == BlockState::sending);
-  move(*copy);
+  stores.move(*copy);
   REQUIRE(store.sent(cell));
   CHECK(cell.on_host());
   CHECK(stores.device.used().count() == 0);
 
-  const std::optional<Copy> back = store.fetch(cell);
+  const std::optional<PlacedCopy> back = store.fetch(cell);
   REQUIRE(back);
   CHECK_FALSE(store.readable(cell));
-  move(*back);
+  stores.move(*back);
   REQUIRE(store.fetched(cell));
-  CHECK(holds(store, cell, 1, 2));
+  CHECK(stores.holds(cell, 1, 2));
   REQUIRE(store.reopen(cell));
   CHECK(store.writable(cell));
-  fill(store, cell, 2, 3);
+  stores.fill(cell, 2, 3);
   cell.tokens = 3;
   REQUIRE(store.send(cell, true, copy));
   REQUIRE(copy);
   CHECK_MESSAGE(copy->total() == shape.runs * shape.token_bytes, "one token of each run");
-  move(*copy);
+  stores.move(*copy);
   REQUIRE(store.sent(cell));
-  const std::optional<Copy> again = store.fetch(cell);
+  const std::optional<PlacedCopy> again = store.fetch(cell);
   REQUIRE(again);
-  move(*again);
+  stores.move(*again);
   REQUIRE(store.fetched(cell));
-  for (std::int64_t token = 0; token < 3; ++token) CHECK(holds(store, cell, token, static_cast<float>(token + 1)));
+  for (std::int64_t token = 0; token < 3; ++token) CHECK(stores.holds(cell, token, static_cast<float>(token + 1)));
   store.release(cell);
   CHECK(stores.device.used().count() == 0);
   CHECK(store.host_used().count() == 0);
@@ -95,7 +111,7 @@ TEST_CASE("no order of operations takes memory that does not exist, or keeps wha
     std::vector<KvCell> cells(8);
     for (int step = 0; step < 400; ++step) {
       KvCell& cell = cells[random.below(cells.size())];
-      std::optional<Copy> copy;
+      std::optional<PlacedCopy> copy;
       const BlockState before = store.state(cell);
       switch (random.below(8)) {
       case 0:
@@ -148,12 +164,12 @@ TEST_CASE("a planted violation is caught at once: what is arriving is sent") {
     (void)!freopen("/dev/null", "w", stderr);
     Stores stores(4);
     KvSequences sequences(stores.store, 1);
-    WeightStore weights(ModelWeights{}, stores.device);
-    LinkSchedule schedule(stores.store, sequences, weights, 1, true);
+    WeightStore weights(ModelWeights{}, stores.device, Bytes{1});
+    LinkSchedule schedule(stores.store, sequences, weights, 1, true, CopiesCount::when_ended);
     KvSequence& sequence = sequences.of(Slot{0}, RequestId{0});
     sequence.cells[0].resize(1);
     KvCell& cell = sequence.cells[0][0];
-    std::optional<Copy> copy;
+    std::optional<PlacedCopy> copy;
     bool begun = stores.store.take(cell) && stores.store.seal(cell) && stores.store.send(cell, true, copy) &&
                  stores.store.sent(cell) && stores.store.fetch(cell).has_value();
     if (!begun) _exit(1);

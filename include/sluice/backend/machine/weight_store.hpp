@@ -2,9 +2,8 @@
 // WeightStore: which weights are on the device, in which slots the others pass through, and what must be copied.
 #pragma once
 
-#include "sluice/backend/cpu/copy.hpp"
-#include "sluice/backend/cpu/device_memory.hpp"
-#include "sluice/backend/cpu/virtual_memory.hpp"
+#include "sluice/backend/machine/device_memory.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -13,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,7 +20,8 @@ namespace sluice {
 
 /// The weights of a model in the device's memory, by the plan in force: of every layer the part that stays, and slots
 /// through which the other parts pass, one layer a slot. The host has all of them all the time (`ModelWeights`: a
-/// mapped file, say), so that nothing is ever written back. Not synchronised.
+/// mapped file, say), so that nothing is ever written back. Homes and slots are places here: where their bytes lie is
+/// the device's business. Not synchronised.
 class WeightStore {
  public:
   /// Bytes of one copy of weights: KV with a nearer deadline waits for one at most.
@@ -33,11 +32,24 @@ class WeightStore {
     int layer = -1;
     std::int64_t at = 0; ///< bytes of the image: copied up to here
     std::int64_t end = 0;
-    std::byte* to = nullptr; ///< where byte `at` goes
+    DevicePlace to;
+    std::int64_t to_at = 0; ///< byte of that place to which byte `at` goes
     [[nodiscard]] bool done() const { return at >= end; }
   };
 
-  WeightStore(ModelWeights weights, DeviceMemory& device) : host_(std::move(weights)), device_(&device) {}
+  /// What a device that cuts one memory into pieces finds room for: a home's or a slot's first `bytes`. False where
+  /// something is in the way that cannot be moved yet. Giving back keeps the first `bytes`.
+  struct Places {
+    bool (*take)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
+    void (*keep)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
+    void* device = nullptr;
+  };
+
+  /// `granularity`: what is taken of the device's memory is rounded up to it.
+  WeightStore(ModelWeights weights, DeviceMemory& device, Bytes granularity)
+      : host_(std::move(weights)), device_(&device), granularity_(granularity.count()) {}
+
+  void find_places_by(const Places& places) { places_ = places; }
 
   [[nodiscard]] const ModelWeights& host() const { return host_; }
   [[nodiscard]] Bytes layer_bytes() const { return host_.layout.bytes; }
@@ -49,7 +61,7 @@ class WeightStore {
   [[nodiscard]] Expected<WeightsPlan> fitting() const {
     const std::int64_t left = (device_->free() - host_.outer_bytes()).count();
     const int layers = host_.config.shape.layers;
-    const std::int64_t layer = layer_bytes().count();
+    const std::int64_t layer = rounded(layer_bytes().count());
     WeightsPlan plan;
     if (left >= layer * layers) return plan;
     const std::int64_t stay = left / layer - 1; // beside one slot
@@ -58,59 +70,53 @@ class WeightStore {
     plan.slots = 1;
     return plan;
   }
-  /// Puts the weights where the first plan wants them, at the machine's speed: a server loads before it serves.
-  [[nodiscard]] Status load(const WeightsPlan& plan) {
+  /// Puts the weights where the first plan wants them: `put(copy)` copies a piece at once, at the machine's speed, for
+  /// a server loads before it serves.
+  template <class Put>
+  [[nodiscard]] Status load(const WeightsPlan& plan, Put&& put) {
     const auto layers = static_cast<std::size_t>(host_.config.shape.layers);
     layers_.resize(layers);
-    for (std::size_t l = 0; l < layers; ++l) {
-      Expected<VirtualMemory> memory = VirtualMemory::reserve(layer_bytes());
-      if (!memory) return memory.error();
-      layers_[l].memory = std::move(*memory);
-    }
     plan_ = plan;
     if (!device_->take(host_.outer_bytes())) return no_room();
     for (std::size_t l = 0; l < layers; ++l) {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
-      if (!device_->take(Bytes{layer.wanted})) return no_room();
-      Passage all{static_cast<int>(l), 0, layer.wanted, layer.memory.data()};
-      while (!all.done()) {
-        const Copy piece = next_piece(all);
-        std::memcpy(piece.to, piece.from, static_cast<std::size_t>(piece.bytes));
-      }
+      const DevicePlace home = home_of(static_cast<int>(l));
+      if (!take(home, 0, layer.wanted)) return no_room();
+      for (Passage all{static_cast<int>(l), 0, layer.wanted, home, 0}; !all.done();) put(next_piece(all));
       layer.here = layer.held = layer.wanted;
       host_.forget(static_cast<int>(l));
     }
-    return make_slots();
+    make_slots();
+    return {};
   }
 
   /// Whether a plan moves weights or slots. What else a plan says of the weights is for the ledger.
   [[nodiscard]] bool differs(const WeightsPlan& plan) const {
     return plan.streamed != plan_.streamed || plan.share != plan_.share || plan.slots != plan_.slots;
   }
-  /// Puts another plan in force. Memory that it gives up is free at once; what it takes is taken as copies begin.
-  [[nodiscard]] Status adopt(const WeightsPlan& plan) {
+  /// Puts another plan in force. Memory that the plan gives up is free at once; what it takes is taken as copies begin.
+  void adopt(const WeightsPlan& plan) {
     plan_ = plan;
-    for (Slot& slot : slots_)
-      if (slot.held) device_->give(Bytes{slot_bytes_});
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (slots_[i].held) keep({DevicePlace::Kind::slot, static_cast<std::int32_t>(i)}, slot_bytes_, 0);
     slots_.clear();
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
       layer.here = std::min(layer.here, layer.wanted);
       if (layer.held <= layer.wanted) continue;
-      device_->give(Bytes{layer.held - layer.wanted});
-      layer.memory.decommit(Bytes{layer.wanted}, Bytes{layer_bytes().count() - layer.wanted});
+      keep(home_of(static_cast<int>(l)), layer.held, layer.wanted);
       layer.held = layer.wanted;
     }
-    return make_slots();
+    make_slots();
   }
 
   /// Device memory that the plan in force will still take, for what returns and for slots.
   [[nodiscard]] Bytes to_take() const {
     std::int64_t bytes = 0;
-    for (const Layer& layer : layers_) bytes += std::max<std::int64_t>(0, layer.wanted - layer.held);
-    for (const Slot& slot : slots_) bytes += slot.held ? 0 : slot_bytes_;
+    for (const Layer& layer : layers_) bytes += std::max<std::int64_t>(0, rounded(layer.wanted) - rounded(layer.held));
+    for (const Slot& slot : slots_) bytes += slot.held ? 0 : rounded(slot_bytes_);
     return Bytes{bytes};
   }
   /// Bytes of a layer that the plan wants on the device for good and that are not there yet.
@@ -119,10 +125,10 @@ class WeightStore {
   [[nodiscard]] std::optional<Passage> begin_return(int layer) {
     Layer& one = at(layer);
     if (one.held < one.wanted) {
-      if (!device_->take(Bytes{one.wanted - one.held})) return std::nullopt;
+      if (!take(home_of(layer), one.held, one.wanted)) return std::nullopt;
       one.held = one.wanted;
     }
-    return Passage{layer, one.here, one.wanted, one.memory.data() + one.here};
+    return Passage{layer, one.here, one.wanted, home_of(layer), one.here};
   }
   void returned(int layer) {
     at(layer).here = at(layer).wanted;
@@ -136,13 +142,14 @@ class WeightStore {
     Slot* const free = slot_of(-1);
     if (free == nullptr) return std::nullopt;
     Slot& slot = *free;
+    const DevicePlace place{DevicePlace::Kind::slot, static_cast<std::int32_t>(free - slots_.data())};
     if (!slot.held) {
-      if (!device_->take(Bytes{slot_bytes_})) return std::nullopt;
+      if (!take(place, 0, slot_bytes_)) return std::nullopt;
       slot.held = true;
     }
     slot.layer = layer;
     slot.ready = false;
-    return Passage{layer, at(layer).wanted, layer_bytes().count(), slot.memory.data()};
+    return Passage{layer, at(layer).wanted, layer_bytes().count(), place, 0};
   }
   void streamed(int layer) {
     Slot* slot = slot_of(layer);
@@ -164,7 +171,7 @@ class WeightStore {
   }
 
   /// The next copy of a passage, which it advances.
-  [[nodiscard]] Copy next_piece(Passage& passage) const {
+  [[nodiscard]] PlacedCopy next_piece(Passage& passage) const {
     const std::vector<TensorPlace>& places = host_.layout.places;
     const auto place = std::upper_bound(places.begin(), places.end(), passage.at,
                                         [](std::int64_t at, const TensorPlace& p) { return at < p.offset; });
@@ -173,31 +180,37 @@ class WeightStore {
     const std::int64_t into = passage.at - tensor.offset;
     const std::int64_t next = index + 1 < places.size() ? places[index + 1].offset : layer_bytes().count();
     const std::int64_t bytes = std::min({tensor.bytes() - into, passage.end - passage.at, piece_bytes});
-    const std::byte* from = host_.layers[static_cast<std::size_t>(passage.layer)][index] + into;
-    const Copy copy{from, passage.to, bytes};
+    PlacedCopy copy;
+    copy.device = passage.to;
+    copy.device_at = passage.to_at;
+    copy.image = host_.layers[static_cast<std::size_t>(passage.layer)][index] + into;
+    copy.bytes = bytes;
     // After a tensor comes padding that aligns the next one: its bytes belong to no tensor.
     const std::int64_t step = into + bytes == tensor.bytes() ? next - passage.at : bytes;
     passage.at += step;
-    passage.to += step;
+    passage.to_at += step;
     return copy;
   }
 
-  /// The layer's weights as the decoder computes with them.
-  [[nodiscard]] LayerWeights weights(int layer) {
+  /// The slot in which the layer's part that streams is, or is coming.
+  [[nodiscard]] std::optional<DevicePlace> slot_place(int layer) {
     const Slot* slot = slot_of(layer);
-    return LayerWeights{host_.layout, at(layer).memory.data(), slot != nullptr ? slot->memory.data() : nullptr,
-                        at(layer).wanted};
+    if (slot == nullptr) return std::nullopt;
+    return DevicePlace{DevicePlace::Kind::slot, static_cast<std::int32_t>(slot - slots_.data())};
   }
+  [[nodiscard]] static DevicePlace home_of(int layer) { return {DevicePlace::Kind::home, layer}; }
+  /// Bytes of the layer's image that its home keeps, by the plan in force; the slot has the others.
+  [[nodiscard]] std::int64_t kept(int layer) const { return at(layer).wanted; }
+  [[nodiscard]] std::size_t slots() const { return slots_.size(); }
+  [[nodiscard]] Bytes slot_bytes() const { return Bytes{slot_bytes_}; }
 
  private:
   struct Layer {
-    VirtualMemory memory;    ///< address space for all of it
     std::int64_t wanted = 0; ///< its first bytes stay on the device, by the plan
     std::int64_t held = 0;   ///< for which memory is taken
     std::int64_t here = 0;   ///< that are there
   };
   struct Slot {
-    VirtualMemory memory;
     bool held = false; ///< memory is taken for it
     int layer = -1;
     bool ready = false;
@@ -215,20 +228,32 @@ class WeightStore {
   [[nodiscard]] static Error no_room() {
     return {ErrorCode::out_of_memory, "device memory", "the weights that the plan keeps there do not fit", ""};
   }
-  [[nodiscard]] Status make_slots() {
+  void make_slots() {
     slot_bytes_ = plan_.streamed.empty() ? 0 : layer_bytes().count() - host_.layout.cut(plan_.share);
-    if (slot_bytes_ == 0) return {};
-    const int slots = std::clamp(plan_.slots, 1, plan_.streamed.count());
-    for (int i = 0; i < slots; ++i) {
-      Expected<VirtualMemory> memory = VirtualMemory::reserve(Bytes{slot_bytes_});
-      if (!memory) return memory.error();
-      slots_.push_back({std::move(*memory), false, -1, false});
-    }
-    return {};
+    if (slot_bytes_ == 0) return;
+    slots_.resize(static_cast<std::size_t>(std::clamp(plan_.slots, 1, plan_.streamed.count())));
+  }
+
+  [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const {
+    return (bytes + granularity_ - 1) / granularity_ * granularity_;
+  }
+  /// A place that has its first `held` bytes gets its first `wanted`.
+  [[nodiscard]] bool take(const DevicePlace& place, std::int64_t held, std::int64_t wanted) {
+    const Bytes more{rounded(wanted) - rounded(held)};
+    if (!device_->take(more)) return false;
+    if (places_.take == nullptr || places_.take(places_.device, place, wanted)) return true;
+    device_->give(more);
+    return false;
+  }
+  void keep(const DevicePlace& place, std::int64_t held, std::int64_t kept) {
+    if (places_.keep != nullptr) places_.keep(places_.device, place, kept);
+    device_->give(Bytes{rounded(held) - rounded(kept)});
   }
 
   ModelWeights host_;
   DeviceMemory* device_;
+  std::int64_t granularity_;
+  Places places_;
   WeightsPlan plan_;
   std::vector<Layer> layers_;
   std::vector<Slot> slots_;

@@ -2,7 +2,7 @@
 // FaultPlan: which copies fail, are late or slow. By default none.
 #pragma once
 
-#include "sluice/backend/cpu/copy.hpp"
+#include "sluice/backend/machine/copy.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/core/units.hpp"
 

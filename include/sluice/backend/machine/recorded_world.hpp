@@ -5,7 +5,7 @@
 // chooses at run time and compiles each engine once.
 #pragma once
 
-#include "sluice/backend/cpu/cpu.hpp"
+#include "sluice/backend/machine/world.hpp"
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
 
@@ -17,10 +17,10 @@
 namespace sluice {
 
 /// Does what `base` does and writes its clock down.
-class RecordedWorld final : public CpuWorld {
+class RecordedWorld final : public BackendWorld {
  public:
   /// `record` is empty, and outlives this.
-  RecordedWorld(std::shared_ptr<CpuWorld> base, ClockRecord& record)
+  RecordedWorld(std::shared_ptr<BackendWorld> base, ClockRecord& record)
       : base_(std::move(base)), writer_(record, base_->now()) {}
 
   [[nodiscard]] Seconds now() const override { return writer_.now(); }
@@ -53,14 +53,14 @@ class RecordedWorld final : public CpuWorld {
   void join_async() override { writer_.join_async(*base_); }
 
  private:
-  std::shared_ptr<CpuWorld> base_;
+  std::shared_ptr<BackendWorld> base_;
   detail::ClockWriter writer_;
   double leaving_ = 0; ///< as recorded: a moment later it would be another
 };
 
 /// Computes nothing and moves nothing: takes the time that the record says, for an engine that asks what the recorded
 /// one asked. From the first question that differs an iteration takes a millisecond; `replay.status()` says which.
-class ReplayedWorld final : public CpuWorld {
+class ReplayedWorld final : public BackendWorld {
  public:
   /// `replay` outlives this.
   explicit ReplayedWorld(Replay& replay) : replay_(&replay) {}

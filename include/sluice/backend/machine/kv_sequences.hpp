@@ -2,7 +2,7 @@
 // KvSequences: the layer blocks of every sequence that has any, by slot.
 #pragma once
 
-#include "sluice/backend/cpu/kv_store.hpp"
+#include "sluice/backend/machine/kv_store.hpp"
 #include "sluice/core/ids.hpp"
 
 #include <cstddef>
@@ -60,6 +60,8 @@ class KvSequences {
     auto& layer = one.cells[static_cast<std::size_t>(ref.layer)];
     return static_cast<std::size_t>(ref.block) < layer.size() ? &layer[static_cast<std::size_t>(ref.block)] : nullptr;
   }
+  /// Of the sequence that has the slot.
+  [[nodiscard]] std::uint64_t generation(Slot slot) const { return sequences_[index(slot)].generation; }
   [[nodiscard]] CellRef ref(const KvSequence& sequence, int layer, std::int64_t block) const {
     return {static_cast<std::uint32_t>(&sequence - sequences_.data()), layer, static_cast<std::int32_t>(block),
             sequence.generation};

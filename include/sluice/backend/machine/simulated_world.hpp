@@ -4,8 +4,8 @@
 #pragma once
 
 #include "sluice/backend/backend.hpp"
-#include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/backend/doorbell.hpp"
+#include "sluice/backend/machine/world.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/transfer/deadline_pool.hpp"
 #include "sluice/transfer/earliest_deadline_first.hpp"
@@ -34,7 +34,7 @@ enum class SimulatedPace : std::uint8_t {
 /// wall's pace, a server of a device that is not there; at a virtual one, a forecast. One of the four published
 /// transfer rules (by its `TransferOrder`) evaluates an iteration, as in `BasicSimulated`.
 template <class Cost>
-class SimulatedWorld final : public CpuWorld {
+class SimulatedWorld final : public BackendWorld {
  public:
   /// How many tokens a request generates, where that is not its length or bound; an end that has passed ends nothing.
   using Length = std::function<Tokens(const RequestRow&)>;

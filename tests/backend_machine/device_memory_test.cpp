@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceMemory: it counts to the byte, also for many threads, and never gives more than there is.
-#include "sluice/backend/cpu/device_memory.hpp"
+#include "sluice/backend/machine/device_memory.hpp"
 #include "sluice/core/random.hpp"
 
 #include <doctest/doctest.h>

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuDevice: the device of a machine whose two memories are parts of this machine's, with threads for a link.
+#pragma once
+
+#include "sluice/backend/cpu/copy_engine.hpp"
+#include "sluice/backend/cpu/cpu_memory.hpp"
+#include "sluice/backend/machine/copy.hpp"
+#include "sluice/backend/machine/device.hpp"
+#include "sluice/backend/machine/link_schedule.hpp"
+#include "sluice/backend/machine/machine_core.hpp"
+#include "sluice/core/expected.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// Layers are computed on the thread that launches them, so they have ended when the launch returns, and a copy counts
+/// when it has ended: nothing on this device needs a ticket.
+class CpuDevice {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr bool computes_at_once = true;
+  static constexpr std::int64_t element_bytes = 4; ///< K and V are f32
+
+  /// The lane that computes: the caller's thread.
+  class Lane {
+   public:
+    explicit Lane(const CpuMemory& memory) : memory_(&memory) {}
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place) const { return memory_->address(place); }
+    [[nodiscard]] std::byte* writes(const DevicePlace& place) const { return memory_->address(place); }
+    void begins(int layer) {
+      if (times_.size() <= static_cast<std::size_t>(layer)) times_.resize(static_cast<std::size_t>(layer) + 1);
+      times_[static_cast<std::size_t>(layer)].begun = std::chrono::steady_clock::now();
+    }
+    void launched(int layer) { times_[static_cast<std::size_t>(layer)].ended = std::chrono::steady_clock::now(); }
+    [[nodiscard]] LayerMoments times(int layer) const { return times_[static_cast<std::size_t>(layer)]; }
+
+   private:
+    const CpuMemory* memory_;
+    std::vector<LayerMoments> times_;
+  };
+
+  CpuDevice() : lane_(memory_) {}
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+  ~CpuDevice() { stop(); }
+
+  [[nodiscard]] static CopiesCount copies_count(const MachineSetup& /*setup*/) { return CopiesCount::when_ended; }
+  /// Weights are taken of the device's memory to the byte.
+  [[nodiscard]] static Bytes granularity(Bytes /*block*/) { return Bytes{1}; }
+  /// How many blocks of KV there could be beside nothing else: a budget shares the memory with weights.
+  [[nodiscard]] static std::int64_t kv_blocks(Bytes memory, Bytes block) { return memory / block; }
+
+  /// Reserves the memories, and starts the link.
+  [[nodiscard]] Status connect(MachineCore& core) {
+    if (Status status = memory_.reserve(core); !status) return status;
+    source_ = std::make_unique<Source>(Source{&memory_, &core.schedule, {}});
+    engine_ = std::make_unique<CopyEngine<Source>>(*source_, core.setup.link, core.setup.faults);
+    // By the engine's address: lanes still run while `engine_` is being reset.
+    core.schedule.wake_inward = [engine = engine_.get()] { engine->wake(Way::to_device); };
+    return {};
+  }
+  /// Lets what is under way end. The schedule has been halted.
+  void stop() { engine_.reset(); }
+
+  [[nodiscard]] Status adopt_weights(const MachineCore& core) { return memory_.adopt_weights(core); }
+  /// Copies at once, with no link between.
+  void put(const PlacedCopy& placed) {
+    const Copy copy = memory_.addressed(placed);
+    std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+  }
+  void wake() { engine_->wake(); }
+  [[nodiscard]] CopyTotals moved() const { return engine_->totals(); }
+  [[nodiscard]] Lane& lane() { return lane_; }
+
+ private:
+  /// What a CopyEngine's lanes ask: the schedule, whose places have addresses here.
+  struct Source {
+    const CpuMemory* memory;
+    LinkSchedule* schedule;
+    std::array<Time, 2> begun; ///< of the copy of a way that is under way
+
+    std::optional<Copy> next(Way way) {
+      const std::lock_guard lock{schedule->mutex};
+      const std::optional<PlacedCopy> placed = schedule->next(way);
+      if (!placed) return std::nullopt;
+      begun[static_cast<std::size_t>(way)] = std::chrono::steady_clock::now();
+      return memory->addressed(*placed);
+    }
+    void ended(Way way, const Copy& /*copy*/, CopyOutcome outcome) {
+      const std::lock_guard lock{schedule->mutex};
+      schedule->ended(way, outcome, begun[static_cast<std::size_t>(way)], std::chrono::steady_clock::now());
+    }
+  };
+
+  CpuMemory memory_;
+  Lane lane_;
+  std::unique_ptr<Source> source_;
+  std::unique_ptr<CopyEngine<Source>> engine_;
+};
+
+static_assert(MachineDevice<CpuDevice>);
+
+} // namespace sluice

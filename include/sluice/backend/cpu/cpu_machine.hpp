@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuMachine: a machine whose device is a part of this machine, and how much memory it takes.
+#pragma once
+
+#include "sluice/backend/cpu/cpu_device.hpp"
+#include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/backend/machine/token_requests.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/decoder_runner.hpp"
+#include "sluice/decoder/weights.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace sluice {
+
+using CpuMachine = Machine<CpuDevice>;
+
+[[nodiscard]] inline Expected<std::shared_ptr<CpuMachine>> make_cpu_machine(ModelWeights weights,
+                                                                            std::unique_ptr<Decoder> decoder,
+                                                                            const MachineSetup& setup,
+                                                                            TokenListener listener = {}) {
+  return CpuMachine::make(std::move(weights), std::make_unique<DecoderRunner>(std::move(decoder)), setup,
+                          std::move(listener));
+}
+
+/// Memory that an iteration computes in, at its largest: activations, and the logits of a full batch.
+[[nodiscard]] inline Bytes iteration_buffers(const Decoder& decoder, const MachineSetup& setup) {
+  const std::int64_t logits = std::int64_t{setup.limits.batch} * decoder.config().shape.vocabulary;
+  return decoder.workspace(setup.rows(), setup.limits.batch) + Bytes{logits * std::int64_t{sizeof(float)}};
+}
+
+/// The memory that a machine leaves for KV when all weights and the buffers of its limits are on the device, in layer
+/// blocks; below 0 where the weights alone are larger.
+[[nodiscard]] inline LayerBlocks device_kv_blocks(const ModelWeights& weights, const Decoder& decoder,
+                                                  const MachineSetup& setup) {
+  const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
+  const std::int64_t beside = (weights.outer_bytes() + weights.layout.bytes * weights.config.shape.layers).count() +
+                              iteration_buffers(decoder, setup).count();
+  const std::int64_t left = setup.device_memory.count() - beside;
+  return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
+}
+
+} // namespace sluice

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuMemory: where the places of a machine lie when both memories are parts of this machine's.
+#pragma once
+
+#include "sluice/backend/cpu/virtual_memory.hpp"
+#include "sluice/backend/machine/copy.hpp"
+#include "sluice/backend/machine/machine_core.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Addresses for blocks of KV in both memories, homes and slots of weights: ranges of address space, each as large as
+/// its content could ever be, committed as they are written. A machine's budget bounds how much of it is in use; what
+/// the machine gives back is given to the system where others need it.
+class CpuMemory {
+ public:
+  /// Errors: the system has not that much address space.
+  [[nodiscard]] Status reserve(const MachineCore& core) {
+    const Bytes block = core.store.shape().bytes();
+    block_ = block.count();
+    const auto reserve_blocks = [&](std::size_t blocks, VirtualMemory& memory) -> Status {
+      Expected<VirtualMemory> reserved = VirtualMemory::reserve(block * static_cast<std::int64_t>(blocks));
+      if (!reserved) return reserved.error();
+      memory = std::move(*reserved);
+      return {};
+    };
+    if (Status status = reserve_blocks(core.store.device_blocks(), device_); !status) return status;
+    if (Status status = reserve_blocks(core.store.host_blocks(), host_); !status) return status;
+    for (int layer = 0; layer < core.layers; ++layer) {
+      Expected<VirtualMemory> home = VirtualMemory::reserve(core.weights.layer_bytes());
+      if (!home) return home.error();
+      homes_.push_back(std::move(*home));
+    }
+    return {};
+  }
+
+  /// The weights have a new plan: address space for its slots; homes that kept less and blocks that are free give their
+  /// pages back, for the weights may have taken memory from KV or the other way round.
+  [[nodiscard]] Status adopt_weights(const MachineCore& core) {
+    slots_.clear();
+    for (std::size_t i = 0; i < core.weights.slots(); ++i) {
+      Expected<VirtualMemory> slot = VirtualMemory::reserve(core.weights.slot_bytes());
+      if (!slot) return slot.error();
+      slots_.push_back(std::move(*slot));
+    }
+    if (!std::exchange(loaded_, true)) return {}; // nothing was written before the first plan
+    for (int layer = 0; layer < core.layers; ++layer) {
+      const Bytes kept{core.weights.kept(layer)};
+      homes_[static_cast<std::size_t>(layer)].decommit(kept, core.weights.layer_bytes() - kept);
+    }
+    const auto empty = [&](std::size_t at) { return core.store.states().state(at) == BlockState::empty; };
+    for (std::size_t at = 0, end = 0; at < core.store.device_blocks(); at = end + 1) {
+      for (end = at; end < core.store.device_blocks() && empty(end);) ++end;
+      device_.decommit(Bytes{static_cast<std::int64_t>(at) * block_},
+                       Bytes{static_cast<std::int64_t>(end - at) * block_});
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::byte* address(const DevicePlace& place) const {
+    switch (place.kind) {
+    case DevicePlace::Kind::kv_block:
+      return device_.data() + place.index * block_;
+    case DevicePlace::Kind::home:
+      return homes_[static_cast<std::size_t>(place.index)].data();
+    case DevicePlace::Kind::slot:
+      break;
+    }
+    return slots_[static_cast<std::size_t>(place.index)].data();
+  }
+
+  [[nodiscard]] Copy addressed(const PlacedCopy& placed) const {
+    std::byte* const device = address(placed.device) + placed.device_at;
+    Copy copy;
+    copy.bytes = placed.bytes;
+    copy.rows = placed.rows;
+    copy.from_stride = copy.to_stride = placed.stride;
+    copy.tag = placed.tag;
+    if (placed.image != nullptr) {
+      copy.from = placed.image;
+      copy.to = device;
+      return copy;
+    }
+    std::byte* const host = host_.data() + placed.host_block * block_ + placed.host_at;
+    copy.from = placed.way == Way::to_device ? host : device;
+    copy.to = placed.way == Way::to_device ? device : host;
+    return copy;
+  }
+
+ private:
+  std::int64_t block_ = 0;
+  bool loaded_ = false;
+  VirtualMemory device_, host_;      ///< KV
+  std::vector<VirtualMemory> homes_; ///< by layer
+  std::vector<VirtualMemory> slots_;
+};
+
+} // namespace sluice

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// MachineDevice: what a machine asks of its device.
+#pragma once
+
+#include "sluice/backend/machine/link_rates.hpp"
+#include "sluice/backend/machine/link_schedule.hpp"
+#include "sluice/backend/machine/machine_core.hpp"
+#include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// When a layer was computed.
+struct LayerMoments {
+  std::chrono::steady_clock::time_point begun, ended;
+};
+
+/// The lane of a device that computes. What it is given is ordered behind whatever it reads and writes.
+///
+///  - `reads(place)`, `writes(place)`: the address of a place for what is launched next, which waits for the copies and
+///    layers that the place's content needs; the only way to an address of the device's memory.
+///  - `begins(layer)`: the layer's launches follow. `launched(layer)`: they have all been given to the device.
+///  - `times(layer)`: once the device has computed the layer.
+template <class L>
+concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
+  { lane.reads(place) } -> std::same_as<const std::byte*>;
+  { lane.writes(place) } -> std::same_as<std::byte*>;
+  { lane.begins(layer) } -> std::same_as<void>;
+  { lane.launched(layer) } -> std::same_as<void>;
+  { lane.times(layer) } -> std::same_as<LayerMoments>;
+};
+
+/// A device, its memory and its link.
+///
+///  - `computes_at_once`: a layer has been computed when its launch returns. Else the device tells the schedule when a
+///    layer computes and when it has been computed, from within the schedule's `rest`.
+///  - `element_bytes`: of K and V.
+///  - `copies_count(setup)`: when blocks change hands.
+///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
+///  blocks.
+///  - `kv_blocks(memory, block)`: how many numbers of blocks there are.
+///  - `connect(core)`: reserves both memories and starts the link, which asks `core.schedule` from then on; `stop()`
+///    ends it.
+///  - `adopt_weights(core)`: the plan of the weights has changed.
+///  - `put(copy)`: copies at once: weights, before anything runs.
+///  - `wake()`: the schedule may have something to move.
+template <class D>
+concept MachineDevice = requires(D& device, MachineCore& core, const MachineSetup& setup, const PlacedCopy& copy,
+                                 Bytes bytes) {
+  requires std::same_as<decltype(D::computes_at_once), const bool>;
+  requires std::same_as<decltype(D::element_bytes), const std::int64_t>;
+  { D::copies_count(setup) } -> std::same_as<CopiesCount>;
+  { D::granularity(bytes) } -> std::same_as<Bytes>;
+  { D::kv_blocks(bytes, bytes) } -> std::same_as<std::int64_t>;
+  { device.connect(core) } -> std::same_as<Status>;
+  { device.stop() } -> std::same_as<void>;
+  { device.adopt_weights(core) } -> std::same_as<Status>;
+  { device.put(copy) } -> std::same_as<void>;
+  { device.wake() } -> std::same_as<void>;
+  { device.moved() } -> std::same_as<CopyTotals>;
+  { device.lane() } -> ComputeLane;
+};
+
+} // namespace sluice

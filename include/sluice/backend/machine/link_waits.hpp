@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkWaits: where the computing thread waits for the link: for room, and for what a layer needs.
+#pragma once
+
+#include "sluice/backend/machine/machine_core.hpp"
+#include "sluice/backend/machine/settle.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The waits of an iteration, how long they took, and what becomes of requests whose wait has no end. Its callers hold
+/// the schedule's mutex.
+class LinkWaits {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  /// `wake`: the link may have something to move. `now`: the machine's clock.
+  LinkWaits(MachineCore& core, std::function<void()> wake, std::function<Seconds()> now)
+      : core_(&core), wake_(std::move(wake)), now_(std::move(now)) {}
+
+  void begin() { stalled_ = Seconds{0}; }
+  /// Since the iteration began.
+  [[nodiscard]] Seconds stalled() const { return stalled_; }
+
+  /// Finds device blocks for what is new and stays. Where they are short, what was fetched ahead goes first; then KV
+  /// that is to leave anyway goes before it is read once more, and is fetched for that like any other: by the plan
+  /// there is room then.
+  void make_room(Lock& lock) {
+    if (blocks_wanted() > core_->store.free_blocks() + blocks_leaving()) {
+      drop_prefetched();
+      core_->each_cell(
+          [this](const Part& part, KvSequence& sequence, int layer, std::int64_t block, const KvCell& cell) {
+            if (cell.on_device() && part.place(layer, block) == KvPlace::host) evict(*core_, sequence, layer, block);
+          });
+    }
+    core_->each_cell([&](const Part& part, KvSequence& sequence, int layer, std::int64_t block, KvCell& cell) {
+      // What is rebuilt takes its block with its layer.
+      if (cell.exists() || block * core_->block_tokens < part.held || sequence.lost) return;
+      if (part.place(layer, block) == KvPlace::device && !take_block(lock, cell, -1)) core_->lose(part.slot, no_room);
+    });
+  }
+
+  /// Waits until all that the layer needs is on the device, or on its way in an order that the device keeps; blocks for
+  /// what the layer makes itself included.
+  void await_layer(Lock& lock, int layer) {
+    release_lost(layer);
+    for (const Part& part : core_->batch.parts()) {
+      if (!part.uses(layer)) continue;
+      KvSequence& sequence = core_->sequence(part);
+      auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+      for (std::int64_t block = 0; block < part.blocks && !sequence.lost; ++block) {
+        KvCell& cell = cells[static_cast<std::size_t>(block)];
+        if (cell.exists()) continue;
+        if (!take_block(lock, cell, layer)) {
+          core_->lose(part.slot, no_room);
+          release_lost(layer);
+          break;
+        }
+        cell.passing = part.place(layer, block) != KvPlace::device;
+        --core_->schedule.room().reserved(layer, cell.passing);
+      }
+    }
+    if (core_->schedule.arrived(layer)) return;
+    const Seconds asked = now_();
+    while (!core_->schedule.arrived(layer)) {
+      wake_();
+      if (release_lost(layer)) continue;
+      if (core_->schedule.stuck()) {
+        give_up(layer);
+        break;
+      }
+      core_->schedule.wait(lock, layer, false);
+    }
+    stalled_ += now_() - asked;
+  }
+
+ private:
+  static constexpr std::string_view no_room = "its KV finds no room on the device";
+
+  /// Takes an empty device block, as soon as there is one; false where there will never be one.
+  bool take_block(Lock& lock, KvCell& cell, int layer) {
+    if (core_->store.take(cell)) return true;
+    const Seconds asked = now_();
+    bool taken = false;
+    while (!taken) {
+      wake_();
+      if (core_->schedule.stuck()) break;
+      core_->schedule.wait(lock, layer, true);
+      taken = core_->store.take(cell);
+    }
+    stalled_ += now_() - asked;
+    return taken;
+  }
+
+  [[nodiscard]] std::int64_t blocks_wanted() {
+    std::int64_t stay = 0;
+    pass_.assign(static_cast<std::size_t>(core_->layers), 0);
+    core_->each_cell([&](const Part& part, KvSequence&, int layer, std::int64_t block, const KvCell& cell) {
+      if (cell.on_device() && !cell.leaves) return;
+      if (part.place(layer, block) == KvPlace::device)
+        ++stay;
+      else if (part.uses(layer))
+        ++pass_[static_cast<std::size_t>(layer)];
+    });
+    return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
+  }
+  [[nodiscard]] std::int64_t blocks_leaving() {
+    std::int64_t leaving = 0;
+    core_->sequences.for_each([&](Slot, const KvSequence& sequence) {
+      for (const auto& cells : sequence.cells)
+        leaving += std::count_if(cells.begin(), cells.end(),
+                                 [](const KvCell& cell) { return cell.on_device() && cell.leaves; });
+    });
+    return leaving;
+  }
+  /// Sends away what was fetched for another iteration than this one. (All of it: one block less here is one block more
+  /// that a layer needs.)
+  void drop_prefetched() {
+    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
+      for (int layer = 0; layer < core_->layers; ++layer) {
+        auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+        for (std::size_t block = 0; block < cells.size(); ++block)
+          if (cells[block].on_device() && cells[block].passing && !cells[block].queued)
+            evict(*core_, sequence, layer, static_cast<std::int64_t>(block));
+      }
+    });
+  }
+
+  /// Gives the memory of lost requests to the others, and waits no longer for what they needed from `layer` on; returns
+  /// whether there was any. Called between layers: nothing that a host computes uses their blocks.
+  bool release_lost(int layer) {
+    bool any = false;
+    LayerRoom& room = core_->schedule.room();
+    for (const Part& part : core_->batch.parts()) {
+      KvSequence& sequence = core_->sequence(part);
+      if (!sequence.lost || sequence.released) continue;
+      any = true;
+      for (int l = 0; l < core_->layers; ++l) {
+        auto& cells = sequence.cells[static_cast<std::size_t>(l)];
+        for (std::int64_t block = 0; block < part.blocks; ++block) {
+          KvCell& cell = cells[static_cast<std::size_t>(block)];
+          const bool passes = part.place(l, block) != KvPlace::device;
+          const bool to_come = !cell.on_device() || cell.leaves;
+          if (part.uses(l) && l >= layer && (!cell.exists() || (cell.awaited && to_come)))
+            --room.reserved(l, passes);
+          else if (!part.uses(l) && cell.exists() && !passes && to_come)
+            --room.reserved_idle();
+          room.no_longer_awaited(cell, l);
+        }
+      }
+      core_->sequences.abandon(sequence);
+    }
+    if (any) wake_();
+    return any;
+  }
+
+  /// Nothing can bring what the layer still waits for: the requests whose KV that is are lost. It does not happen where
+  /// the ledger and the two memories agree.
+  void give_up(int layer) {
+    for (const Part& part : core_->batch.parts()) {
+      const auto& cells = core_->sequence(part).cells[static_cast<std::size_t>(layer)];
+      if (std::any_of(cells.begin(), cells.end(), [](const KvCell& cell) { return cell.awaited; }))
+        core_->lose(part.slot, no_room);
+    }
+    if (!core_->weights.ready(layer))
+      for (const Part& part : core_->batch.parts())
+        core_->lose(part.slot, core_->schedule.weights_failed() ? "a transfer of its model's weights failed twice"
+                                                                : "its model's weights find no room on the device");
+    release_lost(layer);
+  }
+
+  MachineCore* core_;
+  std::function<void()> wake_;
+  std::function<Seconds()> now_;
+  Seconds stalled_{0};
+  std::vector<std::int64_t> pass_; ///< by layer: blocks that are on the device while it computes
+};
+
+} // namespace sluice

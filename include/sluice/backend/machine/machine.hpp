@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine: a model, two memories and a link, and what an iteration does with them.
+#pragma once
+
+#include "sluice/backend/doorbell.hpp"
+#include "sluice/backend/machine/async_thread.hpp"
+#include "sluice/backend/machine/close_layer.hpp"
+#include "sluice/backend/machine/device.hpp"
+#include "sluice/backend/machine/device_memory.hpp"
+#include "sluice/backend/machine/layer_rows.hpp"
+#include "sluice/backend/machine/link_waits.hpp"
+#include "sluice/backend/machine/machine_core.hpp"
+#include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/backend/machine/need_blocks.hpp"
+#include "sluice/backend/machine/settle.hpp"
+#include "sluice/backend/machine/token_requests.hpp"
+#include "sluice/backend/machine/world.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/decoder/model_runner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The world of a real backend, over any device. Before each iteration the machine compares where every block is with
+/// where the engine's rows want it, and moves what differs; a simulation is told what moves, the machine finds it. Then
+/// the layers are computed in order, each behind all that it needs.
+///
+/// What is decided is in MachineCore and its functions, in numbers of blocks; the device turns numbers into addresses
+/// and copies into transfers; the runner computes. One thread steps the machine; links and planning may have their own.
+/// Do not move it: lanes have its address.
+template <MachineDevice Device>
+class Machine final : public BackendWorld {
+ public:
+  /// Makes a machine, which keeps `weights`. Errors: the buffers of an iteration do not fit, or the system refuses the
+  /// memory.
+  template <class... Args>
+  static Expected<std::shared_ptr<Machine>> make(ModelWeights weights, std::unique_ptr<ModelRunner> runner,
+                                                 const MachineSetup& setup, TokenListener listener = {},
+                                                 Args&&... args) {
+    auto machine = std::shared_ptr<Machine>{
+        new Machine(std::move(weights), std::move(runner), setup, std::move(listener), std::forward<Args>(args)...)};
+    if (!machine->memory_.take(machine->runner_->workspace(setup.rows(), setup.limits.batch)))
+      return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
+                   "more memory, or smaller limits"};
+    if (Status status = machine->device_.connect(machine->core_); !status) return status.error();
+    return machine;
+  }
+  ~Machine() override {
+    {
+      const std::lock_guard lock{core_.schedule.mutex};
+      core_.schedule.halt();
+    }
+    device_.stop(); // before what the lanes work on
+  }
+
+  /// Tells the machine a request's tokens: before the first iteration in which the engine may run it.
+  void enter(RequestId id, TokenRequest request) { requests_.enter(id, std::move(request)); }
+  /// The prompt, and the tokens generated so far.
+  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.tokens(id); }
+  /// Of the tokens that a request has generated, `count` from `first` on: those that Delivery has released, say. They
+  /// stay at least until the next iteration.
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const {
+    return requests_.generated(id, first, count);
+  }
+  void forget(RequestId id) { requests_.forget(id); }
+
+  [[nodiscard]] const ModelWeights& weights() const { return core_.weights.host(); }
+  [[nodiscard]] const DeviceMemory& device_memory() const { return memory_; }
+  [[nodiscard]] CopyTotals moved() const { return device_.moved(); }
+  [[nodiscard]] LayerBlocks host_peak() const { return core_.store.host_peak(); }
+  [[nodiscard]] Device& device() { return device_; }
+
+  [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
+  void idle_until(Seconds when) override {
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (core_.setup.skips_idle)
+      skipped_ += left;
+    else
+      std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
+  }
+  void idle_until(Seconds when, Doorbell& bell) override {
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (!core_.setup.skips_idle || std::isinf(left.count()))
+      bell.wait_for(std::chrono::duration<double>(left.count()));
+    else if (!bell.hear())
+      skipped_ += left;
+  }
+
+  /// By a plan under which all weights are resident, or as many layers as fit: the first iteration's plan may be
+  /// another, and then moves what differs.
+  [[nodiscard]] Status load() override {
+    if (loaded_) return {};
+    const Expected<WeightsPlan> plan = core_.weights.fitting();
+    return plan ? load_by(*plan) : Status{plan.error()};
+  }
+  [[nodiscard]] bool ready() const override { return loaded_; }
+
+  void launch(const Iteration& iteration, TransferOrder order) override {
+    if (!loaded_) {
+      [[maybe_unused]] const Status status = load_by(iteration.view.plan->weights);
+      SLUICE_ASSERT(status, "who made the engine counted the memory of weights that do not stream");
+    }
+    start_ = now();
+    waits_.begin();
+    outcomes_.clear();
+    {
+      Lock lock{core_.schedule.mutex};
+      core_.schedule.forget_needs();
+      settle(core_, iteration);
+      gather(core_, iteration, [this](const Part& part) { return requests_.tokens(part.row->id); });
+      adopt_weights(lock, iteration.view.plan->weights);
+      waits_.make_room(lock);
+      needs_.collect(core_);
+      needs_.begin(core_.schedule, order);
+    }
+    device_.wake();
+  }
+  IterationCost wait(const Iteration& /*iteration*/) override {
+    runner_->begin(core_.batch.tokens(), core_.batch.positions());
+    times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
+    for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
+    choose_tokens();
+    tell_lost();
+    const double stalled = tell_times();
+    return {now() - start_, Seconds{stalled}};
+  }
+
+  [[nodiscard]] double leaving_blocks() override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    return static_cast<double>(core_.schedule.leaving());
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
+  /// Its tokens stay until `forget(id)`: the user may want those that there are.
+  void cancelled(Slot slot, std::int64_t /*submitted*/) override {
+    {
+      const std::lock_guard lock{core_.schedule.mutex};
+      if (KvSequence* sequence = core_.sequences.find(slot)) core_.sequences.leave(*sequence);
+      core_.schedule.freed();
+    }
+    device_.wake(); // what waits for room has some
+  }
+  void released(Seconds /*until*/) override {}
+  void async(void (*work)(void*), void* what) override { async_.start(work, what); }
+  [[nodiscard]] bool async_done() override { return async_.done(); }
+  void join_async() override { async_.join(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Clock = std::chrono::steady_clock;
+
+  template <class... Args>
+  Machine(ModelWeights weights, std::unique_ptr<ModelRunner> runner, const MachineSetup& setup, TokenListener listener,
+          Args&&... args)
+      : runner_(std::move(runner)),
+        memory_(setup.device_memory),
+        device_(std::forward<Args>(args)...),
+        core_(std::move(weights), setup,
+              kv_block_shape(runner_->config().shape, setup.limits.block_tokens, Device::element_bytes), memory_,
+              Device::kv_blocks(setup.device_memory, block_bytes(setup)), Device::granularity(block_bytes(setup)),
+              Device::copies_count(setup)),
+        requests_(std::move(listener)),
+        waits_(
+            core_, [this] { device_.wake(); }, [this] { return now(); }),
+        began_(Clock::now()) {}
+
+  [[nodiscard]] Bytes block_bytes(const MachineSetup& setup) const {
+    return kv_block_shape(runner_->config().shape, setup.limits.block_tokens, Device::element_bytes).bytes();
+  }
+  [[nodiscard]] Seconds since_began(Clock::time_point when) const {
+    return Seconds{std::chrono::duration<double>(when - began_).count()} + skipped_;
+  }
+  [[nodiscard]] double in_iteration(Clock::time_point when) const { return (since_began(when) - start_).count(); }
+
+  /// The clock stands still meanwhile: a server loads before it serves.
+  [[nodiscard]] Status load_by(const WeightsPlan& plan) {
+    const Seconds before = now();
+    Status status = core_.weights.load(plan, [this](const PlacedCopy& copy) { device_.put(copy); });
+    if (status) status = device_.adopt_weights(core_);
+    loaded_ = status.ok();
+    skipped_ -= now() - before;
+    return status;
+  }
+  void adopt_weights(Lock& lock, const WeightsPlan& plan) {
+    if (!core_.weights.differs(plan)) return;
+    core_.schedule.halt_weights(lock);
+    core_.weights.adopt(plan);
+    [[maybe_unused]] const Status status = device_.adopt_weights(core_);
+    SLUICE_ASSERT(status, "address space for slots");
+  }
+
+  void launch_layer(int layer) {
+    auto& lane = device_.lane();
+    LayerWeights weights;
+    {
+      Lock lock{core_.schedule.mutex};
+      const Seconds waited = waits_.stalled();
+      waits_.await_layer(lock, layer);
+      times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
+      if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
+      open_layer(core_, layer);
+      if (core_.weights.ready(layer)) weights = weights_of(layer); // else all requests are lost: nothing is computed
+      rows_.collect(core_, layer, lane);
+    }
+    device_.wake();
+    lane.begins(layer);
+    if (!rows_.rows().empty())
+      runner_->launch_layer(layer, weights, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer));
+    lane.launched(layer);
+    {
+      Lock lock{core_.schedule.mutex};
+      close_layer(core_, layer);
+      core_.weights.computed(layer);
+      core_.schedule.launched(layer);
+      if constexpr (Device::computes_at_once) core_.schedule.computed(layer);
+    }
+    device_.wake();
+  }
+  [[nodiscard]] LayerWeights weights_of(int layer) {
+    auto& lane = device_.lane();
+    WeightStore& weights = core_.weights;
+    const std::optional<DevicePlace> slot = weights.slot_place(layer);
+    return {weights.host().layout, lane.reads(WeightStore::home_of(layer)), slot ? lane.reads(*slot) : nullptr,
+            weights.kept(layer)};
+  }
+
+  /// A request that is lost by now is reported after this iteration; one that is lost while tokens are chosen, after
+  /// the next.
+  void choose_tokens() {
+    {
+      const Lock lock{core_.schedule.mutex};
+      losing_.clear();
+      core_.sequences.for_each([this](Slot slot, const KvSequence& sequence) {
+        if (sequence.lost) losing_.push_back(slot);
+      });
+      requests_.collect_samples(core_);
+    }
+    if (requests_.samples().empty()) return;
+    runner_->launch_samples(requests_.samples());
+    requests_.take(*runner_, outcomes_);
+  }
+  /// Reports the requests that were lost when tokens were chosen, running or not.
+  void tell_lost() {
+    const Lock lock{core_.schedule.mutex};
+    core_.schedule.forgive_weights();
+    for (const Slot slot : losing_) {
+      KvSequence& sequence = *core_.sequences.find(slot);
+      outcomes_.push_back({slot, true, sequence.reason});
+      core_.sequences.leave(sequence);
+    }
+  }
+  /// Collects when layers were computed and what came over the link, in the iteration's time. Returns the seconds that
+  /// the computation waited for the link.
+  double tell_times() {
+    double stalled = 0;
+    for (int layer = 0; layer < core_.layers; ++layer) {
+      LayerTimes& times = times_[static_cast<std::size_t>(layer)];
+      const LayerMoments moments = device_.lane().times(layer);
+      times.start_s = in_iteration(moments.begun);
+      times.end_s = in_iteration(moments.ended);
+      // A device that is launched ahead waits by itself: between two layers.
+      if constexpr (!Device::computes_at_once) {
+        const double before = layer == 0 ? 0 : times_[static_cast<std::size_t>(layer) - 1].end_s;
+        times.stall_s = std::max(0.0, times.start_s - before);
+      }
+      times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
+      stalled += times.stall_s;
+    }
+    {
+      const Lock lock{core_.schedule.mutex};
+      core_.schedule.take_spans(spans_);
+    }
+    link_times_.clear();
+    for (const LinkSpan& span : spans_)
+      link_times_.push_back({span.slot, span.weights, span.position, in_iteration(span.start), in_iteration(span.end)});
+    return Device::computes_at_once ? waits_.stalled().count() : stalled;
+  }
+
+  std::unique_ptr<ModelRunner> runner_;
+  DeviceMemory memory_;
+  Device device_;
+  MachineCore core_;
+  TokenRequests requests_;
+  LinkWaits waits_;
+  BlockNeeds needs_;
+  LayerRows rows_;
+  bool loaded_ = false;
+
+  std::vector<LayerTimes> times_; // of the last iteration
+  std::vector<LinkTimes> link_times_;
+  std::vector<LinkSpan> spans_;
+  std::vector<RequestOutcome> outcomes_;
+  std::vector<Slot> losing_; ///< slots whose loss is told in this iteration
+  Seconds start_{0};
+
+  AsyncThread async_;
+  Clock::time_point began_;
+  Seconds skipped_{0};
+};
+
+} // namespace sluice

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// MachineSetup: what a machine is made with, apart from weights and a model's code.
+#pragma once
+
+#include "sluice/backend/machine/fault.hpp"
+#include "sluice/backend/machine/link_rates.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/view/view.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+struct MachineSetup {
+  Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
+  LayerBlocks host_blocks{0};
+  Limits limits;
+  /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
+  /// PrefixStates::passed), on top of the batch's: the buffers have rows for them.
+  Tokens rebuilt{0};
+  LinkRates link;
+  FaultPlan faults{};
+  bool skips_idle = false; ///< time with nothing to run passes at once
+
+  /// The most rows of an iteration: the batch's and the rebuilt.
+  [[nodiscard]] std::int64_t rows() const { return (limits.batch_tokens + rebuilt).count(); }
+};
+
+} // namespace sluice

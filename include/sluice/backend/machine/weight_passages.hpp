@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// WeightPassages: which part of which layer's weights crosses the link next, piece by piece.
+#pragma once
+
+#include "sluice/backend/machine/link_needs.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
+#include "sluice/backend/machine/weight_store.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/transfer/pipeline.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// Weights on their way to the device: one passage at a time, each in pieces, of which several may be under way. Not
+/// synchronised.
+class WeightPassages {
+ public:
+  /// A piece that is under way.
+  struct Piece {
+    std::uint64_t passage = 0; ///< the number of its passage
+    int layer = 0;
+    int position = 0;  ///< as of its need
+    bool last = false; ///< of its passage
+    bool returns = false;
+    bool ahead = false; ///< begun in the iteration before the one that needs it
+  };
+  /// How far an iteration is.
+  struct Progress {
+    int launched = 0;   ///< layers whose computation the device has been given
+    int computing = -1; ///< the layer that computes
+  };
+
+  WeightPassages(WeightStore& weights, int layers) : weights_(&weights), layers_(layers) {}
+
+  /// An iteration begins: what it needs. Needs of the last one that were not begun are forgotten; what it fetched ahead
+  /// is for this one.
+  void begin(std::vector<WeightNeed>& needs) {
+    needs_.swap(needs);
+    next_need_ = 0;
+    if (passage_ && passage_->piece.position >= layers_) passage_->piece.position -= layers_;
+  }
+  void forget() {
+    needs_.clear();
+    next_need_ = 0;
+  }
+  /// A piece under way was begun in the iteration before.
+  void turn(Piece& piece) const {
+    if (piece.position >= layers_) piece.position -= layers_;
+  }
+
+  /// The next piece, and what is to be known of it when it ends. Weights come before KV that is needed no earlier than
+  /// the end of their layer, and after KV of their own layer: `kv_position` is where KV is needed next.
+  std::optional<PlacedCopy> next(int kv_position, const Progress& at, TransferOrder order, Piece& piece) {
+    if (!passage_) {
+      if (next_need_ >= needs_.size()) return std::nullopt;
+      const WeightNeed& need = needs_[next_need_];
+      if (kv_position <= need.position) return std::nullopt;
+      if (need.position >= layers_ && at.launched <= need.position - layers_) return std::nullopt;
+      if (order.start == TransferOrder::Start::previous_layer_starts && at.computing < need.position - 1)
+        return std::nullopt;
+      const int layer = need.position % layers_;
+      const std::optional<WeightStore::Passage> begun =
+          need.returns ? weights_->begin_return(layer) : weights_->begin_stream(layer);
+      if (!begun) return std::nullopt;
+      passage_ = Under{*begun, {++passages_, layer, need.position, false, need.returns, need.position >= layers_}};
+      ++next_need_;
+    } else if (kv_position < passage_->piece.position) {
+      return std::nullopt;
+    }
+    ++in_flight_;
+    const PlacedCopy copy = weights_->next_piece(passage_->passage);
+    passage_->piece.last = passage_->passage.done();
+    piece = passage_->piece;
+    if (piece.last) passage_.reset();
+    return copy;
+  }
+  /// A piece is there, or failed for good: blocks change hands. A passage that failed leaves nothing behind. What was
+  /// fetched ahead is asked for once more, by the iteration that needs it; any other failure fails the requests that
+  /// compute with the weights.
+  void settle(const Piece& piece, bool did_fail) {
+    if (piece.passage <= dropped_) return;
+    if (did_fail) {
+      dropped_ = piece.passage;
+      if (!piece.returns) weights_->computed(piece.layer);
+      if (!piece.ahead)
+        failed_ = true;
+      else if (piece.position < layers_)
+        needs_.insert(needs_.begin() + static_cast<std::ptrdiff_t>(next_need_), {piece.position, piece.returns});
+      if (passage_ && passage_->piece.passage == piece.passage) passage_.reset();
+      return;
+    }
+    if (!piece.last) return;
+    if (piece.returns)
+      weights_->returned(piece.layer);
+    else
+      weights_->streamed(piece.layer);
+  }
+  /// The link is done with a piece.
+  void ended() {
+    SLUICE_ASSERT(in_flight_ > 0, "a piece that was begun");
+    --in_flight_;
+  }
+
+  /// No piece begins any more; those under way belong to no passage.
+  void halt() {
+    forget();
+    passage_.reset();
+    dropped_ = passages_;
+  }
+  [[nodiscard]] bool any_in_flight() const { return in_flight_ > 0; }
+
+  /// Whether a part of a layer's weights has failed to arrive, twice, since `forgive`.
+  [[nodiscard]] bool failed() const { return failed_; }
+  void forgive() { failed_ = false; }
+
+ private:
+  struct Under {
+    WeightStore::Passage passage;
+    Piece piece;
+  };
+
+  WeightStore* weights_;
+  int layers_;
+  std::vector<WeightNeed> needs_;
+  std::size_t next_need_ = 0;
+  std::optional<Under> passage_; ///< whose pieces are begun now
+  std::uint64_t passages_ = 0, dropped_ = 0;
+  int in_flight_ = 0;
+  bool failed_ = false;
+};
+
+} // namespace sluice
