@@ -132,15 +132,27 @@ inline std::vector<RequestId> leaving_of(const View& view, Random& users, std::u
   return some;
 }
 
+/// A trial on this machine.
+struct OnCpu {
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    return trial.setup(decoder, kv_blocks);
+  }
+  [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                                           const MachineSetup& setup, TokenListener listener) const {
+    CHECK(device_kv_blocks(trial.weights, *decoder, setup).count() >= 0);
+    return make_cpu_machine(trial.weights, std::move(decoder), setup, std::move(listener));
+  }
+};
+
 /// All of a trial's requests through an engine whose device has `kv_blocks` for KV beside all weights. `change(config)`
-/// sets what the trial leaves open; requests in `only` alone are submitted.
-template <class E, class Change>
+/// sets what the trial leaves open; requests in `only` alone are submitted; `where` makes the machine.
+template <class E, class Change, class Where = OnCpu>
 RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& change,
-                    const std::vector<std::size_t>& only = {}) {
+                    const std::vector<std::size_t>& only = {}, Where&& where = {}) {
   using Observed = With<E, Cpu, SmallCost, Summary>;
   const ModelShape& shape = trial.weights.config.shape;
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  const MachineSetup setup = trial.setup(*decoder, kv_blocks);
+  const MachineSetup setup = where.setup(trial, *decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * 4;
 
   RealResult result;
@@ -154,10 +166,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
     for (const float logit : logits)
       result.outputs[request_of.at(index(id))].logits.push_back(std::bit_cast<std::uint32_t>(logit));
   };
-  const LayerBlocks device = device_kv_blocks(trial.weights, *decoder, setup);
-  CHECK(device.count() >= kv_blocks);
-  Expected<std::shared_ptr<CpuMachine>> machine =
-      make_cpu_machine(trial.weights, std::move(decoder), setup, std::move(listener));
+  auto machine = where.make(trial, std::move(decoder), setup, std::move(listener));
   REQUIRE(machine);
   SmallCost cost;
   cost.base = Seconds{1e-3};

@@ -10,9 +10,12 @@
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/core/expected.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,7 +29,6 @@ class CpuDevice {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr bool computes_at_once = true;
-  static constexpr std::int64_t element_bytes = 4; ///< K and V are f32
 
   /// The lane that computes: the caller's thread.
   class Lane {
@@ -51,11 +53,15 @@ class CpuDevice {
   CpuDevice& operator=(const CpuDevice&) = delete;
   ~CpuDevice() { stop(); }
 
+  /// K and V are f32.
+  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
   [[nodiscard]] static CopiesCount copies_count(const MachineSetup& /*setup*/) { return CopiesCount::when_ended; }
   /// Weights are taken of the device's memory to the byte.
   [[nodiscard]] static Bytes granularity(Bytes /*block*/) { return Bytes{1}; }
-  /// How many blocks of KV there could be beside nothing else: a budget shares the memory with weights.
-  [[nodiscard]] static std::int64_t kv_blocks(Bytes memory, Bytes block) { return memory / block; }
+  /// As many as if weights took nothing: address space costs nothing, and a budget bounds what is in use.
+  [[nodiscard]] static std::int64_t kv_blocks(Bytes left, Bytes block) {
+    return std::max<std::int64_t>(0, left.count()) / block.count();
+  }
 
   /// Reserves the memories, and starts the link.
   [[nodiscard]] Status connect(MachineCore& core) {

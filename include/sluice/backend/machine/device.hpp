@@ -41,11 +41,11 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///
 ///  - `computes_at_once`: a layer has been computed when its launch returns. Else the device tells the schedule when a
 ///    layer computes and when it has been computed, from within the schedule's `rest`.
-///  - `element_bytes`: of K and V.
+///  - `element_bytes()`: of K and V.
 ///  - `copies_count(setup)`: when blocks change hands.
 ///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
 ///  blocks.
-///  - `kv_blocks(memory, block)`: how many numbers of blocks there are.
+///  - `kv_blocks(left, block)`: how many numbers of blocks there are, where KV and layers' weights have `left` bytes.
 ///  - `connect(core)`: reserves both memories and starts the link, which asks `core.schedule` from then on; `stop()`
 ///    ends it.
 ///  - `adopt_weights(core)`: the plan of the weights has changed.
@@ -55,10 +55,10 @@ template <class D>
 concept MachineDevice = requires(D& device, MachineCore& core, const MachineSetup& setup, const PlacedCopy& copy,
                                  Bytes bytes) {
   requires std::same_as<decltype(D::computes_at_once), const bool>;
-  requires std::same_as<decltype(D::element_bytes), const std::int64_t>;
-  { D::copies_count(setup) } -> std::same_as<CopiesCount>;
-  { D::granularity(bytes) } -> std::same_as<Bytes>;
-  { D::kv_blocks(bytes, bytes) } -> std::same_as<std::int64_t>;
+  { device.element_bytes() } -> std::same_as<std::int64_t>;
+  { device.copies_count(setup) } -> std::same_as<CopiesCount>;
+  { device.granularity(bytes) } -> std::same_as<Bytes>;
+  { device.kv_blocks(bytes, bytes) } -> std::same_as<std::int64_t>;
   { device.connect(core) } -> std::same_as<Status>;
   { device.stop() } -> std::same_as<void>;
   { device.adopt_weights(core) } -> std::same_as<Status>;

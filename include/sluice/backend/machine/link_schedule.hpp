@@ -185,7 +185,9 @@ class LinkSchedule {
   /// Blocks that are to leave and have not left yet.
   [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
   /// Nothing moves, and nothing can move before another call changes something.
-  [[nodiscard]] bool stuck() { return in_flight_ == 0 && idle_at_[0] == version_ && idle_at_[1] == version_; }
+  [[nodiscard]] bool stuck() const {
+    return in_flight_ == 0 && computed_ >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
+  }
   /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights is about to change.
   void halt_weights(std::unique_lock<std::mutex>& lock) {
     passages_.halt();

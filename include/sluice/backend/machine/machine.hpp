@@ -170,17 +170,13 @@ class Machine final : public BackendWorld {
         memory_(setup.device_memory),
         device_(std::forward<Args>(args)...),
         core_(std::move(weights), setup,
-              kv_block_shape(runner_->config().shape, setup.limits.block_tokens, Device::element_bytes), memory_,
-              Device::kv_blocks(setup.device_memory, block_bytes(setup)), Device::granularity(block_bytes(setup)),
-              Device::copies_count(setup)),
+              kv_block_shape(runner_->config().shape, setup.limits.block_tokens, device_.element_bytes()), memory_,
+              runner_->workspace(setup.rows(), setup.limits.batch), device_),
         requests_(std::move(listener)),
         waits_(
             core_, [this] { device_.wake(); }, [this] { return now(); }),
         began_(Clock::now()) {}
 
-  [[nodiscard]] Bytes block_bytes(const MachineSetup& setup) const {
-    return kv_block_shape(runner_->config().shape, setup.limits.block_tokens, Device::element_bytes).bytes();
-  }
   [[nodiscard]] Seconds since_began(Clock::time_point when) const {
     return Seconds{std::chrono::duration<double>(when - began_).count()} + skipped_;
   }
@@ -206,28 +202,28 @@ class Machine final : public BackendWorld {
   void launch_layer(int layer) {
     auto& lane = device_.lane();
     LayerWeights weights;
-    {
-      Lock lock{core_.schedule.mutex};
-      const Seconds waited = waits_.stalled();
-      waits_.await_layer(lock, layer);
-      times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
-      if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
-      open_layer(core_, layer);
-      if (core_.weights.ready(layer)) weights = weights_of(layer); // else all requests are lost: nothing is computed
-      rows_.collect(core_, layer, lane);
+    Lock lock{core_.schedule.mutex};
+    const Seconds waited = waits_.stalled();
+    waits_.await_layer(lock, layer);
+    times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
+    if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
+    open_layer(core_, layer);
+    if (core_.weights.ready(layer)) weights = weights_of(layer); // else all requests are lost: nothing is computed
+    rows_.collect(core_, layer, lane);
+    if constexpr (Device::computes_at_once) { // the link goes on meanwhile; elsewhere a launch is short
+      lock.unlock();
+      device_.wake();
     }
-    device_.wake();
     lane.begins(layer);
     if (!rows_.rows().empty())
       runner_->launch_layer(layer, weights, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer));
     lane.launched(layer);
-    {
-      Lock lock{core_.schedule.mutex};
-      close_layer(core_, layer);
-      core_.weights.computed(layer);
-      core_.schedule.launched(layer);
-      if constexpr (Device::computes_at_once) core_.schedule.computed(layer);
-    }
+    if constexpr (Device::computes_at_once) lock.lock();
+    close_layer(core_, layer);
+    core_.weights.computed(layer);
+    core_.schedule.launched(layer);
+    if constexpr (Device::computes_at_once) core_.schedule.computed(layer);
+    lock.unlock();
     device_.wake();
   }
   [[nodiscard]] LayerWeights weights_of(int layer) {

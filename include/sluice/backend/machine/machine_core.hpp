@@ -29,15 +29,19 @@ namespace sluice {
 /// of an iteration are functions over this (settle.hpp, make_room.hpp, need_blocks.hpp, close_layer.hpp), the same for
 /// every device; `schedule.mutex` guards it while a link moves. Do not move it: the schedule has its parts' addresses.
 struct MachineCore {
-  MachineCore(ModelWeights model, const MachineSetup& machine_setup, KvBlockShape block, DeviceMemory& memory,
-              std::int64_t device_blocks, Bytes granularity, CopiesCount count)
+  /// `buffers`: memory that an iteration computes in. What a device says of itself: see MachineDevice (device.hpp).
+  template <class Device>
+  MachineCore(ModelWeights model, const MachineSetup& machine_setup, const KvBlockShape& block, DeviceMemory& memory,
+              Bytes buffers, const Device& device)
       : setup(machine_setup),
         layers(model.config.shape.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
-        store(block, memory, machine_setup.host_blocks, device_blocks),
+        store(block, memory, machine_setup.host_blocks,
+              device.kv_blocks(memory.size() - model.outer_bytes() - buffers, block.bytes())),
         sequences(store, layers),
-        weights(std::move(model), memory, granularity),
-        schedule(store, sequences, weights, layers, machine_setup.link.each_way, count, machine_setup.faults) {}
+        weights(std::move(model), memory, device.granularity(block.bytes())),
+        schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
+                 machine_setup.faults) {}
   MachineCore(const MachineCore&) = delete;
   MachineCore& operator=(const MachineCore&) = delete;
 

@@ -37,10 +37,16 @@ class WeightStore {
     [[nodiscard]] bool done() const { return at >= end; }
   };
 
-  /// What a device that cuts one memory into pieces finds room for: a home's or a slot's first `bytes`. False where
-  /// something is in the way that cannot be moved yet. Giving back keeps the first `bytes`.
+  /// What a place has after it asked for more.
+  enum class Taken : std::uint8_t {
+    none, ///< nothing more: something is in the way that cannot be moved yet
+    more, ///< what it had, and room behind that
+    anew, ///< room elsewhere, with nothing in it
+  };
+  /// A device that cuts one memory into pieces finds room in it for a home's or a slot's first `bytes`. Giving back
+  /// keeps the first `bytes`.
   struct Places {
-    bool (*take)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
+    Taken (*take)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
     void (*keep)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
     void* device = nullptr;
   };
@@ -82,7 +88,7 @@ class WeightStore {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
       const DevicePlace home = home_of(static_cast<int>(l));
-      if (!take(home, 0, layer.wanted)) return no_room();
+      if (take(home, 0, layer.wanted) == Taken::none) return no_room();
       for (Passage all{static_cast<int>(l), 0, layer.wanted, home, 0}; !all.done();) put(next_piece(all));
       layer.here = layer.held = layer.wanted;
       host_.forget(static_cast<int>(l));
@@ -125,8 +131,10 @@ class WeightStore {
   [[nodiscard]] std::optional<Passage> begin_return(int layer) {
     Layer& one = at(layer);
     if (one.held < one.wanted) {
-      if (!take(home_of(layer), one.held, one.wanted)) return std::nullopt;
+      const Taken taken = take(home_of(layer), one.held, one.wanted);
+      if (taken == Taken::none) return std::nullopt;
       one.held = one.wanted;
+      if (taken == Taken::anew) one.here = 0;
     }
     return Passage{layer, one.here, one.wanted, home_of(layer), one.here};
   }
@@ -144,7 +152,7 @@ class WeightStore {
     Slot& slot = *free;
     const DevicePlace place{DevicePlace::Kind::slot, static_cast<std::int32_t>(free - slots_.data())};
     if (!slot.held) {
-      if (!take(place, 0, slot_bytes_)) return std::nullopt;
+      if (take(place, 0, slot_bytes_) == Taken::none) return std::nullopt;
       slot.held = true;
     }
     slot.layer = layer;
@@ -238,12 +246,13 @@ class WeightStore {
     return (bytes + granularity_ - 1) / granularity_ * granularity_;
   }
   /// A place that has its first `held` bytes gets its first `wanted`.
-  [[nodiscard]] bool take(const DevicePlace& place, std::int64_t held, std::int64_t wanted) {
-    const Bytes more{rounded(wanted) - rounded(held)};
-    if (!device_->take(more)) return false;
-    if (places_.take == nullptr || places_.take(places_.device, place, wanted)) return true;
-    device_->give(more);
-    return false;
+  [[nodiscard]] Taken take(const DevicePlace& place, std::int64_t held, std::int64_t wanted) {
+    const Bytes bytes{rounded(wanted) - rounded(held)};
+    if (!device_->take(bytes)) return Taken::none;
+    if (places_.take == nullptr) return Taken::more;
+    const Taken taken = places_.take(places_.device, place, wanted);
+    if (taken == Taken::none) device_->give(bytes);
+    return taken;
   }
   void keep(const DevicePlace& place, std::int64_t held, std::int64_t kept) {
     if (places_.keep != nullptr) places_.keep(places_.device, place, kept);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockUses: who wrote each block last, and who has read it since.
+#pragma once
+
+#include "sluice/backend/machine/memory_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// Consecutive blocks of one memory.
+struct BlockRange {
+  std::size_t first = 0, count = 0;
+  [[nodiscard]] std::size_t end() const { return first + count; }
+  friend constexpr bool operator==(const BlockRange&, const BlockRange&) = default;
+};
+
+/// By block, the tickets of its last writer and last readers. Streams keep their order, so one number each says all.
+class BlockUses {
+ public:
+  struct Uses {
+    Ticket writer;
+    std::array<std::uint64_t, stream_count> readers{}; ///< by stream, since the writer
+  };
+
+  explicit BlockUses(std::size_t blocks = 0) : uses_(blocks) {}
+
+  [[nodiscard]] const Uses& operator[](std::size_t block) const { return uses_[block]; }
+  void read(const BlockRange& range, const Ticket& ticket) {
+    for (std::size_t block = range.first; block < range.end(); ++block)
+      uses_[block].readers[static_cast<std::size_t>(ticket.stream)] = ticket.number;
+  }
+  void wrote(const BlockRange& range, const Ticket& ticket) {
+    for (std::size_t block = range.first; block < range.end(); ++block) uses_[block] = {ticket, {}};
+  }
+
+ private:
+  std::vector<Uses> uses_;
+};
+
+} // namespace sluice

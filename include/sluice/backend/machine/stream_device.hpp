@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// StreamDevice: a machine's device that has memory of its own and streams, ordered by tickets alone.
+#pragma once
+
+#include "sluice/backend/machine/arena.hpp"
+#include "sluice/backend/machine/block_uses.hpp"
+#include "sluice/backend/machine/device.hpp"
+#include "sluice/backend/machine/memory_device.hpp"
+#include "sluice/backend/machine/placed_copy.hpp"
+#include "sluice/backend/machine/stream_lane.hpp"
+#include "sluice/backend/machine/stream_link.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/ring_queue.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Layers are launched, not run: the host gives the device a layer as soon as the last copy that the layer needs has
+/// begun, and goes on. What orders them is each block's tickets (StreamLane); what bounds how far the host runs ahead
+/// is the link's two batches and the end of the iteration, where the tokens are waited for.
+///
+/// Where copies may fail, a copy counts when it has ended: a layer behind a copy that failed would compute with what is
+/// not there.
+template <MemoryDevice Memory, class Waits = EveryWait>
+class StreamDevice {
+ public:
+  static constexpr bool computes_at_once = false;
+
+  /// The lane that computes.
+  class Lane {
+   public:
+    explicit Lane(StreamDevice& device) : device_(&device) {}
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place) {
+      return stream().reads(device_->parts_->arena.range(place), content(place));
+    }
+    [[nodiscard]] std::byte* writes(const DevicePlace& place) {
+      return stream().writes(device_->parts_->arena.range(place), content(place));
+    }
+    void begins(int layer) {
+      layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
+      of(layer).begun = device_->memory_->record(StreamId::compute);
+    }
+    void launched(int layer) {
+      of(layer).ended = stream().launched();
+      device_->computing_.push_back(layer);
+    }
+    /// Waits for the layer.
+    [[nodiscard]] LayerMoments times(int layer) {
+      device_->memory_->synchronize(of(layer).ended);
+      device_->tell_computed();
+      return {device_->memory_->time(of(layer).begun), device_->memory_->time(of(layer).ended)};
+    }
+
+   private:
+    friend StreamDevice;
+    struct Layer {
+      Ticket begun, ended;
+    };
+    static StreamWait::Content content(const DevicePlace& place) {
+      return place.kind == DevicePlace::Kind::kv_block ? StreamWait::Content::kv : StreamWait::Content::weights;
+    }
+    StreamLane<Memory, Waits>& stream() { return device_->parts_->compute; }
+    Layer& of(int layer) { return layers_[static_cast<std::size_t>(layer)]; }
+
+    StreamDevice* device_;
+    std::vector<Layer> layers_; ///< of the iteration, by layer
+  };
+
+  /// `element_bytes`: of K and V.
+  explicit StreamDevice(std::shared_ptr<Memory> memory, std::int64_t element_bytes, Waits waits = {})
+      : memory_(std::move(memory)), element_bytes_(element_bytes), waits_(std::move(waits)), lane_(*this) {}
+  StreamDevice(const StreamDevice&) = delete;
+  StreamDevice& operator=(const StreamDevice&) = delete;
+
+  [[nodiscard]] std::int64_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] static CopiesCount copies_count(const MachineSetup& setup) {
+    return setup.faults.any() ? CopiesCount::when_ended : CopiesCount::when_begun;
+  }
+  /// Weights have whole blocks of the arena.
+  [[nodiscard]] static Bytes granularity(Bytes block) { return block; }
+  [[nodiscard]] static std::int64_t kv_blocks(Bytes left, Bytes block) {
+    return std::max<std::int64_t>(0, left.count()) / block.count();
+  }
+
+  [[nodiscard]] Status connect(MachineCore& core) {
+    const Bytes block = core.store.shape().bytes();
+    const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
+    if (Status status = memory_->reserve(bytes(core.store.device_blocks()), bytes(core.store.host_blocks())); !status)
+      return status;
+    parts_ = std::make_unique<Parts>(*memory_, core, waits_);
+    core.weights.find_places_by({[](void* device, const DevicePlace& place, std::int64_t wanted) {
+                                   return static_cast<StreamDevice*>(device)->take(place, wanted);
+                                 },
+                                 [](void* device, const DevicePlace& place, std::int64_t kept) {
+                                   static_cast<StreamDevice*>(device)->parts_->arena.keep(place, kept);
+                                 },
+                                 this});
+    core.schedule.rest = [this](auto& /*lock*/) {
+      memory_->rest();
+      wake();
+    };
+    return {};
+  }
+  /// Lets what is under way end: nothing may be written to memory that is given back.
+  void stop() {
+    if (parts_ == nullptr) return;
+    for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
+  }
+
+  [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
+  void put(const PlacedCopy& placed) {
+    StreamLane<Memory, Waits>& lane = parts_->to_device;
+    Copy copy;
+    copy.from = placed.image;
+    copy.to = lane.writes(parts_->arena.range(placed.device), StreamWait::Content::weights) + placed.device_at;
+    copy.bytes = placed.bytes;
+    memory_->copy_async(lane.stream(), copy);
+    memory_->synchronize(lane.launched());
+  }
+  /// Tells the schedule what the device has come to, and gives the link what there is.
+  void wake() {
+    if (std::exchange(waking_, true)) return; // what the schedule tells on the way needs no second look
+    tell_computed();
+    parts_->link.pump();
+    waking_ = false;
+  }
+  [[nodiscard]] CopyTotals moved() const { return parts_->link.totals(); }
+  [[nodiscard]] Lane& lane() { return lane_; }
+
+ private:
+  struct Parts {
+    Parts(Memory& memory, MachineCore& of, const Waits& waits)
+        : core(&of),
+          device_uses(of.store.device_blocks()),
+          host_uses(of.store.host_blocks()),
+          arena(of),
+          compute(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::compute, waits),
+          to_device(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::to_device, waits),
+          to_host(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::to_host, waits),
+          link(memory, of, arena, to_device, to_host) {}
+
+    MachineCore* core;
+    BlockUses device_uses, host_uses;
+    Arena arena;
+    StreamLane<Memory, Waits> compute, to_device, to_host;
+    StreamLink<Memory, Waits> link;
+  };
+
+  /// A home or a slot gets its blocks. KV that is in the way moves on the stream that will bring the weights.
+  WeightStore::Taken take(const DevicePlace& place, std::int64_t wanted) {
+    using Content = StreamWait::Content;
+    StreamLane<Memory, Waits>& lane = parts_->to_device;
+    const std::int64_t block = parts_->core->store.shape().bytes().count();
+    return parts_->arena.take(place, wanted, [&](std::size_t from, std::size_t to) {
+      Copy copy;
+      copy.from = lane.reads({from, 1}, Content::kv);
+      copy.to = lane.writes({to, 1}, Content::kv);
+      copy.bytes = block;
+      memory_->copy_async(lane.stream(), copy);
+      (void)lane.launched(); // each by itself: the next may move to where this one was
+    });
+  }
+  void tell_computed() {
+    LinkSchedule& schedule = parts_->core->schedule;
+    while (!computing_.empty()) {
+      const int layer = computing_.front();
+      if (memory_->done(lane_.of(layer).begun)) schedule.computes(layer);
+      if (!memory_->done(lane_.of(layer).ended)) return;
+      schedule.computed(layer);
+      computing_.pop_front();
+    }
+  }
+
+  std::shared_ptr<Memory> memory_;
+  std::int64_t element_bytes_;
+  Waits waits_;
+  std::unique_ptr<Parts> parts_; ///< once connected
+  RingQueue<int> computing_;     ///< layers that were launched and are not known to be computed
+  Lane lane_;
+  bool waking_ = false;
+};
+
+} // namespace sluice

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// StreamLink: gives the streams of a link their copies in batches, as late as keeps them busy.
+#pragma once
+
+#include "sluice/backend/machine/arena.hpp"
+#include "sluice/backend/machine/copy.hpp"
+#include "sluice/backend/machine/fault.hpp"
+#include "sluice/backend/machine/link_rates.hpp"
+#include "sluice/backend/machine/link_schedule.hpp"
+#include "sluice/backend/machine/memory_device.hpp"
+#include "sluice/backend/machine/stream_lane.hpp"
+#include "sluice/core/ring_queue.hpp"
+#include "sluice/core/units.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace sluice {
+
+/// A lane of the link has at most two batches under way: one that the stream works on and one behind it, so that the
+/// stream is busy while the host looks away, and the transfer rule still chooses late. A batch ends when its ticket is
+/// done. Not synchronised: whoever calls holds the schedule's mutex.
+template <MemoryDevice Memory, class Waits>
+class StreamLink {
+ public:
+  using Lane = StreamLane<Memory, Waits>;
+  static constexpr std::size_t most_batches = 2;
+  static constexpr std::int64_t batch_bytes = 1 << 20; ///< a batch takes no more copies from here on
+  static constexpr int batch_copies = 32;
+
+  StreamLink(Memory& memory, MachineCore& core, Arena& arena, Lane& to_device, Lane& to_host)
+      : memory_(&memory), core_(&core), arena_(&arena), lanes_{&to_device, &to_host} {}
+
+  /// Ends what is done, and begins what there is room for, until nothing changes.
+  void pump() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Way way : {Way::to_device, Way::to_host}) changed = retire(way) || changed;
+      if (core_->setup.link.each_way) {
+        for (const Way way : {Way::to_device, Way::to_host}) changed = begin(way) || changed;
+      } else { // one stream: whichever way the schedule wants
+        changed = begin(Way::to_device) || begin(Way::to_host) || changed;
+      }
+    }
+  }
+  [[nodiscard]] CopyTotals totals() const { return {totals_[0], totals_[1]}; }
+
+ private:
+  struct Batch {
+    Ticket begun, ended;
+    int copies = 0;
+    std::int64_t bytes = 0;
+    std::array<bool, batch_copies> failed{};
+  };
+
+  Lane& lane(Way way) { return core_->setup.link.each_way ? *lanes_[static_cast<std::size_t>(way)] : *lanes_[0]; }
+  RingQueue<Batch>& batches(Way way) { return batches_[static_cast<std::size_t>(way)]; }
+  [[nodiscard]] bool has_room(Way way) {
+    return core_->setup.link.each_way ? batches(way).size() < most_batches
+                                      : batches_[0].size() + batches_[1].size() < most_batches;
+  }
+
+  bool retire(Way way) {
+    bool any = false;
+    while (!batches(way).empty() && memory_->done(batches(way).front().ended)) {
+      const Batch batch = batches(way).front();
+      batches(way).pop_front();
+      const auto begun = memory_->time(batch.begun), ended = memory_->time(batch.ended);
+      CopyTotals::OneWay& totals = totals_[static_cast<std::size_t>(way)];
+      totals.busy += Seconds{std::chrono::duration<double>(ended - begun).count()};
+      totals.bytes += Bytes{batch.bytes};
+      for (int i = 0; i < batch.copies; ++i) {
+        const bool failed = batch.failed[static_cast<std::size_t>(i)];
+        ++(failed ? totals.failed : totals.copies);
+        core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, begun, ended);
+      }
+      any = true;
+    }
+    return any;
+  }
+  bool begin(Way way) {
+    if (!has_room(way)) return false;
+    Batch batch;
+    while (batch.copies < batch_copies && batch.bytes < batch_bytes) {
+      const std::optional<PlacedCopy> placed = core_->schedule.next(way);
+      if (!placed) break;
+      if (batch.copies == 0) batch.begun = memory_->record(lane(way).stream());
+      bool& failed = batch.failed[static_cast<std::size_t>(batch.copies++)];
+      failed = !give(way, *placed);
+      if (!failed) batch.bytes += placed->total();
+    }
+    if (batch.copies == 0) return false;
+    batch.ended = lane(way).launched();
+    batches(way).push_back(batch);
+    return true;
+  }
+
+  /// Gives the stream a copy; a planned failure is tried once more. False where that fails too.
+  bool give(Way way, const PlacedCopy& placed) {
+    const Copy copy = addressed(way, placed);
+    if (!core_->setup.faults.any()) {
+      memory_->copy_async(lane(way).stream(), copy);
+      return true;
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const Fault fault = core_->setup.faults.of(way, placed.tag, attempt);
+      if (!fault.fails) {
+        memory_->copy_async(lane(way).stream(), copy);
+        return true;
+      }
+      Copy part = copy; // of each row what the try came to
+      part.bytes = static_cast<std::int64_t>(fault.moved * static_cast<double>(copy.bytes));
+      if (part.bytes > 0) memory_->copy_async(lane(way).stream(), part);
+      if (attempt == 0) ++totals_[static_cast<std::size_t>(way)].retries;
+    }
+    return false;
+  }
+  [[nodiscard]] Copy addressed(Way way, const PlacedCopy& placed) {
+    using Content = StreamWait::Content;
+    const Content content = placed.image != nullptr ? Content::weights : Content::kv;
+    const BlockRange there = arena_->range(placed.device);
+    Copy copy;
+    copy.bytes = placed.bytes;
+    copy.rows = placed.rows;
+    copy.from_stride = copy.to_stride = placed.stride;
+    copy.tag = placed.tag;
+    if (way == Way::to_device) {
+      copy.to = lane(way).writes(there, content) + placed.device_at;
+      copy.from = placed.image != nullptr ? placed.image : host(way, placed, false) + placed.host_at;
+    } else {
+      copy.from = lane(way).reads(there, content) + placed.device_at;
+      copy.to = const_cast<std::byte*>(host(way, placed, true)) + placed.host_at;
+    }
+    return copy;
+  }
+  const std::byte* host(Way way, const PlacedCopy& placed, bool writes) {
+    const BlockRange block{static_cast<std::size_t>(placed.host_block), 1};
+    return writes ? lane(way).writes(block, StreamWait::Content::host)
+                  : lane(way).reads(block, StreamWait::Content::host);
+  }
+
+  Memory* memory_;
+  MachineCore* core_;
+  Arena* arena_;
+  std::array<Lane*, 2> lanes_;               ///< by way; one serves both where the link has one
+  std::array<RingQueue<Batch>, 2> batches_;  ///< by way: under way
+  std::array<CopyTotals::OneWay, 2> totals_; ///< by way
+};
+
+} // namespace sluice

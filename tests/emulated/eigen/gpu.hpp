@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// EmulatedGpu: a MemoryDevice of streams and events that run whenever they like, in memory that starts as noise.
+#pragma once
+
+#include "sluice/backend/machine/memory_device.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/random.hpp"
+
+#include "emulate/streams.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <new>
+
+namespace sluice::testing {
+
+/// The emulator's device as a machine asks for one. Nothing happens on it but while the host rests, asks or waits, and
+/// then whatever is drawn: copies and layers are late on purpose. Both arenas are full of what is no number, so what is
+/// read before it was written shows in the logits.
+class EmulatedGpu {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
+
+  [[nodiscard]] Status reserve(Bytes device, Bytes host) {
+    device_arena_ = noise(device);
+    host_arena_ = noise(host);
+    return {};
+  }
+  [[nodiscard]] std::byte* device_arena() { return device_arena_.get(); }
+  [[nodiscard]] std::byte* host_arena() { return host_arena_.get(); }
+
+  void copy_async(StreamId stream, const Copy& copy) {
+    for (std::int64_t row = 0; row < copy.rows; ++row)
+      device_.copy(number(stream), copy.to + row * copy.to_stride, copy.from + row * copy.from_stride,
+                   static_cast<std::size_t>(copy.bytes));
+  }
+  [[nodiscard]] Ticket record(StreamId stream) {
+    Marks& marks = marks_[static_cast<std::size_t>(stream)];
+    auto mark = std::make_shared<Mark>();
+    device_.launch(number(stream), [mark] { mark->time = std::chrono::steady_clock::now(); });
+    mark->event = device_.record(number(stream));
+    marks.recent.push_back(std::move(mark));
+    if (marks.recent.size() > kept) {
+      (void)done({stream, marks.first}); // a machine asks for no time that is so long ago
+      if (marks.recent.front()->event->done) {
+        marks.recent.pop_front();
+        ++marks.first;
+      }
+    }
+    return {stream, marks.first + marks.recent.size() - 1};
+  }
+  void wait(StreamId stream, const Ticket& ticket) {
+    if (const Mark* mark = find(ticket)) device_.wait(number(stream), mark->event);
+  }
+  [[nodiscard]] bool done(const Ticket& ticket) {
+    const Mark* mark = find(ticket);
+    return mark == nullptr || device_.query(mark->event);
+  }
+  void synchronize(const Ticket& ticket) {
+    if (const Mark* mark = find(ticket)) device_.synchronize(mark->event);
+  }
+  [[nodiscard]] Time time(const Ticket& ticket) const {
+    const Mark* mark = find(ticket);
+    return mark == nullptr ? Time{} : mark->time;
+  }
+  void rest() { device_.run_some(1 + static_cast<int>(random_.below(8))); }
+
+  /// For what computes on it.
+  [[nodiscard]] emulate::Device& device() { return device_; }
+  static int number(StreamId stream) { return static_cast<int>(stream); }
+
+ private:
+  static constexpr std::size_t kept = 4096; ///< tickets of a stream that are remembered
+  struct Mark {
+    Time time;
+    emulate::Device::Ticket event;
+  };
+  struct Marks {
+    std::uint64_t first = 1;
+    std::deque<std::shared_ptr<Mark>> recent;
+  };
+  struct Free {
+    void operator()(std::byte* at) const { ::operator delete(at, alignment); }
+  };
+  using Arena = std::unique_ptr<std::byte, Free>;
+  static constexpr std::align_val_t alignment{256};
+
+  static Arena noise(Bytes bytes) {
+    const auto size = static_cast<std::size_t>(bytes.count());
+    auto* const at = static_cast<std::byte*>(::operator new(size, alignment));
+    std::memset(at, 0xff, size);
+    return Arena{at};
+  }
+  [[nodiscard]] const Mark* find(const Ticket& ticket) const {
+    const Marks& marks = marks_[static_cast<std::size_t>(ticket.stream)];
+    return ticket.number < marks.first ? nullptr : marks.recent[ticket.number - marks.first].get();
+  }
+
+  Random random_;
+  Arena device_arena_, host_arena_; // outlive the device, whose streams may still use them
+  emulate::Device device_;
+  std::array<Marks, stream_count> marks_;
+};
+
+static_assert(MemoryDevice<EmulatedGpu>);
+
+} // namespace sluice::testing

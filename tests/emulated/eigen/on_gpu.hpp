@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// OnGpu: trials of a real machine on an emulated device.
+#pragma once
+
+#include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/stream_device.hpp"
+
+#include "emulated/eigen/enqueued_decoder.hpp"
+#include "emulated/eigen/gpu.hpp"
+#include "identity/eigen/real_run.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace sluice::testing {
+
+template <class Waits = EveryWait>
+using GpuMachine = Machine<StreamDevice<EmulatedGpu, Waits>>;
+
+/// A device whose order is drawn from `seed`.
+template <class Waits = EveryWait>
+struct OnGpu {
+  std::uint64_t seed = 1;
+  Waits waits{};
+
+  /// Weights have whole blocks here: the arena is as much larger.
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    MachineSetup setup = trial.setup(decoder, kv_blocks);
+    const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
+    setup.device_memory += Bytes{block * 2 * trial.layers()};
+    return setup;
+  }
+  [[nodiscard]] Expected<std::shared_ptr<GpuMachine<Waits>>> make(const RealTrial& trial,
+                                                                  std::unique_ptr<Decoder> decoder,
+                                                                  const MachineSetup& setup,
+                                                                  TokenListener listener) const {
+    auto gpu = std::make_shared<EmulatedGpu>(seed);
+    auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
+    runner->set_block_tokens(trial.limits.block_tokens);
+    return GpuMachine<Waits>::make(trial.weights, std::move(runner), setup, std::move(listener), std::move(gpu),
+                                   std::int64_t{4}, waits);
+  }
+};
+
+/// A trial for an emulated device: one thread, and no more of the host's memory than the trial can use.
+inline RealTrial random_gpu_trial(Random& random) {
+  RealTrial trial = random_real_trial(random);
+  trial.threads = 1;
+  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = 0; // as fast as it happens to be
+  trial.host_blocks = 2 * trial.all() + 64;
+  return trial;
+}
+
+} // namespace sluice::testing
