@@ -11,6 +11,7 @@
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/superinfer.hpp"
 
+#include "allocation/counted.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,9 +24,9 @@
 
 // Every allocation of this program goes through here: it is a program of its own for that reason. The array and the
 // nothrow forms of the standard library call these.
-namespace {
 std::atomic<std::int64_t> allocations{0};
 
+namespace {
 void* counted(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   size = (size + alignment - 1) / alignment * alignment; // as aligned_alloc wants it

@@ -119,6 +119,10 @@ struct LayerWeights {
   LayerWeights() = default;
   /// The image's bytes before `cut` at `head`, the others at `tail` (which is where byte `cut` lies).
   LayerWeights(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
+    point_at(layout, head, tail, cut);
+  }
+  /// The same in the memory of a layer of that layout: allocates nothing then.
+  void point_at(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
     for (const TensorPlace& place : layout.places) {
       const std::int64_t row = place.columns * bytes_of(place.type);
       Matrix matrix{head + place.offset, nullptr, place.rows, place.rows, place.columns, place.type};

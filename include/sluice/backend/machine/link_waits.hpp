@@ -73,7 +73,7 @@ class LinkWaits {
     const Seconds asked = now_();
     while (!core_->schedule.arrived(layer)) {
       wake_();
-      if (release_lost(layer)) continue;
+      if (release_lost(layer) || core_->schedule.arrived(layer)) continue;
       if (core_->schedule.stuck()) {
         give_up(layer);
         break;
@@ -90,11 +90,11 @@ class LinkWaits {
   bool take_block(Lock& lock, KvCell& cell, int layer) {
     if (core_->store.take(cell)) return true;
     const Seconds asked = now_();
-    bool taken = false;
-    while (!taken) {
-      wake_();
-      if (core_->schedule.stuck()) break;
+    wake_(); // which may already bring what is waited for, where the link has no thread of its own
+    bool taken = core_->store.take(cell);
+    while (!taken && !core_->schedule.stuck()) {
       core_->schedule.wait(lock, layer, true);
+      wake_();
       taken = core_->store.take(cell);
     }
     stalled_ += now_() - asked;

@@ -17,6 +17,7 @@
 #include "sluice/backend/machine/world.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/weights.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -201,14 +203,13 @@ class Machine final : public BackendWorld {
 
   void launch_layer(int layer) {
     auto& lane = device_.lane();
-    LayerWeights weights;
     Lock lock{core_.schedule.mutex};
     const Seconds waited = waits_.stalled();
     waits_.await_layer(lock, layer);
     times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
     if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
     open_layer(core_, layer);
-    if (core_.weights.ready(layer)) weights = weights_of(layer); // else all requests are lost: nothing is computed
+    if (core_.weights.ready(layer)) point_at_weights(layer); // else all requests are lost: nothing is computed
     rows_.collect(core_, layer, lane);
     if constexpr (Device::computes_at_once) { // the link goes on meanwhile; elsewhere a launch is short
       lock.unlock();
@@ -216,7 +217,7 @@ class Machine final : public BackendWorld {
     }
     lane.begins(layer);
     if (!rows_.rows().empty())
-      runner_->launch_layer(layer, weights, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer));
+      runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer));
     lane.launched(layer);
     if constexpr (Device::computes_at_once) lock.lock();
     close_layer(core_, layer);
@@ -226,12 +227,12 @@ class Machine final : public BackendWorld {
     lock.unlock();
     device_.wake();
   }
-  [[nodiscard]] LayerWeights weights_of(int layer) {
+  void point_at_weights(int layer) {
     auto& lane = device_.lane();
-    WeightStore& weights = core_.weights;
+    const WeightStore& weights = core_.weights;
     const std::optional<DevicePlace> slot = weights.slot_place(layer);
-    return {weights.host().layout, lane.reads(WeightStore::home_of(layer)), slot ? lane.reads(*slot) : nullptr,
-            weights.kept(layer)};
+    weights_.point_at(weights.host().layout, lane.reads(WeightStore::home_of(layer)),
+                      slot ? lane.reads(*slot) : nullptr, weights.kept(layer));
   }
 
   /// A request that is lost by now is reported after this iteration; one that is lost while tokens are chosen, after
@@ -294,6 +295,7 @@ class Machine final : public BackendWorld {
   LinkWaits waits_;
   BlockNeeds needs_;
   LayerRows rows_;
+  LayerWeights weights_; ///< of the layer that is launched
   bool loaded_ = false;
 
   std::vector<LayerTimes> times_; // of the last iteration

@@ -66,7 +66,11 @@ class TokenRequests {
       if (sequence.lost) continue;
       sequence.computed = part.total();
       if (!part.samples) continue;
-      const TokenRequest& request = requests_.at(index(part.row->id));
+      TokenRequest& request = requests_.at(index(part.row->id));
+      if (request.tokens.size() == request.prompt) // for all that it may generate, so that no step allocates later
+        request.tokens.reserve(
+            request.prompt +
+            static_cast<std::size_t>(std::min(part.row->spec.output, core.setup.limits.max_context).count()));
       rows_.push_back({part.first_row + static_cast<int>(part.fresh) - 1, request.sampling, request.sequence,
                        static_cast<std::int64_t>(request.tokens.size())});
       samplers_.push_back(&part);

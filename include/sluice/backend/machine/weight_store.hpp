@@ -201,7 +201,7 @@ class WeightStore {
   }
 
   /// The slot in which the layer's part that streams is, or is coming.
-  [[nodiscard]] std::optional<DevicePlace> slot_place(int layer) {
+  [[nodiscard]] std::optional<DevicePlace> slot_place(int layer) const {
     const Slot* slot = slot_of(layer);
     if (slot == nullptr) return std::nullopt;
     return DevicePlace{DevicePlace::Kind::slot, static_cast<std::int32_t>(slot - slots_.data())};
@@ -226,6 +226,7 @@ class WeightStore {
 
   Layer& at(int layer) { return layers_[static_cast<std::size_t>(layer)]; }
   [[nodiscard]] const Layer& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] const Slot* slot_of(int layer) const { return const_cast<WeightStore*>(this)->slot_of(layer); }
   Slot* slot_of(int layer) {
     const auto found = std::find_if(slots_.begin(), slots_.end(), [layer](const Slot& s) { return s.layer == layer; });
     return found == slots_.end() ? nullptr : &*found;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every system of `sluice-run --list` on an emulated GPU whose memory is short: the tokens and bits of AllResident.
+#include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/local/memory.hpp"
+
+#include "emulated/eigen/enqueued_decoder.hpp"
+#include "emulated/eigen/gpu.hpp"
+#include "run/costs.hpp"
+#include "run/engine_setup.hpp"
+#include "run/job.hpp"
+#include "run/machine.hpp"
+#include "run/options.hpp"
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using testing::EmulatedGpu;
+using testing::EnqueuedDecoder;
+using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
+
+/// Requests of random prompts, all there from the beginning.
+struct Work {
+  std::vector<RequestSpec> specs;
+  std::vector<std::vector<std::int32_t>> prompts;
+
+  explicit Work(int vocabulary) {
+    Random random(7);
+    for (const int length : {30, 25, 28}) {
+      RequestSpec spec;
+      spec.prompt = Tokens{length};
+      spec.output = Tokens{24};
+      specs.push_back(spec);
+      prompts.emplace_back();
+      for (int i = 0; i < length; ++i)
+        prompts.back().push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary))));
+    }
+  }
+};
+
+/// What the requests came to.
+struct Output {
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<std::vector<std::uint32_t>> logits; ///< bits
+  std::int64_t moved_or_preempted = 0;
+};
+
+/// Hands a machine's requests to an engine.
+template <class AnyMachine>
+class Given final : public running::Arrivals {
+ public:
+  Given(const Work& work, AnyMachine& machine) : work_(work), machine_(machine) {}
+  [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    if (next_ == work_.specs.size()) return std::nullopt;
+    return Seconds{0};
+  }
+  [[nodiscard]] RequestSpec take() override { return work_.specs[next_++]; }
+  void submitted(const Expected<RequestId>& id) override {
+    REQUIRE_MESSAGE(id, id.error().line());
+    TokenRequest request;
+    request.tokens = work_.prompts[next_ - 1];
+    request.sequence = next_ - 1;
+    request.sampling.temperature = next_ == 2 ? 0.8 : 0;
+    request.ends = false;
+    machine_.enter(*id, std::move(request));
+  }
+
+ private:
+  const Work& work_;
+  AnyMachine& machine_;
+  std::size_t next_ = 0;
+};
+
+struct Bench {
+  ModelWeights weights = tiny_llama();
+  Work work{weights.config.shape.vocabulary};
+  Limits limits;
+  std::optional<running::Costs> costs;
+
+  Bench() {
+    limits.batch = 16;
+    limits.batch_tokens = Tokens{256};
+    limits.max_context = Tokens{weights.config.max_positions};
+    MachineSetup setup;
+    setup.limits = limits;
+    const std::unique_ptr<Decoder> decoder = running::make_decoder(weights, limits.block_tokens, 1);
+    Expected<running::Costs> measured = running::costs_of(running::Options{}, weights, *decoder, setup);
+    REQUIRE(measured);
+    costs = *std::move(measured);
+  }
+
+  /// `make(setup, decoder, listener)` makes the machine.
+  template <class Make>
+  Output run(const running::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
+    MachineSetup setup = wanted;
+    std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, 1);
+    if (system.passes_again) setup.rebuilt = setup.limits.block_tokens * 4 * 3;
+    WantedMemory memory_wanted;
+    memory_wanted.kv = kv;
+    const LocalMemory memory = divide_memory(weights, *decoder, work.specs, memory_wanted, setup);
+    running::Costs believed = *costs;
+    const compared::Setup engine = running::engine_setup(setup, weights, work.specs, memory, believed);
+    Output output;
+    output.tokens.resize(work.specs.size());
+    output.logits.resize(work.specs.size());
+    TokenListener listener;
+    listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
+      for (const float logit : row) output.logits[index(id)].push_back(std::bit_cast<std::uint32_t>(logit));
+    };
+    auto machine = make(setup, std::move(decoder), std::move(listener));
+    REQUIRE(machine);
+    running::Recorded recorded;
+    recorded.released = [&](RequestId id, Tokens first, Tokens count) {
+      for (const std::int32_t token : (*machine)->generated(id, first, count))
+        output.tokens[index(id)].push_back(token);
+    };
+    recorded.refused = [&](RequestId, std::string_view reason) { FAIL_CHECK(std::string{reason}); };
+    Given requests(work, **machine);
+    const running::Job job{engine, {}, *machine, requests, recorded};
+    const Status ran = system.run(job);
+    CHECK_MESSAGE(ran.ok(), ran.error().line());
+    const CopyTotals moved = (*machine)->moved();
+    output.moved_or_preempted = (moved.to_device.bytes + moved.to_host.bytes).count();
+    for (const auto& record : recorded.summary.requests) output.moved_or_preempted += record.times_preempted;
+    CHECK((*machine)->device_memory().peak() <= (*machine)->device_memory().size());
+    return output;
+  }
+};
+
+} // namespace
+
+TEST_CASE("every system generates the same tokens from the same logits on a device whose order is drawn") {
+  Bench bench;
+  MachineSetup setup;
+  setup.limits = bench.limits;
+  setup.skips_idle = true;
+  const std::int64_t block = kv_block_floats(bench.weights.config.shape, setup.limits.block_tokens) * 4;
+  const std::int64_t largest = std::int64_t{4} * bench.weights.config.shape.layers * block;
+  const std::span<const running::System> systems = running::systems();
+  REQUIRE(systems.front().name == "AllResident");
+  const Output expected =
+      bench.run(systems.front(), Bytes{4 * largest}, setup, [&](const MachineSetup& mine, auto decoder, auto listener) {
+        return running::make_machine(bench.weights, std::move(decoder), mine, std::move(listener));
+      });
+  for (const auto& tokens : expected.tokens) REQUIRE(tokens.size() == 24);
+
+  std::uint64_t seed = 0;
+  for (const running::System& system : systems)
+    for (const bool each_way : {false, true}) {
+      const std::string name{system.name};
+      CAPTURE(name);
+      CAPTURE(each_way);
+      setup.link.each_way = each_way;
+      setup.limits.batch_tokens = Tokens{each_way ? 32 : 256};
+      const Bytes kv{largest + static_cast<std::int64_t>(++seed % 3) * 2 * block};
+      const auto on_gpu = [&](MachineSetup mine, std::unique_ptr<Decoder> decoder, TokenListener listener) {
+        mine.device_memory += Bytes{2 * bench.weights.config.shape.layers * block}; // weights have whole blocks
+        auto gpu = std::make_shared<EmulatedGpu>(seed);
+        auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
+        runner->set_block_tokens(mine.limits.block_tokens);
+        return GpuMachine::make(bench.weights, std::move(runner), mine, std::move(listener), std::move(gpu),
+                                std::int64_t{4});
+      };
+      const Output output = bench.run(system, kv, setup, on_gpu);
+      CHECK(output.tokens == expected.tokens);
+      CHECK_MESSAGE(output.logits == expected.logits, "bit-identical logits");
+      if (name == "OneAtATime" || name == "FutureMemory") continue; // these let nobody in who might not find room
+      CHECK(output.moved_or_preempted > 0);
+    }
+}
