@@ -15,6 +15,7 @@ struct KvNeed {
   std::uint64_t generation = 0;
   int layer = 0;
   int position = 0;        ///< the layer; L more where it is the next token's
+  int number = 0;          ///< in the order of the batch
   int previous = -1;       ///< position of its sequence's offloaded layer before this one; -1: none
   bool first = false;      ///< before any other, and before the first layer starts
   bool passing = true;     ///< for one iteration; false: it stays

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -123,9 +124,12 @@ class LinkSchedule {
   void begin(TransferOrder order, std::vector<KvNeed>& needs, std::vector<WeightNeed>& weights) {
     order_ = order;
     needs_.swap(needs);
-    std::stable_sort(needs_.begin(), needs_.end(), [](const KvNeed& a, const KvNeed& b) {
-      return a.first != b.first ? a.first : a.position < b.position;
+    std::sort(needs_.begin(), needs_.end(), [](const KvNeed& a, const KvNeed& b) { // a stable sort allocates
+      return a.first != b.first ? a.first : a.position != b.position ? a.position < b.position : a.number < b.number;
     });
+    std::size_t copies = spans_.size(); // each may be a span of its own
+    for (const KvNeed& need : needs_) copies += need.blocks.size();
+    spans_.reserve(std::bit_ceil(copies + 1));
     RingQueue<Flight>& under_way = flights(Way::to_device);
     for (std::size_t i = 0; i < under_way.size(); ++i)
       if (under_way[i].weights) passages_.turn(under_way[i].piece);
@@ -157,7 +161,7 @@ class LinkSchedule {
   void freed() { ++version_; }
   /// Forgets what the last iteration needed and no lane has begun.
   void forget_needs() {
-    needs_.clear();
+    for (KvNeed& need : needs_) need.next = need.blocks.size(); // their lists are used again
     passages_.forget();
     room_.forget();
     ++version_;

@@ -7,6 +7,7 @@
 #include "sluice/core/ids.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -46,11 +47,13 @@ class BlockNeeds {
     need.layer = layer;
     need.position = position;
     need.previous = previous;
+    need.number = static_cast<int>(kv_.size());
     if (!spare_.empty()) {
       need.blocks = std::move(spare_.back());
       need.blocks.clear();
       spare_.pop_back();
     }
+    need.blocks.reserve(std::bit_ceil(static_cast<std::size_t>(part.blocks))); // grows a few times in a sequence's life
     return need;
   }
   void put(KvNeed& need, int& previous) {
