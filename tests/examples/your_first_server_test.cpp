@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 
 #include <csignal>
@@ -9,9 +10,7 @@ using namespace sluice_test;
 namespace {
 
 std::string complete(const ServerProcess& server, const std::string& body) {
-  return ask(server.port(),
-             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
-                 std::to_string(body.size()) + "\r\n\r\n" + body);
+  return asked(server.port(), "/v1/completions", body).response().body;
 }
 
 } // namespace

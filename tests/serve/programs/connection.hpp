@@ -56,7 +56,7 @@ class Connection {
     }
     return true;
   }
-  /// Reads until the text holds `mark`; false where the connection ends, or is silent for 20 s, before.
+  /// Reads until the text holds `mark`; false where the connection ends, or is silent for a minute, before.
   bool read_until(std::string_view mark) {
     while (text_.find(mark) == std::string::npos)
       if (!read()) return false;
@@ -80,7 +80,7 @@ class Connection {
     text_.erase(0, response.body.size());
     return response;
   }
-  /// Whether the other end has closed the connection, or does within 20 s.
+  /// Whether the other end has closed the connection, or does within a minute.
   bool ended() {
     while (read()) text_.clear();
     return !silent_;
@@ -90,7 +90,7 @@ class Connection {
  private:
   bool read() {
     pollfd wait{socket_, POLLIN, 0};
-    silent_ = ::poll(&wait, 1, 20'000) == 0;
+    silent_ = ::poll(&wait, 1, 60'000) == 0;
     if (silent_) return false;
     char buffer[1 << 14];
     const ssize_t bytes = ::recv(socket_, buffer, sizeof buffer, 0);
@@ -108,6 +108,19 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
   text.append(path).append(" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n").append(headers);
   text.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n\r\n").append(body);
   return text;
+}
+/// A connection on which one request has been sent; several may be under way.
+inline Connection asked(int port, std::string_view path, std::string_view body) {
+  Connection connection(port);
+  connection.send(post(path, body, "Connection: close\r\n"));
+  return connection;
+}
+/// The body of http://127.0.0.1:port/path; empty where nobody answers.
+inline std::string get(int port, std::string_view path) {
+  Connection connection(port);
+  std::string request = "GET ";
+  request.append(path).append(" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  return connection.open() && connection.send(request) ? connection.response().body : std::string{};
 }
 
 } // namespace sluice_test

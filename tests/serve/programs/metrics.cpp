@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // /metrics agrees to the number with what the clients counted: of answers that come whole, of clients that leave, of
 // requests that are refused.
-#include "serve/programs/ask.hpp"
+#include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <string>
 
 namespace {
 
 using nlohmann::json;
-using sluice_test::Ask;
+using sluice_test::asked;
 using sluice_test::needs_program;
 using sluice_test::Ran;
+using sluice_test::Response;
 using sluice_test::run_program;
 using sluice_test::ServerProcess;
 using sluice_test::TemporaryFolder;
@@ -67,20 +67,20 @@ TEST_CASE("/metrics: requests, tokens and latencies of answers that come whole" 
 TEST_CASE("/metrics: several answers to a request, and stop strings" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   const json plain{{"prompt", {"one", "two"}}, {"n", 2}, {"max_tokens", 40}, {"temperature", 1}, {"seed", 5}};
-  Ask first(server.port(), "/v1/completions", plain);
-  REQUIRE(first.status() == 200);
+  const Response first = asked(server.port(), "/v1/completions", plain.dump()).response();
+  REQUIRE(first.status == 200);
   json stopped = plain;
-  const auto text = first.body()["choices"][0]["text"].get<std::string>();
+  const auto text = json::parse(first.body)["choices"][0]["text"].get<std::string>();
   std::string stop; // a letter of the first answer, which ends it there
   for (const char c : text)
     if (c > ' ' && c < 0x7f) stop = c;
   REQUIRE(!stop.empty());
   stopped["stop"] = json::array({stop});
-  Ask second(server.port(), "/v1/completions", stopped);
-  REQUIRE(second.status() == 200);
-  CHECK(second.body()["choices"][0]["finish_reason"] == "stop");
+  const Response second = asked(server.port(), "/v1/completions", stopped.dump()).response();
+  REQUIRE(second.status == 200);
+  CHECK(json::parse(second.body)["choices"][0]["finish_reason"] == "stop");
   std::int64_t prompts = 0, generated = 0, stops = 0;
-  for (const json& body : {first.body(), second.body()}) {
+  for (const json& body : {json::parse(first.body), json::parse(second.body)}) {
     prompts += body["usage"]["prompt_tokens"].get<std::int64_t>();
     generated += body["usage"]["completion_tokens"].get<std::int64_t>();
     for (const json& choice : body["choices"]) stops += choice["finish_reason"] == "stop" ? 1 : 0;

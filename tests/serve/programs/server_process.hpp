@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerProcess: sluice-serve, started as its user does; get: what it says at a path.
+// ServerProcess: sluice-serve, started as its user does.
 #pragma once
 
+#include "serve/programs/connection.hpp"
 #include "support/program.hpp"
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,30 +22,6 @@
 extern char** environ; // POSIX, which leaves it to programs to declare this
 
 namespace sluice_test {
-
-/// What a server on this machine answers to `request`, and ends the connection: the body; empty where nobody answers.
-inline std::string ask(int port, const std::string& request) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string text;
-  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
-      char buffer[4096];
-      for (ssize_t n; (n = ::recv(socket, buffer, sizeof buffer, 0)) > 0;)
-        text.append(buffer, static_cast<std::size_t>(n));
-    }
-  }
-  ::close(socket);
-  const std::size_t head = text.find("\r\n\r\n");
-  return head == std::string::npos ? std::string{} : text.substr(head + 4);
-}
-/// The body of http://127.0.0.1:port/path; empty where nobody answers.
-inline std::string get(int port, const std::string& path) {
-  return ask(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-}
 
 /// Until the end of the scope.
 class ServerProcess {

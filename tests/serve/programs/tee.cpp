@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-serve --tee: two systems, which move and drop KV each in its own way, make the same tokens.
-#include "serve/programs/ask.hpp"
+#include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <string>
+#include <vector>
 
 namespace {
 
 using nlohmann::json;
-using sluice_test::Ask;
+using sluice_test::asked;
 using sluice_test::check_refused;
+using sluice_test::Connection;
 using sluice_test::needs_program;
+using sluice_test::Response;
 using sluice_test::ServerProcess;
 
 /// Asks for twenty answers at once: how many tokens they have together. `logprobs`: some with those, too.
 std::int64_t ask_twenty(const ServerProcess& server, int longest, bool logprobs = true) {
-  std::deque<Ask> asked;
+  std::vector<Connection> clients;
   for (int i = 0; i < 20; ++i) {
     json body{{"prompt", std::string(static_cast<std::size_t>(20 + 7 * i), 'a')},
               {"max_tokens", longest - 5 * i},
@@ -29,12 +31,13 @@ std::int64_t ask_twenty(const ServerProcess& server, int longest, bool logprobs 
               {"ignore_eos", i % 2 == 0}};
     if (i % 5 == 0) body["n"] = 2;
     if (logprobs && i % 4 == 0) body["logprobs"] = 2;
-    asked.emplace_back(server.port(), "/v1/completions", body);
+    clients.push_back(asked(server.port(), "/v1/completions", body.dump()));
   }
   std::int64_t tokens = 0;
-  for (Ask& one : asked) {
-    REQUIRE(one.status() == 200);
-    tokens += one.body()["usage"]["completion_tokens"].get<std::int64_t>();
+  for (Connection& client : clients) {
+    const Response answer = client.response();
+    REQUIRE(answer.status == 200);
+    tokens += json::parse(answer.body)["usage"]["completion_tokens"].get<std::int64_t>();
   }
   return tokens;
 }
@@ -58,8 +61,8 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
 
   // Who leaves takes both engines' work along, and what is compared by then stays counted.
   {
-    Ask leaves(server.port(), "/v1/completions",
-               {{"prompt", "a"}, {"max_tokens", 500}, {"ignore_eos", true}, {"stream", true}});
+    Connection leaves =
+        asked(server.port(), "/v1/completions", R"({"prompt":"a","max_tokens":500,"ignore_eos":true,"stream":true})");
     CHECK(leaves.read_until("data: "));
   }
   CHECK(ServerProcess::eventually([&] { return server.metric("sluice:cancelled_total") == 1; }));
