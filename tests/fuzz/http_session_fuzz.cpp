@@ -62,6 +62,7 @@ class BytesStream {
     Wire* wire;
     void close(boost::system::error_code& /*error*/) const { wire->closed = true; }
     void shutdown(asio::ip::tcp::socket::shutdown_type /*what*/, boost::system::error_code& /*error*/) const {}
+    [[nodiscard]] bool is_open() const { return !wire->closed; }
   };
   [[nodiscard]] Socket& socket() { return socket_; }
   void expires_after(std::chrono::milliseconds /*time*/) {}
@@ -71,6 +72,13 @@ class BytesStream {
   executor_type executor_;
   Wire* wire_;
   Socket socket_{wire_};
+};
+
+/// Neither greets nor parts.
+struct Wired {
+  using Stream = BytesStream;
+  static asio::awaitable<bool> greet(BytesStream& /*stream*/) { co_return true; }
+  static asio::awaitable<void> part(BytesStream& /*stream*/) { co_return; }
 };
 
 /// The engine answers as soon as it is asked: the client's end is then behind the answer.
@@ -92,7 +100,7 @@ class AtOnce final : public HttpApp {
   sluice_test::OpenAiWorld* world_;
 };
 
-asio::awaitable<void> run_whole(HttpSession<BytesStream>& session, bool& ended) {
+asio::awaitable<void> run_whole(HttpSession<Wired>& session, bool& ended) {
   co_await session.run();
   ended = true;
 }
@@ -149,7 +157,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     limits.max_unread = std::size_t{1} << 30; // an answer is whole before a byte of it is written here
     const bool draining = false;
     asio::io_context context{1};
-    HttpSession<BytesStream> session(BytesStream(context, wire), app, limits, draining);
+    const Wired wired;
+    HttpSession<Wired> session(BytesStream(context, wire), wired, app, limits, draining);
     bool ended = false;
     asio::co_spawn(context, run_whole(session, ended), asio::detached);
     context.run();

@@ -4,14 +4,13 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
-#include "sluice/serve/beast/drain.hpp"
-#include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/pacer.hpp"
 #include "sluice/serve/tee.hpp"
 
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
+#include "serve/front.hpp"
 #include "serve/options.hpp"
 #include "serve/record.hpp"
 #include "serve/replay.hpp"
@@ -87,6 +86,9 @@ int serve(serving::Options& options) {
   const Expected<const running::System*> second =
       running::find_system(options.tee.empty() ? options.run.system : options.tee);
   if (!second) return fail(of_flag("--tee", second.error()));
+  Expected<std::unique_ptr<serving::Front>> front =
+      options.tls_cert.empty() ? plain_front(options) : tls_front(options);
+  if (!front) return fail(front.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
   if (!served) return fail(served.error());
   std::optional<Expected<serving::Served>> tee_served;
@@ -100,10 +102,8 @@ int serve(serving::Options& options) {
   Expected<std::vector<WhatIfSystem>> systems = serving::what_if_systems(**system, options.what_if, *served, slo);
   if (!systems) return fail(systems.error());
 
-  HttpLimits limits;
-  limits.max_body = static_cast<std::size_t>(options.max_body);
-  HttpServer<> server(limits);
-  if (const Status listening = server.listen({options.host, options.port}); !listening) return fail(listening.error());
+  HttpTransport& server = (*front)->transport();
+  if (const Status listening = (*front)->listen(options); !listening) return fail(listening.error());
   serving::Records records; // begun anew only now: another server on this port may be writing them
   if (const Status opened = records.open(options); !opened) return fail(opened.error());
   ServedRequests ended;
@@ -167,15 +167,16 @@ int serve(serving::Options& options) {
   OpenAiApp app(std::move(setup), server, **engine);
   pacer.tell(app);
 
-  drain_on_signal(server, app, options.drain, [&options](std::size_t under_way) {
+  (*front)->drain_on_signal(app, options.drain, [&options](std::size_t under_way) {
     fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
                options.drain);
   });
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
-  fmt::print("http://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", options.host, server.port());
+  fmt::print("{}://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", (*front)->scheme(), options.host,
+             (*front)->port());
   std::fflush(stdout);
-  server.run(app);
+  (*front)->run(app);
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
   if (app.stopped_by().empty()) return 0;

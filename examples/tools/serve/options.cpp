@@ -57,6 +57,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
       ->allow_extra_args(false);
   app.add_option("--api-key-file", options.api_key_file, "the same, a key a line");
+  app.add_option(
+      "--tls-cert", options.tls_cert,
+      "serve over TLS, 1.2 or later, with this certificate: a file in PEM, those that vouch for it behind it");
+  app.add_option("--tls-key", options.tls_key, "the certificate's private key: a file in PEM, without a passphrase");
   app.add_option("--cors", options.cors, "an origin whose pages may ask, or *");
   flags.whole("--queue", options.queue, 0, 1 << 30, "refuse newcomers while so many wait (default: 256)");
   app.add_option("--gate", options.gate,
@@ -80,11 +84,17 @@ Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
   if (options.gate != "none" && options.gate != "soft" && options.gate != "hard")
     return running::flag_error("--gate", "it is '" + excerpt(options.gate) + "'", "none, soft or hard");
-  if (Status status =
-          running::check_outputs(options.run, {{"--replay", options.replay}, {"--replay-clock", options.replay_clock}},
-                                 {{"--record", options.record}, {"--record-clock", options.record_clock}});
+  if (Status status = running::check_outputs(options.run,
+                                             {{"--replay", options.replay},
+                                              {"--replay-clock", options.replay_clock},
+                                              {"--tls-cert", options.tls_cert},
+                                              {"--tls-key", options.tls_key}},
+                                             {{"--record", options.record}, {"--record-clock", options.record_clock}});
       !status)
     return status;
+  if (options.tls_cert.empty() != options.tls_key.empty())
+    return running::flag_error(options.tls_cert.empty() ? "--tls-key" : "--tls-cert", "it stands alone",
+                               "--tls-cert and --tls-key, a certificate and its key");
   if (options.drain > longest_drain)
     return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
   if (!options.api_key_file.empty()) {

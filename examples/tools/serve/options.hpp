@@ -20,6 +20,7 @@ struct Options {
   std::vector<std::string> api_keys;
   std::string api_key_file;
   std::string cors;
+  std::string tls_cert, tls_key;       ///< files; empty: plain HTTP
   std::string name;                    ///< that clients ask for; empty: the model's
   std::optional<std::int64_t> context; ///< tokens of a prompt and its answer; none: the model's, at most 4096
   std::int64_t queue = 256;

@@ -21,7 +21,7 @@ using OnePerServer = Parts<Api, WhatIf, Connection>;
 
 /// As `Contract`, for the parts of a server around engine `E`: `met<P, E>` and `explain<P, E>()`; and
 /// `explain_twice<Once>()` of a role that only one part may play. They stand in serve/compose_server.hpp, that of a
-/// Connection in serve/beast/http_server.hpp.
+/// Connection in serve/beast/connection.hpp.
 template <class Role>
 struct ServerContract;
 

@@ -1,89 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/beast/http_server.hpp"
 
+#include "serve/beast/test_app.hpp"
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
-#include <vector>
 
 using namespace sluice;
+using sluice_test::soon;
+using sluice_test::TestApp;
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Echoes bodies; `/stream/N` sends N pieces, one a millisecond; `/never` keeps the exchange; `/flood` sends until cut;
-/// `/burst` sends a megabyte in one piece, and ends; `/stuck` sends sixteen, and keeps the exchange.
-class TestApp final : public HttpApp {
- public:
-  void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
-    ++requests;
-    if (request.path() == "/never") {
-      kept.push_back(std::move(exchange));
-      kept.back()->on_gone([this] { ++gone; });
-      return;
-    }
-    if (request.path() == "/dropped") return; // the exchange ends unanswered
-    if (request.path().starts_with("/stream/")) {
-      const int count = std::stoi(std::string{request.path().substr(8)});
-      HttpResponse head;
-      head.type = "text/event-stream";
-      exchange->begin(std::move(head));
-      exchange->on_gone([this] { ++gone; });
-      stream(std::shared_ptr<Exchange>(std::move(exchange)), 0, count);
-      return;
-    }
-    if (request.path() == "/burst") {
-      exchange->begin({});
-      exchange->send(std::string(1 << 20, 'x'));
-      exchange->finish();
-      return;
-    }
-    if (request.path() == "/stuck") {
-      exchange->begin({});
-      exchange->on_gone([this] { ++gone; });
-      exchange->send(std::string(16 << 20, 'x'));
-      kept.push_back(std::move(exchange));
-      return;
-    }
-    if (request.path() == "/flood") {
-      exchange->begin({});
-      exchange->on_gone([this] { ++gone; });
-      flood(std::shared_ptr<Exchange>(std::move(exchange)));
-      return;
-    }
-    HttpResponse response;
-    response.type = "text/plain";
-    response.body = request.method + " " + request.target + " " + request.body;
-    exchange->respond(std::move(response));
-  }
-  HttpResponse refuse(int status, std::string what) override {
-    HttpResponse response;
-    response.status = status;
-    response.body = "{\"error\":\"" + what + "\"}";
-    return response;
-  }
-
-  HttpTransport* transport = nullptr;
-  std::atomic<int> requests{0}, gone{0};
-  std::vector<std::unique_ptr<Exchange>> kept;
-
- private:
-  void stream(std::shared_ptr<Exchange> exchange, int at, int count) {
-    if (at == count) return exchange->finish();
-    exchange->send("data: " + std::to_string(at) + "\n\n");
-    transport->after(0.001, [this, exchange, at, count] { stream(exchange, at + 1, count); });
-  }
-  void flood(std::shared_ptr<Exchange> exchange) {
-    if (gone > 0) return;
-    exchange->send(std::string(16 << 10, 'x'));
-    transport->post([this, exchange] { flood(exchange); });
-  }
-};
 
 /// A server on a thread of its own.
 struct Running {
@@ -126,11 +58,6 @@ struct Client {
   tcp::socket socket;
   std::string text;
 };
-
-bool soon(auto&& holds) {
-  for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(5ms);
-  return holds();
-}
 
 } // namespace
 

@@ -46,12 +46,13 @@ class ServerProcess {
     ::close(pipe[1]);
     std::FILE* out = fdopen(pipe[0], "r");
     char line[4096];
-    const std::string begin = "http://127.0.0.1:";
     while (port_ == 0 && std::fgets(line, sizeof line, out) != nullptr)
-      if (std::string_view(line).substr(0, begin.size()) == begin) port_ = std::atoi(line + begin.size());
+      for (const std::string_view scheme : {"http", "https"})
+        if (const std::string begin = std::string{scheme} + "://127.0.0.1:"; std::string_view(line).starts_with(begin))
+          port_ = std::atoi(line + begin.size()), scheme_ = scheme;
     std::fclose(out);
     REQUIRE(port_ > 0);
-    REQUIRE(eventually([&] { return get(port_, "/ready") == "ready\n"; }));
+    REQUIRE(eventually([&] { return ready(); }));
   }
   ~ServerProcess() {
     if (process_ <= 0) return;
@@ -63,7 +64,7 @@ class ServerProcess {
 
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] pid_t process() const { return process_; }
-  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  [[nodiscard]] std::string url() const { return scheme_ + "://127.0.0.1:" + std::to_string(port_); }
   /// A figure of /metrics; below 0 where there is none of that name.
   [[nodiscard]] double metric(const std::string& name) const {
     const std::string text = get(port_, "/metrics");
@@ -96,8 +97,14 @@ class ServerProcess {
   }
 
  private:
+  [[nodiscard]] bool ready() const {
+    if (scheme_ == "http") return get(port_, "/ready") == "ready\n";
+    return std::system(("curl --silent --insecure --fail " + url() + "/ready >/dev/null").c_str()) == 0;
+  }
+
   pid_t process_ = -1;
   int port_ = 0;
+  std::string scheme_;
 };
 
 } // namespace sluice_test

@@ -3,15 +3,14 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/beast/connection.hpp"
 #include "sluice/serve/beast/http_session.hpp"
 #include "sluice/serve/http.hpp"
-#include "sluice/serve/server_role.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 
 #include <chrono>
-#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,44 +26,6 @@ namespace sluice {
 struct HttpAddress {
   std::string host = "127.0.0.1"; ///< an address of this machine, numeric
   std::uint16_t port = 8080;      ///< 0: any that is free; `HttpServer::port` says which
-};
-
-/// What a client's bytes pass through, a value that an HttpServer keeps.
-///
-///  1. `P::role` is `roles::Connection`.
-///  2. `P::Stream`: a beast::tcp_stream, or a stream over one; `wrap(socket)` makes it.
-///  3. `greet(stream)`: what comes before the first request; false where the connection ends there.
-template <class P>
-concept Connection = PlaysRole<P, roles::Connection> &&
-    requires(const P& connection, boost::asio::ip::tcp::socket socket, typename P::Stream& stream) {
-  { connection.wrap(std::move(socket)) } -> std::same_as<typename P::Stream>;
-  { connection.greet(stream) } -> std::same_as<boost::asio::awaitable<bool>>;
-};
-
-template <>
-struct ServerContract<roles::Connection> {
-  template <class P, class E>
-  static constexpr bool met = Connection<P>;
-
-  template <class P, class E>
-  static consteval void explain() {
-    static_assert(Connection<P>,
-                  "sluice: this Connection needs a nested `Stream`, `Stream wrap(tcp::socket) const` and "
-                  "`boost::asio::awaitable<bool> greet(Stream&) const`");
-  }
-  template <bool Once>
-  static consteval void explain_twice() {
-    static_assert(Once, "sluice: two Connections in one server: keep one of them");
-  }
-};
-
-/// A connection without encryption. A Connection of one's own may add TLS.
-struct PlainHttp {
-  using role = roles::Connection;
-  using Stream = boost::beast::tcp_stream;
-  [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const { return Stream(std::move(socket)); }
-  /// What comes before the first request.
-  static boost::asio::awaitable<bool> greet(Stream& /*stream*/) { co_return true; }
 };
 
 /// Everything runs on the thread that calls `run`; `post` alone may be called from others.
@@ -151,7 +112,7 @@ class HttpServer final : public HttpTransport {
   [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
 
  private:
-  using Session = HttpSession<typename Transport::Stream>;
+  using Session = HttpSession<Transport>;
 
   boost::asio::awaitable<void> accept() {
     for (;;) {
@@ -182,11 +143,10 @@ class HttpServer final : public HttpTransport {
       reply.keep_alive = false;
       std::string text = detail::http_head(full, static_cast<std::int64_t>(full.body.size()), reply) + full.body;
       co_await boost::asio::async_write(stream, boost::asio::buffer(text), detail::as_tuple_awaitable);
+      co_await transport_.part(stream);
       co_return;
     }
-    boost::beast::get_lowest_layer(stream).expires_after(limits_.head_time);
-    if (!co_await transport_.greet(stream)) co_return;
-    Session session(std::move(stream), *app_, limits_, draining_);
+    Session session(std::move(stream), transport_, *app_, limits_, draining_);
     const Listed listed{*this, session};
     co_await session.run();
   }
@@ -225,9 +185,9 @@ class HttpServer final : public HttpTransport {
 
   HttpLimits limits_;
   Transport transport_;
+  std::unordered_set<Session*> sessions_; ///< outlives the context, with which coroutines end that stand in it
   boost::asio::io_context context_{1};
   boost::asio::ip::tcp::acceptor acceptor_{context_};
-  std::unordered_set<Session*> sessions_;
   HttpApp* app_ = nullptr;
   bool draining_ = false;
   std::chrono::steady_clock::time_point deadline_;

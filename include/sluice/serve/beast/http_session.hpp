@@ -2,6 +2,7 @@
 // HttpSession: one connection, a coroutine that reads requests and writes their answers, one after another.
 #pragma once
 
+#include "sluice/serve/beast/connection.hpp"
 #include "sluice/serve/http.hpp"
 
 #include <boost/asio.hpp>
@@ -46,8 +47,6 @@ namespace detail {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-
-inline constexpr auto as_tuple_awaitable = asio::as_tuple(asio::use_awaitable);
 
 /// The answer under way on a connection: what the application writes, and the writer has not sent yet.
 struct HttpReply {
@@ -172,22 +171,27 @@ class BeastExchange final : public Exchange {
 
 } // namespace detail
 
-/// One connection. `Stream`: a beast::tcp_stream, or a TLS stream over one.
-template <class Stream>
+/// One connection, and what its bytes pass through.
+template <class Connection>
 class HttpSession {
  public:
-  HttpSession(Stream stream, HttpApp& app, const HttpLimits& limits, const bool& draining)
-      : stream_(std::move(stream)), app_(&app), limits_(&limits), draining_(&draining) {}
+  using Stream = typename Connection::Stream;
+
+  HttpSession(Stream stream, const Connection& connection, HttpApp& app, const HttpLimits& limits, const bool& draining)
+      : stream_(std::move(stream)), connection_(&connection), app_(&app), limits_(&limits), draining_(&draining) {}
 
   /// Serves requests until either side ends the connection.
   detail::asio::awaitable<void> run() {
+    lowest().expires_after(limits_->head_time); // who is slow to shake hands is as slow as who sends a head slowly
+    if (!co_await connection_->greet(stream_)) co_return;
     for (bool first = true; !*draining_ || first; first = false) {
       Parser parser;
       parser.header_limit(static_cast<std::uint32_t>(limits_->max_header));
       parser.body_limit(limits_->max_body);
-      if (!co_await read(parser, first)) co_return;
-      if (!co_await answer(parser.release())) co_return;
+      if (!co_await read(parser, first)) break;
+      if (!co_await answer(parser.release())) break;
     }
+    co_await part();
   }
   /// Ends the connection now if no request is under way.
   void close_if_idle() {
@@ -259,16 +263,24 @@ class HttpSession {
     auto [error, bytes] =
         co_await detail::asio::async_write(stream_, detail::asio::buffer(text), detail::as_tuple_awaitable);
     if (error) co_return;
+    co_await part();
     boost::system::error_code ignored;
     socket().shutdown(detail::asio::ip::tcp::socket::shutdown_send, ignored);
-    lowest().expires_after(std::chrono::seconds(2));
+    lowest().expires_after(part_time);
     for (std::size_t drained = 0; drained < (std::size_t{64} << 20);) {
       buffer_.clear();
       auto [read_error, read] =
-          co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+          co_await lowest().async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
       if (read_error) co_return;
       drained += read;
     }
+  }
+
+  /// Says goodbye, where the connection has a way to. Once, and where it is still open.
+  detail::asio::awaitable<void> part() {
+    if (std::exchange(parted_, true) || !socket().is_open()) co_return;
+    lowest().expires_after(part_time);
+    co_await connection_->part(stream_);
   }
 
   /// Gives the request to the application and writes its answer; false where the connection ends with it.
@@ -352,8 +364,10 @@ class HttpSession {
 
   static constexpr std::size_t read_bytes = 4096;
   static constexpr std::size_t watch_bytes = 256;
+  static constexpr std::chrono::seconds part_time{2}; ///< for a client to take its leave
 
   Stream stream_;
+  const Connection* connection_;
   HttpApp* app_;
   const HttpLimits* limits_;
   const bool* draining_;
@@ -362,6 +376,7 @@ class HttpSession {
   Clock::time_point taken_; ///< when the write under way began
   bool writing_ = false;
   bool reading_ = false; ///< a request has begun to arrive
+  bool parted_ = false;
 };
 
 } // namespace sluice

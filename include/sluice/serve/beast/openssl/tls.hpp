@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tls: connections encrypted by OpenSSL.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/serve/beast/connection.hpp"
+#include "sluice/serve/server_role.hpp"
+
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/beast/core.hpp>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace sluice {
+
+/// TLS 1.2 or later, with OpenSSL's own choice of ciphers for those, and no renegotiation. Clients present no
+/// certificates: who may ask is the API's to say. Speaks HTTP/1.1 alone, which clients that offer more fall back to.
+///
+/// Rejected: beast::ssl_stream, which gathers what is written in pieces; a session writes one piece at a time.
+class Tls {
+ public:
+  using role = roles::Connection;
+  using Stream = boost::asio::ssl::stream<boost::beast::tcp_stream>;
+
+  /// Of files in PEM: the server's certificate with those that vouch for it behind it, and its private key without a
+  /// passphrase. Errors: a file that cannot be read or is none of that, a key of another certificate.
+  [[nodiscard]] static Expected<Tls> make(const std::string& certificate, const std::string& key) {
+    namespace ssl = boost::asio::ssl;
+    Tls tls;
+    ssl::context& context = *tls.context_;
+    SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
+    SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
+    // Nobody is asked for one: a server has no terminal.
+    context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string{}; });
+    const auto use = [](const char* flag, const std::string& file, const char* wanted, auto&& take) -> Status {
+      const Expected<std::string> text = read(file);
+      if (!text) return Error{ErrorCode::bad_input, flag, text.error().what, wanted};
+      boost::system::error_code error;
+      take(boost::asio::buffer(*text), error);
+      if (!error) return {};
+      return Error{ErrorCode::bad_input, flag, "OpenSSL takes none from '" + file + "': " + error.message(), wanted};
+    };
+    if (Status used = use("--tls-cert", certificate, "a certificate in PEM, those that vouch for it behind it",
+                          [&](auto text, auto& error) { context.use_certificate_chain(text, error); });
+        !used)
+      return used.error();
+    if (Status used = use("--tls-key", key, "the private key of that certificate in PEM, without a passphrase",
+                          [&](auto text, auto& error) { context.use_private_key(text, ssl::context::pem, error); });
+        !used)
+      return used.error();
+    return tls;
+  }
+
+  [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const {
+    return {boost::beast::tcp_stream(std::move(socket)), *context_};
+  }
+  /// The handshake. Who speaks plain HTTP is told so, in plain HTTP.
+  [[nodiscard]] boost::asio::awaitable<bool> greet(Stream& stream) const {
+    auto [error] = co_await stream.async_handshake(boost::asio::ssl::stream_base::server, detail::as_tuple_awaitable);
+    if (error.category() == boost::asio::error::get_ssl_category() &&
+        ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST)
+      co_await answer_plain_http(stream.next_layer());
+    co_return !error;
+  }
+  /// Tells the client that nothing more comes, so that an answer whose end is cut off is told from a whole one.
+  [[nodiscard]] boost::asio::awaitable<void> part(Stream& stream) const {
+    co_await stream.async_shutdown(detail::as_tuple_awaitable);
+  }
+
+ private:
+  Tls() : context_(std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_server)) {}
+
+  static boost::asio::awaitable<void> answer_plain_http(boost::beast::tcp_stream& stream) {
+    static constexpr std::string_view answer =
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+        "this port speaks TLS; expected https://…\n";
+    stream.expires_after(std::chrono::seconds(2));
+    auto [error, bytes] =
+        co_await boost::asio::async_write(stream, boost::asio::buffer(answer), detail::as_tuple_awaitable);
+    boost::system::error_code ignored;
+    stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+    // Closing with unread bytes would reset the connection, and the client would lose the answer.
+    std::array<char, 4096> rest{};
+    while (!error)
+      std::tie(error, bytes) = co_await stream.async_read_some(boost::asio::buffer(rest), detail::as_tuple_awaitable);
+  }
+
+  /// A file's bytes. (OpenSSL does not say why it cannot read one.)
+  static Expected<std::string> read(const std::string& file) {
+    struct Close {
+      void operator()(std::FILE* one) const { (void)std::fclose(one); }
+    };
+    std::string text;
+    const std::unique_ptr<std::FILE, Close> opened(std::fopen(file.c_str(), "re"));
+    if (opened != nullptr) {
+      std::array<char, 4096> piece{};
+      for (std::size_t n; (n = std::fread(piece.data(), 1, piece.size(), opened.get())) > 0;)
+        text.append(piece.data(), n);
+      if (std::ferror(opened.get()) == 0) return text;
+    }
+    return Error{ErrorCode::bad_input, "", "'" + file + "': " + std::generic_category().message(errno), ""};
+  }
+
+  std::shared_ptr<boost::asio::ssl::context> context_;
+};
+
+} // namespace sluice

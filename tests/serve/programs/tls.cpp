@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-serve over TLS, asked by curl, or refusing to where it was built without OpenSSL.
+#include "serve/programs/connection.hpp"
+#include "serve/programs/server_process.hpp"
+#include "support/certificate.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using sluice_test::Certificate;
+using sluice_test::check_refused;
+using sluice_test::Connection;
+using sluice_test::needs_program;
+using sluice_test::needs_tools;
+using sluice_test::post;
+using sluice_test::Response;
+using sluice_test::ServerProcess;
+
+/// One decorator: of two, doctest heeds the last alone.
+doctest::skip needs_all() {
+  return doctest::skip(needs_program("sluice-serve").data || needs_tools({"openssl", "curl"}).data);
+}
+
+std::string flags_of(const Certificate& certificate) {
+  return "--tls-cert '" + certificate.file + "' --tls-key '" + certificate.key + "' ";
+}
+
+#if defined(SLUICE_HAS_OPENSSL)
+
+/// A curl that trusts the certificate and no other.
+std::string curl(const Certificate& certificate, const ServerProcess& server, const std::string& arguments,
+                 const std::string& path) {
+  return "curl --silent --show-error --cacert '" + certificate.file + "' " + arguments + " " + server.url() + path;
+}
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
+  pclose(pipe);
+  return text;
+}
+
+#endif
+
+} // namespace
+
+#if defined(SLUICE_HAS_OPENSSL)
+
+TEST_CASE("TLS: curl -N streams, plain HTTP is refused without harm, and TERM drains" * needs_all()) {
+  const Certificate certificate;
+  ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--api-key", "secret", "--tls-cert",
+                        certificate.file, "--tls-key", certificate.key});
+  CHECK(server.url().starts_with("https://"));
+  const std::string key = "-H 'Authorization: Bearer secret' ";
+  const auto complete = [&](int tokens) {
+    return curl(certificate, server,
+                "-N " + key + R"(-H 'Content-Type: application/json' -d '{"prompt":"a","stream":true,"max_tokens":)" +
+                    std::to_string(tokens) + "}'",
+                "/v1/completions");
+  };
+  const auto running = [&] {
+    const std::string figures = output_of(curl(certificate, server, "", "/metrics"));
+    const std::string name = "\nvllm:num_requests_running{model_name=\"llama3-8b\",engine=\"0\"} ";
+    const std::size_t at = figures.find(name);
+    return at == std::string::npos ? -1 : std::atoi(figures.c_str() + at + name.size());
+  };
+
+  std::FILE* const stream = popen((complete(4000) + " 2>/dev/null").c_str(), "r"); // half a minute's
+  REQUIRE(stream != nullptr);
+  char line[4096];
+  REQUIRE(std::fgets(line, sizeof line, stream) != nullptr);
+  CHECK(std::string{line}.starts_with("data: {"));
+  CHECK(running() == 1); // it has begun, and not ended
+  pclose(stream);        // curl goes
+  CHECK(ServerProcess::eventually([&] { return running() == 0; }));
+
+  const std::string whole = output_of(complete(5));
+  INFO(whole);
+  CHECK(whole.ends_with("data: [DONE]\n\n"));
+
+  Connection plain(server.port());
+  plain.send(post("/v1/completions", R"({"prompt":"a"})"));
+  const Response refused = plain.response();
+  CHECK(refused.status == 400);
+  CHECK(refused.body == "this port speaks TLS; expected https://…\n");
+  CHECK(plain.ended());
+  CHECK(output_of(curl(certificate, server, "", "/health")) == "ok\n");
+
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+}
+
+TEST_CASE("TLS: files that are wrong are refused in one line" * needs_all()) {
+  const Certificate one, other;
+  const std::string tiny = "--model tiny --port 0 ";
+  check_refused("sluice-serve", tiny + "--tls-cert '" + one.file + "' --tls-key '" + other.key + "'",
+                "--tls-key: OpenSSL takes none from '" + other.key + "': key values mismatch");
+  check_refused("sluice-serve", tiny + "--tls-cert /nowhere --tls-key '" + one.key + "'",
+                "--tls-cert: '/nowhere': No such file");
+  check_refused("sluice-serve", tiny + flags_of(one) + "--decisions '" + one.key + "'", "is the file of --tls-key");
+  CHECK(sluice_test::content(one.key).find("PRIVATE KEY") != std::string::npos);
+}
+
+#else
+
+TEST_CASE("TLS: a build without OpenSSL says so in one line" * needs_all()) {
+  check_refused("sluice-serve", "--model tiny --port 0 " + flags_of(Certificate{}),
+                "--tls-cert: this build has no TLS");
+}
+
+#endif
+
+TEST_CASE("TLS: a certificate or a key alone is refused in one line" * needs_program("sluice-serve")) {
+  for (const char* flag : {"--tls-cert", "--tls-key"})
+    check_refused("sluice-serve", "--model tiny --port 0 " + std::string{flag} + " README.md",
+                  std::string{flag} + ": it stands alone; expected --tls-cert and --tls-key");
+}
