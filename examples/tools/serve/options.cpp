@@ -73,8 +73,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
     options.max_body = static_cast<std::int64_t>(*bytes);
     return {};
   });
-  flags.number("--drain", options.drain, 0, true,
-               "seconds that requests under way may take after TERM; a second TERM ends them (default: 30)");
+  flags.number(
+      "--drain", options.drain, 0, true,
+      "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
   app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
   app.add_flag("--list", options.list, "name the systems, and stop");
   return flags.parse(argc, argv);

@@ -79,11 +79,11 @@ class ServerProcess {
   }
 
   void signal(int number) const { ::kill(process_, number); }
-  /// Its exit status, -1 where a signal ended it.
+  /// Its exit status, or 128 and the signal that ended it: what a shell shows.
   [[nodiscard]] int wait() {
     int status = 0;
     ::waitpid(std::exchange(process_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
   /// Whether that holds within twenty seconds.

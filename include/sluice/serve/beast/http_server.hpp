@@ -82,11 +82,14 @@ class HttpServer final : public HttpTransport {
       if (!error) work();
     });
   }
-  /// Calls `then` at the first of the signals, once. On the application's thread.
+  /// Calls `then` at the first of the signals, once, when they do again what they do by default. On the application's
+  /// thread.
   void on_signal(std::initializer_list<int> numbers, std::function<void(int)> then) {
     auto signals = std::make_shared<boost::asio::signal_set>(context_);
     for (const int number : numbers) signals->add(number);
     signals->async_wait([signals, then = std::move(then)](const boost::system::error_code& error, int number) {
+      boost::system::error_code ignored;
+      signals->clear(ignored);
       if (!error) then(number);
     });
   }

@@ -62,7 +62,7 @@ class BasicLiveServer {
     HttpAddress address{};
     HttpLimits limits{};
     double drain_s = 30; ///< that requests under way may take to end after TERM
-    bool signals = true; ///< `run` hears TERM and INT: the first drains, the second stops
+    bool signals = true; ///< `run` hears TERM and INT: the first drains, the second ends the program
   };
 
   /// Errors: an address that cannot be listened on, what is wrong with the engine's configuration.
