@@ -44,7 +44,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--decisions", options.run.decisions, "write a line for each decision, as it is made");
   app.add_option("--what-if", options.what_if,
                  "systems that the requests of the last ten minutes are replayed through, with commas, for /whatif; or "
-                 "none (default: VllmSwap,SuperInfer,OrbitFlow)");
+                 "none (default: VllmSwap,SuperInfer,OrbitFlow, those that this program has)");
   app.add_option("--record", options.record,
                  "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them");
   app.add_option("--record-clock", options.record_clock, "write down what the engine was told of time");
@@ -88,6 +88,7 @@ Status check_options(Options& options) {
   if (Status status = running::check_outputs(options.run,
                                              {{"--replay", options.replay},
                                               {"--replay-clock", options.replay_clock},
+                                              {"--api-key-file", options.api_key_file},
                                               {"--tls-cert", options.tls_cert},
                                               {"--tls-key", options.tls_key}},
                                              {{"--record", options.record}, {"--record-clock", options.record_clock}});

@@ -64,6 +64,7 @@ Expected<std::vector<WhatIfSystem>> what_if_systems(const running::System& own, 
     const std::string_view name = names.substr(begin, end - begin);
     begin = end + 1;
     const Expected<const running::System*> system = running::find_system(name);
+    if (!system && wanted.empty()) continue; // this program was compiled of fewer
     if (!system) {
       Error error = system.error();
       error.where = "--what-if";

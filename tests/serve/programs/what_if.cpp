@@ -176,8 +176,9 @@ TEST_CASE("what cannot be recorded or replayed is said at the start, in one line
   check_refused("sluice-serve", "--model llama3-8b --simulate h100 --port 0 --record-clock /nowhere/clock",
                 "cannot be written");
   check_refused("sluice-serve", tiny + "--decisions /nowhere/decisions", "--decisions: ");
-  for (const char* twice : {"--record a --record-clock a", "--record a --decisions a",
-                            "--decisions ./a --record-clock a", "--replay a --decisions a --replay-clock b"})
+  for (const char* twice :
+       {"--record a --record-clock a", "--record a --decisions a", "--decisions ./a --record-clock a",
+        "--replay a --decisions a --replay-clock b", "--api-key-file a --decisions a", "--api-key-file a --record a"})
     check_refused("sluice-serve", tiny + "--profile docs " + twice, "is the file of --");
   check_refused("sluice-serve", tiny + "--drain 1e300", "--drain: it is above a day; expected at most 86400 seconds");
   check_refused("sluice-serve", tiny + "--what-if VllmSwap,Orbitflow", "--what-if: there is no system 'Orbitflow'");
