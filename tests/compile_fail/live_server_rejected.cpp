@@ -19,6 +19,7 @@ using MyServer = sluice::LiveServer<Mine, sluice::PlainHttp, Other, sluice::Queu
 #endif
 
 bool serve(MyServer::Config config) {
+  if (!MyServer::serve(config, [](const MyServer& server) { return server.url(); })) return false;
   const auto server = MyServer::make(std::move(config));
   if (!server) return false;
   return (*server)->port() != 0 && (*server)->run().ok();

@@ -23,6 +23,8 @@ TEST_CASE("your_first_server: serves, asks its own gate, and ends at TERM" * nee
   CHECK(complete(server, R"({"prompt":")" + std::string(3'000, 'x') + R"("})")
             .find("the prompt has 3001 tokens; expected at most 2000") != std::string::npos);
   CHECK(server.metric("sluice:ended_total") == 2);
+  CHECK(get(server.port(), "/whatif").find(R"("systems":["this server","VllmSwap","SuperInfer"])") !=
+        std::string::npos);
   server.signal(SIGTERM);
   CHECK(server.wait() == 0);
 }

@@ -17,13 +17,12 @@ namespace serving {
 template <class Connection>
 class FrontOf final : public Front {
  public:
-  FrontOf(const Options& options, Connection connection, const char* scheme)
-      : server_(limits(options), std::move(connection)), scheme_(scheme) {}
+  FrontOf(const Options& options, Connection connection) : server_(limits(options), std::move(connection)) {}
 
   sluice::HttpTransport& transport() override { return server_; }
   sluice::Status listen(const Options& options) override { return server_.listen({options.host, options.port}); }
   [[nodiscard]] std::uint16_t port() const override { return server_.port(); }
-  [[nodiscard]] const char* scheme() const override { return scheme_; }
+  [[nodiscard]] const char* scheme() const override { return Connection::scheme; }
   void drain_on_signal(sluice::OpenAiApp& app, double drain_s, std::function<void(std::size_t)> said) override {
     sluice::drain_on_signal(server_, app, drain_s, std::move(said));
   }
@@ -37,7 +36,6 @@ class FrontOf final : public Front {
   }
 
   sluice::HttpServer<Connection> server_;
-  const char* scheme_;
 };
 
 } // namespace serving

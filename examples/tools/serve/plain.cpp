@@ -7,7 +7,7 @@
 namespace serving {
 
 std::unique_ptr<Front> plain_front(const Options& options) {
-  return std::make_unique<FrontOf<sluice::PlainHttp>>(options, sluice::PlainHttp{}, "http");
+  return std::make_unique<FrontOf<sluice::PlainHttp>>(options, sluice::PlainHttp{});
 }
 
 } // namespace serving

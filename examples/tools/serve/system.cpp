@@ -135,14 +135,10 @@ Expected<Served> simulated(const Options& options) {
       .open = {}};
   engine.worst_batch = TokenBlocks{blocks_for(Tokens{context}, limits.block_tokens).count() *
                                    static_cast<std::int64_t>(options.run.batch)};
-  std::vector<std::int32_t> letters; // lower case, and a space after about every fifth
-  for (const char* text = "etaoinshrdlucmfwypvbgk     ,."; *text != '\0'; ++text) {
-    const auto token = tokenizer->encode(std::string(1, *text), AddSpecial::no);
-    letters.push_back(token->front());
-  }
   const auto world = std::make_shared<SimulatedWorld<compared::CostChoice>>(engine.cost, SimulatedPace::wall);
   const int vocabulary = static_cast<int>(tokenizer->vocabulary().size());
   auto ahead = worlds_ahead(engine.cost);
+  auto tokens = std::make_unique<DrawnTokens>(letters_to_draw(*tokenizer));
   return Served{options.name.empty() && options.run.model == "tiny" ? wanted : name_of(options),
                 std::move(tokenizer),
                 vocabulary,
@@ -150,7 +146,7 @@ Expected<Served> simulated(const Options& options) {
                 std::move(engine),
                 world,
                 std::move(ahead),
-                std::make_unique<DrawnTokens>(std::move(letters)),
+                std::move(tokens),
                 fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count())};
 }
 

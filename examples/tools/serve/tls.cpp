@@ -20,7 +20,7 @@ Expected<std::unique_ptr<Front>> tls_front([[maybe_unused]] const Options& optio
 #if defined(SLUICE_HAS_OPENSSL)
   Expected<Tls> tls = Tls::make(options.tls_cert, options.tls_key);
   if (!tls) return tls.error();
-  return std::unique_ptr<Front>(std::make_unique<FrontOf<Tls>>(options, *std::move(tls), "https"));
+  return std::unique_ptr<Front>(std::make_unique<FrontOf<Tls>>(options, *std::move(tls)));
 #else
   return running::flag_error("--tls-cert", "this build has no TLS", "a build where CMake finds OpenSSL (libssl-dev)");
 #endif

@@ -5,10 +5,12 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/serve/token_source.hpp"
+#include "sluice/tokenizer/tokenizer.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,5 +47,15 @@ class DrawnTokens final : public TokenSource {
   std::vector<std::int32_t> vocabulary_;
   std::unordered_map<std::uint32_t, Drawn> requests_;
 };
+
+/// Tokens that read as words: lower case letters, the frequent ones, and a space after about every fourth.
+[[nodiscard]] inline std::vector<std::int32_t> letters_to_draw(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> letters;
+  for (const char letter : std::string_view{"etaoinshrdlucmfwypvbgk     ,."}) {
+    const auto tokens = tokenizer.encode({&letter, 1}, AddSpecial::no);
+    if (tokens && !tokens->empty()) letters.push_back(tokens->front());
+  }
+  return letters;
+}
 
 } // namespace sluice

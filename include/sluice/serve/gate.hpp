@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace sluice {
 
@@ -29,6 +30,14 @@ struct GateAnswer {
   double retry_after_s = 0;           ///< above 0: when it would
   std::string forecast;               ///< for a response header, also of those that are admitted; may be empty
   std::optional<Foresight> foresight; ///< of gates that look ahead
+
+  /// For good: 400, and this sentence.
+  [[nodiscard]] static GateAnswer refused(std::string why) {
+    GateAnswer answer;
+    answer.admit = false;
+    answer.error.message = std::move(why);
+    return answer;
+  }
 };
 
 /// Answers at once, on the engine's thread, between two steps.

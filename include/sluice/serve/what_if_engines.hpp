@@ -9,6 +9,7 @@
 #include "sluice/serve/server_role.hpp"
 #include "sluice/serve/what_if.hpp"
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -76,9 +77,11 @@ class WhatIf {
     /// worth: `what_if_system<Mine>(server, "Mine")`.
     WhatIfSystem own;
     WhatIfLimits limits{};
+    /// Of `Engines`, in their order; empty ones are named as `what_if_system` does.
+    std::array<std::string, sizeof...(Engines)> names{};
   };
 
-  explicit WhatIf(Setup setup) : thread_(served_, systems(setup.server, std::move(setup.own)), setup.limits) {}
+  explicit WhatIf(Setup setup) : thread_(served_, systems(setup), setup.limits) {}
 
   /// Hears of the thread's requests. Before the thread starts; outlives it.
   void hear(auto& engine_thread) { engine_thread.tell_served(served_); }
@@ -87,10 +90,11 @@ class WhatIf {
   void stop() { thread_.stop(); }
 
  private:
-  static std::vector<WhatIfSystem> systems(const Server& server, WhatIfSystem own) {
+  static std::vector<WhatIfSystem> systems(Setup& setup) {
     std::vector<WhatIfSystem> all;
-    all.push_back(std::move(own));
-    (all.push_back(what_if_system<Engines>(server)), ...);
+    all.push_back(std::move(setup.own));
+    [[maybe_unused]] auto name = setup.names.begin();
+    (all.push_back(what_if_system<Engines>(setup.server, std::move(*name++))), ...);
     return all;
   }
 

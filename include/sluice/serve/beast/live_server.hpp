@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -83,6 +84,14 @@ class BasicLiveServer {
     if (!started) return started.error();
     return server;
   }
+  /// The whole life of a server: it is made, `started` is told of it, and it runs. Errors: those of `make` and `run`.
+  template <class Started>
+  [[nodiscard]] static Status serve(Config config, Started&& started) {
+    const Expected<std::unique_ptr<BasicLiveServer>> server = make(std::move(config));
+    if (!server) return server.error();
+    started(static_cast<const BasicLiveServer&>(**server));
+    return (*server)->run();
+  }
   ~BasicLiveServer() {
     thread_->stop(); // before what it tells is gone
     if constexpr (C::has_what_if) what_if_.stop();
@@ -108,6 +117,10 @@ class BasicLiveServer {
   }
 
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
+  /// Where it listens: `http://127.0.0.1:8080`.
+  [[nodiscard]] std::string url() const {
+    return std::string{connection_type::scheme} + "://" + host_ + ":" + std::to_string(port());
+  }
   /// Whether the weights are loaded and requests are served.
   [[nodiscard]] bool ready() const { return thread_->ready(); }
 
@@ -115,6 +128,8 @@ class BasicLiveServer {
   explicit BasicLiveServer(Config& config)
       : signals_(config.signals),
         drain_s_(config.drain_s),
+        host_(config.address.host.find(':') == std::string::npos ? config.address.host
+                                                                 : "[" + config.address.host + "]"),
         tokens_(std::move(config.tokens)),
         http_(config.limits, std::move(config.connection)),
         pacer_(http_),
@@ -131,6 +146,7 @@ class BasicLiveServer {
 
   bool signals_;
   double drain_s_;
+  std::string host_; ///< as addresses have it
   std::shared_ptr<TokenSource> tokens_;
   HttpServer<connection_type> http_;
   Pacer pacer_;
@@ -145,10 +161,12 @@ template <class Explained>
 struct RejectedServer {
   using Config = detail::Anything;
   static Expected<std::unique_ptr<RejectedServer>> make(const Config& config);
+  [[nodiscard]] static Status serve(const Config& config, const detail::Anything& started);
   [[nodiscard]] Status run();
   void drain();
   void stop();
   [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::string url() const;
   [[nodiscard]] bool ready() const;
 };
 

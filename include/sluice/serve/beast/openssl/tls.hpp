@@ -31,6 +31,7 @@ namespace sluice {
 class Tls {
  public:
   using role = roles::Connection;
+  static constexpr const char* scheme = "https";
   using Stream = boost::asio::ssl::stream<boost::beast::tcp_stream>;
 
   /// Of files in PEM: the server's certificate with those that vouch for it behind it, and its private key without a
