@@ -7,12 +7,17 @@
 
 // In the order of the layers, which the formatter would sort away.
 // clang-format off
+#include "sluice/statistics/interval.hpp"
+#include "sluice/statistics/paired.hpp"
+#include "sluice/statistics/student_t.hpp"
 #include "sluice/workload/distributions.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/orbitflow_header.hpp"
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/workload/resampled.hpp"
+#include "sluice/workload/seeds.hpp"
 #include "sluice/workload/workload.hpp"
 #include "sluice/cost/measured_grid.hpp"
 #include "sluice/cost/table_profile.hpp"

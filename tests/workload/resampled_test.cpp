@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace drawn again: what is kept of it, and what is not.
+#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/resampled.hpp"
+#include "sluice/workload/seeds.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+/// A bursty trace whose requests are told apart by their prompts.
+std::vector<RequestSpec> trace(std::int64_t requests, std::uint64_t seed = 1) {
+  Generator generator{
+      *parse_generator("gamma:rate=2,cv=2,prompt=64,output=uniform(4,90),requests=" + std::to_string(requests)), seed};
+  std::vector<RequestSpec> all = *read_all(generator);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].prompt = Tokens{static_cast<std::int64_t>(i) + 1};
+    all[i].slo.tbt = Seconds{0.01 * static_cast<double>(i + 1)};
+  }
+  return all;
+}
+std::vector<RequestSpec> drawn(const std::vector<RequestSpec>& of, Resampling how, std::uint64_t seed) {
+  Resampled reader{of, how, seed};
+  return *read_all(reader);
+}
+std::size_t place(const RequestSpec& request) { return static_cast<std::size_t>(request.prompt.count()) - 1; }
+
+} // namespace
+
+TEST_CASE("a resample is a workload: as many requests, from 0 on, in order, the same for the same seed") {
+  for (const std::int64_t size : {1, 2, 3, 17, 200})
+    for (const Resampling how : {Resampling{}, Resampling{.block = 5}, Resampling{Resampling::Kind::arrivals}}) {
+      const std::vector<RequestSpec> of = trace(size);
+      for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        const std::vector<RequestSpec> again = drawn(of, how, seed);
+        CHECK(again.size() == of.size());
+        CHECK(again.front().arrival == Seconds{0});
+        CHECK(std::is_sorted(again.begin(), again.end(),
+                             [](const auto& a, const auto& b) { return a.arrival < b.arrival; }));
+        CHECK(again == drawn(of, how, seed));
+        for (const RequestSpec& request : again) { // lengths and promise of one request stay together
+          CHECK(request.output == of[place(request)].output);
+          CHECK(request.slo == of[place(request)].slo);
+        }
+        if (size > 3) CHECK(again != drawn(of, how, seed + 100));
+      }
+    }
+}
+
+TEST_CASE("blocks are consecutive requests of a circle, with their gaps") {
+  const std::vector<RequestSpec> of = trace(60);
+  for (const std::int64_t block : {1, 4, 7, 60}) {
+    const std::vector<RequestSpec> again = drawn(of, {.block = block}, 9);
+    for (std::size_t i = 1; i < again.size(); ++i) {
+      if (i % static_cast<std::size_t>(block) != 0) CHECK(place(again[i]) == (place(again[i - 1]) + 1) % of.size());
+      const std::size_t at = place(again[i]);
+      const Seconds gap =
+          at == 0 ? (of.back().arrival - of.front().arrival) / 59.0 : of[at].arrival - of[at - 1].arrival;
+      CHECK((again[i].arrival - again[i - 1].arrival).count() == doctest::Approx(gap.count()).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("by default a block has the cube root of the trace's length") {
+  const std::vector<RequestSpec> of = trace(1'000);
+  CHECK(drawn(of, {}, 3) == drawn(of, {.block = 10}, 3));
+  CHECK(drawn(of, {}, 3) != drawn(of, {.block = 11}, 3));
+}
+
+TEST_CASE("over many seeds every request is drawn alike: no place of the trace counts more") {
+  const std::vector<RequestSpec> of = trace(40);
+  std::map<std::size_t, int> times;
+  constexpr int seeds = 2'000;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+    for (const RequestSpec& request : drawn(of, {.block = 4}, seed)) ++times[place(request)];
+  for (std::size_t i = 0; i < of.size(); ++i) CHECK(times[i] == doctest::Approx(seeds).epsilon(0.08));
+}
+
+TEST_CASE("new arrivals keep the requests, and the trace's rate and burstiness in the mean") {
+  const std::vector<RequestSpec> of = trace(400);
+  const WorkloadTotals wanted = totals(of);
+  double span = 0, cv = 0;
+  constexpr int seeds = 300;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const std::vector<RequestSpec> again = drawn(of, {Resampling::Kind::arrivals}, seed);
+    for (std::size_t i = 0; i < again.size(); ++i) CHECK(place(again[i]) == i);
+    const WorkloadTotals sum = totals(again);
+    span += sum.span.count() / seeds;
+    cv += sum.gap_cv / seeds;
+  }
+  CHECK(span == doctest::Approx(wanted.span.count()).epsilon(0.03));
+  CHECK(cv == doctest::Approx(wanted.gap_cv).epsilon(0.05));
+  // All at once stays all at once, even gaps stay even.
+  std::vector<RequestSpec> even = trace(5);
+  for (std::size_t i = 0; i < even.size(); ++i) even[i].arrival = Seconds{2.0 * static_cast<double>(i)};
+  CHECK(drawn(even, {Resampling::Kind::arrivals}, 1) == even);
+  for (RequestSpec& request : even) request.arrival = Seconds{0};
+  CHECK(drawn(even, {Resampling::Kind::arrivals}, 1) == even);
+}
+
+TEST_CASE("seeds are read as they are written, and each once") {
+  using Seeds = std::vector<std::uint64_t>;
+  CHECK(*parse_seeds("7") == Seeds{7});
+  CHECK(*parse_seeds("1..4") == Seeds{1, 2, 3, 4});
+  CHECK(*parse_seeds("1,2,5") == Seeds{1, 2, 5});
+  CHECK(*parse_seeds("9,1..3") == Seeds{9, 1, 2, 3});
+  CHECK(*parse_seeds("3..3") == Seeds{3});
+  CHECK(parse_seeds("1..10000")->size() == 10'000);
+  for (const char* text : {"1..20", "1,2,5", "9,1..3", "0", "1,2", "4..7,9..11,13"})
+    CHECK(seeds_text(*parse_seeds(text)) == text);
+  for (const char* text : {"", ",", "1,", "x", "-1", "1..", "..3", "1...3", "1..2..3", " 1", "1.5", "1..x",
+                           "99999999999999999999", "18446744073709551615"}) {
+    CAPTURE(text);
+    REQUIRE(!parse_seeds(text));
+    CHECK(parse_seeds(text).error().line().find("--seeds: '") == 0);
+    CHECK(parse_seeds(text).error().line().find("is no seed; expected whole numbers such as 1,2,5") !=
+          std::string::npos);
+  }
+  CHECK(parse_seeds("5..1").error().what.find("runs backwards") != std::string::npos);
+  CHECK(parse_seeds("1..3,2").error().what == "seed 2 is named twice");
+  CHECK(parse_seeds("1..10001").error().what == "there are too many");
+  CHECK(parse_seeds("0..9223372036854775807").error().what == "there are too many");
+}
