@@ -73,6 +73,41 @@ TEST_CASE("docs/metrics.md: an hour's gap is one late token, and 35,999 missed d
   CHECK(m.tbt_attainment == Approx(9.0 / (9 + 35'999)));
 }
 
+TEST_CASE("docs/metrics.md: both promises, or no goodput") {
+  // SLO 0.1 s a token, 0.4 s to the first. Five requests of three tokens arrive at 0; the last delivery is at 2.
+  Summary::State state;
+  const double tokens[][3] = {{0.3, 0.4, 0.5},   // both
+                              {0.5, 0.6, 0.7},   // the first token too late
+                              {0.3, 0.5, 0.7},   // the others too slow
+                              {0.2, 0.22, 0.36}, // both: TPOT is a mean, one gap of 0.14 is within it
+                              {0.4, 0.5, 2.0}};  // cut short below
+  for (int i = 0; i < 5; ++i) {
+    RequestRow row = row_of(i, 0.0, i == 4 ? 4 : 3, 0.1, 0.4);
+    Summary{}.submitted(state, row);
+    for (const double when : tokens[i]) deliver(state, row, when);
+    if (i < 4) Summary{}.ended(state, row, Seconds{tokens[i][2]});
+  }
+  const Metrics m = measure(state, Seconds{2});
+  CHECK(m.ttft_attainment == Approx(4.0 / 5));
+  CHECK(m.tpot_attainment == Approx(3.0 / 5));
+  CHECK(m.slo_attainment == Approx(2.0 / 5));
+  CHECK(m.goodput_requests_per_s == Approx(2 / 2.0));
+
+  // Who was promised one of the two kept all that was promised; of no promise there is no goodput.
+  Summary::State one_promise, none;
+  RequestRow row = row_of(0, 0.0, 3, std::numeric_limits<double>::infinity(), 0.4);
+  Summary{}.submitted(one_promise, row);
+  RequestRow free = row_of(0, 0.0, 3, std::numeric_limits<double>::infinity());
+  Summary{}.submitted(none, free);
+  for (const double when : {0.3, 5.0, 9.0}) deliver(one_promise, row, when), deliver(none, free, when);
+  Summary{}.ended(one_promise, row, Seconds{9});
+  Summary{}.ended(none, free, Seconds{9});
+  CHECK(measure(one_promise, Seconds{9}).slo_attainment == 1);
+  CHECK(measure(one_promise, Seconds{9}).goodput_requests_per_s == Approx(1.0 / 9));
+  CHECK(std::isnan(measure(none, Seconds{9}).slo_attainment));
+  CHECK(std::isnan(measure(none, Seconds{9}).goodput_requests_per_s));
+}
+
 TEST_CASE("docs/metrics.md: tokens that never come") {
   // Two of six tokens came, the last at 2.0; the run ends at 2.35: deadlines at 2.1, 2.2, 2.3 passed.
   Summary::State state;

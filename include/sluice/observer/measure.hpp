@@ -39,6 +39,7 @@ namespace detail {
 struct PromiseCounts {
   std::int64_t owed_ttft = 0, met_ttft = 0;
   std::int64_t owed_tpot = 0, met_tpot = 0;
+  std::int64_t owed_both = 0, met_both = 0; ///< all that was promised, and something was
   bool any_tbt = false;
 };
 
@@ -79,15 +80,22 @@ inline void count_request(const RequestRecord& request, Seconds end, Metrics& m,
     m.deadlines_missed_undelivered += missed;
   }
 
-  if (!std::isinf(request.slo_ttft.count()) && (request.started() || !left)) {
+  const bool owes_ttft = !std::isinf(request.slo_ttft.count()), owes_tpot = !std::isinf(request.slo_tbt.count());
+  const bool met_ttft = request.started() && on_time(request.ttft(), request.slo_ttft, request.first);
+  if (owes_ttft && (request.started() || !left)) {
     ++counts.owed_ttft;
-    counts.met_ttft += request.started() && on_time(request.ttft(), request.slo_ttft, request.first) ? 1 : 0;
+    counts.met_ttft += met_ttft ? 1 : 0;
   }
-  if (!std::isinf(request.slo_tbt.count())) {
-    counts.any_tbt = true;
-    if (left) return;
+  counts.any_tbt = counts.any_tbt || owes_tpot;
+  if (left) return;
+  const bool met_tpot = whole && on_time(request.tpot(), request.slo_tbt, request.last);
+  if (owes_tpot) {
     ++counts.owed_tpot;
-    counts.met_tpot += whole && on_time(request.tpot(), request.slo_tbt, request.last) ? 1 : 0;
+    counts.met_tpot += met_tpot ? 1 : 0;
+  }
+  if (owes_ttft || owes_tpot) {
+    ++counts.owed_both;
+    counts.met_both += whole && (met_ttft || !owes_ttft) && (met_tpot || !owes_tpot) ? 1 : 0;
   }
 }
 
@@ -150,6 +158,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
   m.tbt_attainment = counts.any_tbt ? detail::share(m.tokens_on_time, m.tokens_on_time + m.deadlines_missed) : m.absent;
   m.ttft_attainment = detail::share(counts.met_ttft, counts.owed_ttft);
   m.tpot_attainment = detail::share(counts.met_tpot, counts.owed_tpot);
+  m.slo_attainment = detail::share(counts.met_both, counts.owed_both);
 
   detail::set_quantiles(of.tbt, m.mean_tbt_s, m.p50_tbt_s, m.p95_tbt_s, m.p99_tbt_s);
   detail::set_quantiles(of.ttft, m.mean_ttft_s, m.p50_ttft_s, m.p95_ttft_s, m.p99_ttft_s);
@@ -159,6 +168,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
   if (const double span = last_delivery - first_arrival; span > 0) {
     m.throughput_tokens_per_s = static_cast<double>(m.tokens_delivered) / span;
     m.throughput_requests_per_min = 60 * static_cast<double>(m.served) / span;
+    if (counts.owed_both > 0) m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;
   }
 
   detail::count_memory(state, m);

@@ -2,8 +2,10 @@
 // Metrics: every number of one run, under the names that report.json gives them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace sluice {
 
@@ -18,6 +20,7 @@ struct Metrics {
   double per_token_attainment = absent;
   double tpot_attainment = absent;
   double ttft_attainment = absent;
+  double slo_attainment = absent; ///< of requests, those that kept both their TTFT and their TPOT
 
   double mean_tbt_s = absent, p50_tbt_s = absent, p95_tbt_s = absent, p99_tbt_s = absent;
   double mean_ttft_s = absent, p50_ttft_s = absent, p95_ttft_s = absent, p99_ttft_s = absent;
@@ -27,6 +30,7 @@ struct Metrics {
 
   double throughput_tokens_per_s = absent;
   double throughput_requests_per_min = absent;
+  double goodput_requests_per_s = absent; ///< of requests that kept both
 
   std::int64_t bytes_moved = 0; ///< both ways
   std::int64_t bytes_to_device = 0;
@@ -68,13 +72,16 @@ struct Metrics {
   double end_s = absent;                         ///< end of the run
 };
 
-/// Calls `visit(name, number)` for every number, in the order of report.json.
-template <class Visit>
-constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
+/// Calls `visit(name, number)` for every number, in the order of report.json. Of metrics that may be written to,
+/// `number` is a reference.
+template <class AnyMetrics, class Visit>
+  requires std::same_as<std::remove_cv_t<AnyMetrics>, Metrics>
+constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("tbt_attainment", m.tbt_attainment);
   visit("per_token_attainment", m.per_token_attainment);
   visit("tpot_attainment", m.tpot_attainment);
   visit("ttft_attainment", m.ttft_attainment);
+  visit("slo_attainment", m.slo_attainment);
   visit("mean_tbt_s", m.mean_tbt_s);
   visit("p50_tbt_s", m.p50_tbt_s);
   visit("p95_tbt_s", m.p95_tbt_s);
@@ -94,6 +101,7 @@ constexpr void for_each_metric(const Metrics& m, Visit&& visit) {
   visit("longest_gap_s", m.longest_gap_s);
   visit("throughput_tokens_per_s", m.throughput_tokens_per_s);
   visit("throughput_requests_per_min", m.throughput_requests_per_min);
+  visit("goodput_requests_per_s", m.goodput_requests_per_s);
   visit("bytes_moved", m.bytes_moved);
   visit("bytes_to_device", m.bytes_to_device);
   visit("bytes_of_weights", m.bytes_of_weights);
