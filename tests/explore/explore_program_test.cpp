@@ -213,6 +213,45 @@ TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_prog
   CHECK(json::parse(at("2")).at("workload").at("seed") == 1);
 }
 
+TEST_CASE("several seeds: ranked by the mean, judged against the best published, the same whatever the threads" *
+          needs_program()) {
+  const Explored explored("--seeds 1..3 --threads 1"), again("--seeds 1..3 --threads 3"), second("--seed 2");
+  const json& report = explored.report;
+  CHECK(report.at("workload").at("seeds") == json({1, 2, 3}));
+  json a = report, b = again.report;
+  a.at("workload").erase("command");
+  b.at("workload").erase("command");
+  CHECK(a == b);
+  std::map<std::string, json> of_second, rows;
+  for (const json& row : second.report.at("rows")) of_second[row.at("name").get<std::string>()] = row;
+  for (const json& row : report.at("rows")) rows[row.at("name").get<std::string>()] = row;
+  double last = 2, best_published = -1;
+  std::string reference;
+  for (const json& row : report.at("rows")) {
+    if (row.at("control").get<bool>()) continue;
+    CHECK(attainment(row) <= last);
+    last = attainment(row);
+    if (row.at("published").get<bool>() && attainment(row) > best_published)
+      best_published = attainment(row), reference = row.at("name").get<std::string>();
+  }
+  for (const json& row : report.at("rows")) {
+    const std::string name = row.at("name").get<std::string>();
+    CAPTURE(name);
+    const auto values = row.at("per_seed").at("tbt_attainment").get<std::vector<double>>();
+    CHECK(values.size() == 3);
+    CHECK(row.at("per_seed").at("tbt_attainment").at(1) == of_second.at(name).at("tbt_attainment"));
+    const json& against = row.at("against");
+    CHECK(against.at("name") == reference);
+    const auto theirs = rows.at(reference).at("per_seed").at("tbt_attainment").get<std::vector<double>>();
+    std::size_t more = 0;
+    for (std::size_t i = 0; i < 3; ++i) more += values[i] > theirs[i] ? 1U : 0U;
+    CHECK(against.at("more").get<std::size_t>() == more);
+    CHECK(against.at("difference").get<double>() == doctest::Approx(attainment(row) - best_published));
+  }
+  CHECK(explored.printed.find("Means of 3 seeds") != std::string::npos);
+  CHECK(second.printed.find("one seed: what differs here") != std::string::npos);
+}
+
 TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_program()) {
   const TemporaryFolder folder;
   const Ran ran = run("--generate 'poisson:rate=20,requests=30,prompt=uniform(500,3500),output=uniform(50,250)' "
@@ -244,6 +283,8 @@ TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
   refuses("--slo-scale 1,2", "--slo-scale");
   refuses("--systems Nobody", "Nobody");
   refuses("--threads 0", "--threads");
+  refuses("--seeds 3..1", "--seeds: it is '3..1'; expected whole numbers");
+  refuses("--seeds 1..2 --seed 1", "--seed");
   refuses("--top x", "--top");
   refuses("--transfer own", "--transfer");
   refuses("--trace missing.csv --format azure", "missing.csv");

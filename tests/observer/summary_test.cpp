@@ -81,7 +81,7 @@ TEST_CASE("docs/metrics.md: both promises, or no goodput") {
                               {0.3, 0.5, 0.7},   // the others too slow
                               {0.2, 0.22, 0.36}, // both: TPOT is a mean, one gap of 0.14 is within it
                               {0.4, 0.5, 2.0}};  // cut short below
-  for (int i = 0; i < 5; ++i) {
+  for (std::uint32_t i = 0; i < 5; ++i) {
     RequestRow row = row_of(i, 0.0, i == 4 ? 4 : 3, 0.1, 0.4);
     Summary{}.submitted(state, row);
     for (const double when : tokens[i]) deliver(state, row, when);

@@ -153,7 +153,14 @@ TEST_CASE("what is wrong is one line, with what would be right" * needs_program(
       {"--slo-base step", "--slo-base: it is 'step'; expected budget or batch"},
       {"--memory-share 1.5", "--memory-share: it is 1.5; expected a share"},
       {"--lengths demo", "--lengths: no trace is given; expected --trace"},
-      {"--jobs 0", "--jobs: it is '0'; expected a whole number from 1"},
+      {"--threads 0", "--threads: it is '0'; expected a whole number from 1"},
+      {"--seeds 5..1", "--seeds: it is '5..1'; expected whole numbers such as 1,2,5 or a range such as 1..20"},
+      {"--seeds 1,2,1", "--seeds: it is '1,2,1'; expected"},
+      {"--seeds ''x", "--seeds: it is 'x'; expected"},
+      {"--seed 3 --seeds 1..2", "--seed"},
+      {"--baseline OrbitFlow", "--baseline: there is one seed, and nothing to judge by; expected --seeds"},
+      {"--seeds 1..3 --baseline Nobody", "--baseline: 'Nobody' is not among the systems; expected"},
+      {"--seeds 1..3 --resample blocks", "--resample: no trace is given; expected --trace"},
       {"--interval 0", "--interval: it is '0'; expected a whole number from 1"},
       {"--systems OrbitFlowSrtf --transfer next-layer", "--transfer: "},
       {"--preset superinfer --batch 0", "--batch: it is '0'"},
@@ -342,14 +349,14 @@ TEST_CASE("rows run beside each other give the bytes that they give one after th
   const std::string folder = temporary.path.string();
   const auto bytes = [&](const std::string& name) {
     std::string json = sluice_test::content(temporary.path / name / "report.json");
-    for (const char* differs : {"--jobs 1", "--jobs 4", "/one", "/four"}) // the command that repeats it
+    for (const char* differs : {"--threads 1", "--threads 4", "/one", "/four"}) // the command that repeats it
       for (std::size_t at; (at = json.find(differs)) != std::string::npos;) json.erase(at, std::string{differs}.size());
     return json;
   };
   const std::string what = "--generate demo:requests=8 --slo-scale 1,2 --systems "
                            "OneAtATime,VllmRecompute,SuperInfer,DynamicHeuristic,Mirage,OrbitFlow ";
-  CHECK(run(what + "--jobs 1 --out '" + folder + "/one'").code == 0);
-  CHECK(run(what + "--jobs 4 --out '" + folder + "/four'").code == 0);
+  CHECK(run(what + "--threads 1 --out '" + folder + "/one'").code == 0);
+  CHECK(run(what + "--threads 4 --out '" + folder + "/four'").code == 0);
   CHECK(bytes("one").size() > 1000);
   CHECK(bytes("one") == bytes("four"));
 }

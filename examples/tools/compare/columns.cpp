@@ -3,6 +3,7 @@
 #include "compare/columns.hpp"
 
 #include "sluice/report/number_text.hpp"
+#include "sluice/report/seed_tables.hpp"
 
 #include "compare/tenants.hpp"
 #include <fmt/format.h>
@@ -41,15 +42,17 @@ struct Column {
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
+  /// Over the row's seeds; of one seed the number alone.
+  [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
+    return spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
+  }
 };
 
 double per(double a, double b) { return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN(); }
 double real(std::int64_t n) { return static_cast<double>(n); }
 
 /// Streamed weights are fetched anew in every iteration, so that what is fetched is what lies on the host.
-double weights_on_host(const SystemReport& r) {
-  return per(real(r.metrics.bytes_of_weights), real(r.metrics.iterations));
-}
+double weights_on_host(const Of& x) { return per(real(x.m.bytes_of_weights), real(x.m.iterations)); }
 /// Of the row's own model; NaN for all tenants together: they have several.
 template <class Figure>
 double of_model(const Of& x, Figure&& figure) {
@@ -76,6 +79,7 @@ const std::vector<Column>& columns() {
       {"per-token", "per token", Unit::share, [](const Of& x) { return x.m.per_token_attainment; }},
       {"tpot", "TPOT", Unit::share, [](const Of& x) { return x.m.tpot_attainment; }},
       {"ttft", "TTFT", Unit::share, [](const Of& x) { return x.m.ttft_attainment; }},
+      {"slo-met", "SLO", Unit::share, [](const Of& x) { return x.m.slo_attainment; }},
       {"mean-tbt", "mean TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tbt_s; }},
       {"p50-tbt", "P50 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p50_tbt_s; }},
       {"p95-tbt", "P95 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tbt_s; }},
@@ -92,6 +96,7 @@ const std::vector<Column>& columns() {
       {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
       {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},
       {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
+      {"goodput", "goodput, requests/s", Unit::number, [](const Of& x) { return x.m.goodput_requests_per_s; }},
       {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
       {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
       {"preempted", "preempted", Unit::count, [](const Of& x) { return real(x.m.times_preempted); }},
@@ -103,12 +108,12 @@ const std::vector<Column>& columns() {
        [](const Of& x) { return per(real(x.m.bytes_to_device) / 1e9, real(x.m.iterations)); }},
       {"device-peak", "KV peak", Unit::share, [](const Of& x) { return x.m.device_peak_share; }},
       {"device-mean", "KV mean", Unit::share, [](const Of& x) { return x.m.device_mean_share; }},
-      {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x.r) / 1e9; }},
+      {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x) / 1e9; }},
       {"weights-share", "of the layers", Unit::share,
-       [](const Of& x) { return per(weights_on_host(x.r), layers_bytes(x)); }},
+       [](const Of& x) { return per(weights_on_host(x), layers_bytes(x)); }},
       {"host-layers", "layers on the host", Unit::number,
-       [](const Of& x) { return per(weights_on_host(x.r), layer_bytes(x)); }},
-      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x), weights_on_host(x.r)); }},
+       [](const Of& x) { return per(weights_on_host(x), layer_bytes(x)); }},
+      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x), weights_on_host(x)); }},
       {"kv-room", "KV room, tokens", Unit::number,
        [](const Of& x) { return per(real(x.m.device_capacity_bytes), token_bytes(x)); }},
       {"plans", "plans", Unit::count, [](const Of& x) { return real(x.m.plans); }},
@@ -153,7 +158,7 @@ struct Chosen {
 };
 
 constexpr std::string_view usual_columns =
-    "case,system,tbt,per-token,ttft,p99-tbt,p99-ttft,e2e,gap,tokens,stall,refused";
+    "case,system,tbt,per-token,ttft,slo-met,p99-tbt,p99-ttft,e2e,gap,tokens,goodput,stall,refused";
 
 Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
   const std::string_view names = list.empty() ? usual_columns : std::string_view{list};
@@ -182,13 +187,18 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
   return chosen;
 }
 
+/// How many characters a text has: of those of several bytes (±) all but the first are no more.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 /// Cells under heads, as Markdown whose source is aligned too, or with commas.
 std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < heads.size(); ++c) {
     std::size_t width = std::max<std::size_t>(heads[c].size(), 3);
-    for (const auto& row : rows) width = std::max(width, row[c].size());
+    for (const auto& row : rows) width = std::max(width, width_of(row[c]));
     widths.push_back(width);
   }
   const auto line = [&](const std::vector<std::string>& cells) {
@@ -223,6 +233,8 @@ std::string csv_of(const std::vector<std::string>& heads, const std::vector<std:
   return text;
 }
 
+std::string raw_text(double value) { return std::isnan(value) ? std::string{} : fmt::format("{:.10g}", value); }
+
 const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit, double scale) {
   for (const SystemReport& row : ran.report.systems)
     if (row.name == system && row.deposit == deposit && row.slo_scale == scale) return &row;
@@ -249,10 +261,16 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen
           continue;
         }
         const SystemReport* of = one.scale ? row_of(ran, row.name, deposit, *one.scale) : &row;
-        const double value =
-            of == nullptr ? std::numeric_limits<double>::quiet_NaN() : one.column->of(ran.comparison, *of);
-        cells.push_back(raw ? (std::isnan(value) ? std::string{} : fmt::format("{:.10g}", value))
-                            : text_of(one.column->unit, value));
+        const Interval value = of == nullptr ? Interval{} : one.column->spread(ran.comparison, *of);
+        const bool seeds = ran.report.workload.seeds.size() > 1;
+        if (raw) {
+          cells.push_back(raw_text(value.mean));
+          if (seeds) cells.push_back(raw_text(value.half_width()));
+        } else {
+          const auto text = [&](double number) { return text_of(one.column->unit, number); };
+          const std::string half = detail::half_width_text(value, text);
+          cells.push_back(text(value.mean) + (half.empty() ? "" : " ± " + half));
+        }
       }
       rows.push_back(std::move(cells));
     }
@@ -285,8 +303,12 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   for (const Chosen& one : chosen) {
     std::string head{one.column == nullptr ? one.name : csv ? one.column->name : one.column->head};
     if (one.scale) head += (csv ? "@" : " x") + tidy_text(*one.scale);
-    heads.push_back(std::move(head));
+    heads.push_back(head);
     left.push_back(one.column == nullptr);
+    if (csv && one.column != nullptr && all.front().report.workload.seeds.size() > 1) {
+      heads.push_back(head + "-half"); // of its 95 % interval
+      left.push_back(false);
+    }
   }
   std::string text;
   const auto add = [&](std::span<const Ran> of, const std::string& title) {

@@ -2,6 +2,8 @@
 // The flags of sluice-compare.
 #include "compare/command_line.hpp"
 
+#include "sluice/workload/seeds.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -109,8 +111,10 @@ CommandLine::CommandLine()
                  "model)");
   app.add_option("--out", options.out,
                  "folder for report.html, report.json and the traces; a preset's cases in folders");
-  flags_.whole("--seed", options.seed, 0, whole, "of the generator (default: 1)");
-  flags_.whole("--jobs", options.jobs, 1, 1024, "rows that run at once (default: one a processor)");
+  add_seed_flags(flags_, options);
+  app.add_option("--baseline", options.baseline,
+                 "of several seeds: the system that the others are judged against (default: the best)");
+  flags_.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
   app.add_option("--table", options.table, "full, or one table of --columns: md or csv")->capture_default_str();
   app.add_option("--columns", options.columns,
                  "of that table, with commas, from the names that --columns help lists; NAME@2 is at SLO scale 2");
@@ -122,6 +126,24 @@ CommandLine::CommandLine()
   app.add_flag("--wall-times", options.wall_times,
                "measured planning times into report.json (they differ from run to run)");
   app.add_flag("--quiet", options.quiet, "no progress");
+}
+
+void add_seed_flags(Flags& flags, Options& options) {
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)");
+  flags
+      .other("--seeds",
+             "several, such as 1..20 or 1,2,5: a workload each, means with 95 % intervals, differences judged in pairs",
+             [&options](const std::string& text) -> std::string {
+               sluice::Expected<std::vector<std::uint64_t>> seeds = sluice::parse_seeds(text);
+               if (!seeds) return seeds.error().expected;
+               options.seeds = *std::move(seeds);
+               return {};
+             })
+      ->excludes("--seed");
+  flags.app().add_option(
+      "--resample", options.resample,
+      "how a seed draws a trace again: blocks of consecutive requests (blocks, or blocks:N of N), or "
+      "the arrivals alone (arrivals) (default: blocks with --seeds, else as recorded)");
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {

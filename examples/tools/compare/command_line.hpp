@@ -30,6 +30,9 @@ class CommandLine {
   Flags flags_;
 };
 
+/// --seed, --seeds and --resample: the same in every program that compares.
+void add_seed_flags(Flags& flags, Options& options);
+
 /// The words as a shell takes them back, behind the program's name.
 std::string shell_line(const std::vector<std::string>& words);
 

@@ -23,7 +23,7 @@ struct Options {
   std::string all_reduce; ///< a file of measured ones
   int tp = 1, gpus_per_link = 1;
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks, interval, remapped, plan_nodes,
-      jobs;
+      threads;
   std::optional<double> slo_tbt, max_pause, link_rate, host_memory, lag_alpha, lag_first, lag_next;
   std::vector<std::string> tenants, tenant_loads;
   std::optional<std::string> sharing, remap_order;
@@ -34,6 +34,9 @@ struct Options {
   double alpha = 1;
   std::vector<double> slo_scales;
   std::uint64_t seed = 1;
+  std::vector<std::uint64_t> seeds;    ///< instead of `seed`: a workload each
+  std::optional<std::string> resample; ///< how a trace is drawn again
+  std::string baseline;
   bool list = false, dry_run = false, wall_times = false, quiet = false;
 
   std::string preset_note, case_label; ///< not flags: what a preset made of them, for the report
@@ -49,6 +52,7 @@ sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& l
 /// Everything a comparison needs, from the command line; what the trace itself says comes before the defaults.
 struct Comparison {
   Setup setup;
+  std::vector<Setup> redrawn{}; ///< of several seeds: the setup with each one's workload, `setup` with the first
   sluice::WorkloadReport workload;
   std::vector<const System*> systems;
   std::string_view rule; ///< for every system; empty: its own
@@ -58,6 +62,11 @@ struct Comparison {
 
 /// Reads model, device, profile and workload. `command` is how to repeat the comparison, for its report.
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
+
+/// The same for all of `--seeds`: what differs from seed to seed is the workload, not the promise. One seed is prepared
+/// as
+/// `--seed` is, so that any of them can be looked at alone.
+sluice::Expected<Comparison> prepare_seeds(const Options& options, const std::string& command);
 
 /// Runs every row and writes its trace file; nothing else is written.
 sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison,

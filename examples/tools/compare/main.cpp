@@ -42,8 +42,8 @@ int fail(const Error& error) {
 /// What would be run, of everything read.
 void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
-  fmt::print("{}{}{}, {} requests, seed {}; {} on {}, {} token blocks of KV, batch {}; SLO {:.4g} s a token;",
-             run.label, run.label.empty() ? "" : ": ", w.trace, w.requests, w.seed, w.model, w.device, w.budget_blocks,
+  fmt::print("{}{}{}, {} requests, {}; {} on {}, {} token blocks of KV, batch {}; SLO {:.4g} s a token;", run.label,
+             run.label.empty() ? "" : ": ", w.trace, w.requests, seeds_of(w), w.model, w.device, w.budget_blocks,
              w.batch_limit, w.base_slo_tbt_s);
   for (const compared::System* system : comparison.systems) fmt::print(" {}", system->name);
   fmt::print("\n");
@@ -79,7 +79,7 @@ int program(int argc, char** argv) {
   std::vector<Ran> all;
   for (const Run& run : *runs) {
     if (Status checked = compared::check_columns(run.options); !checked) return fail(checked.error());
-    Expected<Comparison> comparison = prepare(run.options, command);
+    Expected<Comparison> comparison = prepare_seeds(run.options, command);
     if (!comparison) return fail(comparison.error());
     all.push_back({run.label, *std::move(comparison), {}});
   }

@@ -13,6 +13,7 @@
 #include "sluice/transfer/next_layer.hpp"
 #include "sluice/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
+#include "sluice/workload/resampled.hpp"
 
 #include "compare/comparison.hpp"
 #include "compare/group.hpp"
@@ -21,11 +22,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -177,6 +181,26 @@ Tuned tuned_by(const Options& options) {
   return tuned;
 }
 
+/// How a seed draws the trace again; nothing: the trace is served as recorded.
+Expected<std::optional<Resampling>> resampling_of(const Options& options) {
+  if (!options.resample) {
+    if (options.trace.empty() || options.seeds.empty()) return std::optional<Resampling>{};
+    return std::optional{Resampling{}};
+  }
+  if (options.trace.empty())
+    return flag_error("--resample", "no trace is given", "--trace as well: a generated workload is drawn by its seed");
+  const std::string_view text = *options.resample;
+  if (text == "arrivals") return std::optional{Resampling{.kind = Resampling::Kind::arrivals}};
+  if (text == "blocks") return std::optional{Resampling{}};
+  Resampling how;
+  const std::string_view number = text.substr(std::min(text.find(':'), text.size() - 1) + 1);
+  const auto [end, wrong] = std::from_chars(number.data(), number.data() + number.size(), how.block);
+  if (!text.starts_with("blocks:") || wrong != std::errc{} || end != text.data() + text.size() || how.block < 1)
+    return flag_error("--resample", fmt::format("it is '{}'", excerpt(text)),
+                      "blocks, blocks:N with so many requests each, or arrivals");
+  return std::optional{how};
+}
+
 /// The flags' own rules, before anything is read.
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
@@ -239,6 +263,9 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
+
+  const Expected<std::optional<Resampling>> resampling = resampling_of(options);
+  if (!resampling) return resampling.error();
 
   const bool demo = options.trace.empty() && !options.generate;
   std::optional<TraceFormat> format;
@@ -318,7 +345,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     const bool steps = *format == TraceFormat::orbitflow;
     return open_trace(path, *format, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
   };
-  c.setup.open = [open, lengths, seed](Slo slo) -> Expected<Requests> {
+  const auto recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
     Expected<Trace> opened = open(slo);
     if (!opened) return opened.error();
     std::shared_ptr<Generator> drawn;
@@ -334,6 +361,15 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
           return request;
         }};
   };
+  c.setup.open = recorded;
+  if (const std::optional<Resampling> how = *resampling)
+    c.setup.open = [recorded, how = *how, seed](Slo slo) -> Expected<Requests> {
+      Expected<Requests> reader = recorded(slo);
+      if (!reader) return reader.error();
+      Expected<std::vector<RequestSpec>> all = read_all(*reader);
+      if (!all) return all.error();
+      return Requests{[again = std::make_shared<Resampled>(*std::move(all), how, seed)] { return again->next(); }};
+    };
   // Once through the workload: how much there is to do, and what its longest request asks for.
   const Slo promise{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
   const Expected<Trace> trace = open(promise);
@@ -356,6 +392,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.trace = trace->workload().name;
   w.format = trace->workload().format;
   w.seed = seed;
+  if (const std::optional<Resampling> how = *resampling)
+    w.redrawn = how->kind == Resampling::Kind::arrivals
+                    ? "with new arrivals"
+                    : fmt::format("in blocks of {}", Resampled::block_of(*how, requests->size()));
   w.requests = sum.requests;
   w.model = shape.name;
   w.device = world->devices > 1 ? world->name : world->device.name;

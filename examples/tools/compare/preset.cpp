@@ -45,7 +45,8 @@ struct Replaces {
   std::string_view given;
   std::array<std::string_view, 7> others;
 };
-constexpr std::array<Replaces, 8> replaces{{
+constexpr std::array<Replaces, 9> replaces{{
+    {"--seeds", {"--seed"}},
     {"--trace", {"--format", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a comparison: runs them one after the other, and publishes what they gave.
+// The rows of a comparison: runs them, once for each seed, and publishes what they gave.
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
+#include "sluice/report/seeds.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
 #include "compare/comparison.hpp"
@@ -11,10 +12,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -43,10 +46,37 @@ void remove_traces(const std::filesystem::path& folder) {
   }
 }
 
+/// Of one seed's run that is not the first only the figures are shown.
+void forget_curves(Outcome& outcome) {
+  SystemReport& report = outcome.report;
+  report.ttft_cdf.clear();
+  report.tbt_cdf.clear();
+  report.e2e_cdf.clear();
+  report.series = {};
+  report.iteration = {};
+  outcome.trace.clear();
+  for (Outcome& tenant : outcome.tenants) forget_curves(tenant);
+}
+
+/// The runs of one row as one, tenant by tenant.
+Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
+  if (runs.size() == 1) return std::move(runs.front());
+  std::vector<SystemReport> reports;
+  for (Outcome& run : runs) reports.push_back(std::move(run.report));
+  Outcome all{.report = joined(std::move(reports), c.workload.seeds), .trace = std::move(runs.front().trace)};
+  for (std::size_t tenant = 0; tenant < runs.front().tenants.size(); ++tenant) {
+    std::vector<SystemReport> own;
+    for (Outcome& run : runs) own.push_back(std::move(run.tenants[tenant].report));
+    std::string trace = std::move(runs.front().tenants[tenant].trace);
+    all.tenants.push_back({.report = joined(std::move(own), c.workload.seeds), .trace = std::move(trace)});
+  }
+  return all;
+}
+
 } // namespace
 
 Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c, Status& files) {
-  ComparisonReport report{c.workload, {}};
+  ComparisonReport report{c.workload, {}, options.baseline};
   struct Row {
     const System* system;
     double scale;
@@ -68,27 +98,31 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
       return flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to");
     remove_traces(traces);
   }
-  // Rows know nothing of each other: each has its engine and its reading of the workload.
+  // Runs know nothing of each other: each has its engine and its reading of the workload. A row has a run a seed.
+  const std::vector<Setup> setups = c.redrawn.empty() ? std::vector{c.setup} : c.redrawn;
+  const std::size_t runs = rows.size() * setups.size();
   const auto each = static_cast<double>(c.workload.requests);
-  Progress progress(each * static_cast<double>(rows.size()), stderr,
+  Progress progress(each * static_cast<double>(runs), stderr,
                     options.quiet ? Progress::Style::silent : Progress::Style::detect);
-  std::vector<double> ended(rows.size(), 0);
+  std::vector<double> ended(runs, 0);
   std::mutex telling; // of `progress` and `ended`
-  std::vector<Outcome> outcomes(rows.size());
-  std::vector<Status> statuses(rows.size());
+  std::vector<Outcome> outcomes(runs);
+  std::vector<Status> statuses(runs);
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
   const auto work = [&] {
-    for (std::size_t i = next++; i < rows.size() && !failed; i = next++) {
-      const Row& row = rows[i];
-      const std::string label =
+    for (std::size_t i = next++; i < runs && !failed; i = next++) {
+      const Row& row = rows[i / setups.size()];
+      const std::size_t seed = i % setups.size();
+      std::string label =
           fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
                       row.system->name, row.deposit ? " + deposit" : "", row.scale);
-      const Request request{.setup = c.setup,
+      if (setups.size() > 1) label += fmt::format(", seed {}", c.workload.seeds[seed]);
+      const Request request{.setup = setups[seed],
                             .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
                             .deposit = row.deposit,
                             .rule = !c.rule.empty() ? c.rule : row.system->rule,
-                            .details = !options.out.empty(),
+                            .details = !options.out.empty() && seed == 0,
                             .tell = [&](std::int64_t count) {
                               const std::lock_guard lock(telling);
                               ended[i] = static_cast<double>(count);
@@ -97,6 +131,7 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
                               progress.update(sum, label);
                             }};
       statuses[i] = row.system->run(request, outcomes[i]);
+      if (seed > 0) forget_curves(outcomes[i]);
       if (!statuses[i]) failed = true;
       const std::lock_guard lock(telling);
       ended[i] = each;
@@ -104,15 +139,16 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
   };
   {
     const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    const auto threads = std::min<std::int64_t>(options.jobs.value_or(processors), std::ssize(rows));
+    const auto threads = std::min<std::int64_t>(options.threads.value_or(processors), static_cast<std::int64_t>(runs));
     std::vector<std::jthread> others;
     for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(work);
     work();
   }
+  for (const Status& status : statuses)
+    if (!status) return status.error();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!statuses[i]) return statuses[i].error();
     const Row& row = rows[i];
-    Outcome& outcome = outcomes[i];
+    Outcome outcome = of_seeds({outcomes.begin() + static_cast<std::ptrdiff_t>(i * setups.size()), setups.size()}, c);
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -58,12 +59,14 @@ void mark_front(std::vector<Row>& rows) {
         });
 }
 
-/// The attainment of every combination, by number: NaN of those whose parts conflict.
-std::vector<double> attainments(const Exploration& found) {
+/// The attainment of every combination, by number: NaN of those whose parts conflict. Of one seed by its place, or in
+/// the mean.
+std::vector<double> attainments(const Exploration& found, std::optional<std::size_t> seed = std::nullopt) {
   const double absent = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> of_engine(found.space.combinations.size(), absent);
   for (const Row& row : found.rows)
-    if (!row.published) of_engine[row.number] = attained_by(row);
+    if (!row.published)
+      of_engine[row.number] = seed && row.livelock.empty() ? row.per_seed[*seed].tbt_attainment : attained_by(row);
   std::vector<double> all;
   for (const Combination& combination : found.space.combinations)
     all.push_back(combination.works ? of_engine[combination.original] : absent);
@@ -108,6 +111,33 @@ RoleMarginals marginals_of(const Space& space, std::size_t role, const std::vect
   return result;
 }
 
+/// What one seed cannot say: every row against the best published one, and every gain with its interval.
+void judge_by_seeds(Exploration& found) {
+  const Row* reference = found.best(true);
+  const auto values = [](const Row& row) {
+    std::vector<double> all;
+    for (const Metrics& metrics : row.per_seed) all.push_back(metrics.tbt_attainment);
+    return all;
+  };
+  if (reference != nullptr && reference->livelock.empty()) {
+    found.reference = reference->name;
+    const std::vector<double> of_reference = values(*reference);
+    for (Row& row : found.rows) row.against = paired(values(row), of_reference);
+  }
+  const std::size_t seeds = found.workload.seeds.size();
+  std::vector<std::vector<double>> of_each;
+  for (std::size_t seed = 0; seed < seeds; ++seed) of_each.push_back(attainments(found, seed));
+  for (RoleMarginals& role : found.marginals) {
+    std::vector<std::vector<double>> gains(role.models.size());
+    for (std::size_t seed = 0; seed < seeds; ++seed) {
+      const RoleMarginals of_seed = marginals_of(found.space, role.role, of_each[seed]);
+      for (std::size_t m = 0; m < gains.size(); ++m)
+        if (of_seed.models[m].pairs > 0) gains[m].push_back(of_seed.models[m].gain);
+    }
+    for (std::size_t m = 0; m < gains.size(); ++m) role.models[m].gain_of_seeds = mean_interval(gains[m]);
+  }
+}
+
 } // namespace
 
 void analyse(Exploration& found) {
@@ -124,6 +154,7 @@ void analyse(Exploration& found) {
   found.marginals.clear();
   for (std::size_t role = 0; role < found.space.roles.size(); ++role)
     found.marginals.push_back(marginals_of(found.space, role, attained));
+  if (found.of_seeds()) judge_by_seeds(found);
   std::stable_sort(found.marginals.begin(), found.marginals.end(),
                    [](const RoleMarginals& a, const RoleMarginals& b) { return a.spread > b.spread; });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sluice/report/report.hpp"
+#include "sluice/statistics/paired.hpp"
 
 #include "compare/comparison.hpp"
 #include "explore/space.hpp"
@@ -24,8 +25,10 @@ struct Row {
   bool control = false;   ///< never ranked
   std::size_t number = 0; ///< of the combination; of a published system its place in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
-  std::string livelock; ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
-  sluice::Metrics metrics;
+  std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
+  sluice::Metrics metrics; ///< of several seeds their means
+  std::vector<sluice::Metrics> per_seed; ///< empty of one seed
+  sluice::Paired against;                ///< of several seeds: the TBT attainment less Exploration::reference's
 
   std::size_t rank = 0;               ///< from 1, of all rows but the control; equal figures, equal rank
   std::optional<std::size_t> same_as; ///< the row, by place in `Exploration::rows`, that has the same figures
@@ -42,6 +45,7 @@ struct Marginal {
   std::size_t pairs = 0;
   std::size_t better = 0, worse = 0; ///< pairs
   double gain = 0;                   ///< mean difference of TBT attainment
+  sluice::Interval gain_of_seeds;    ///< of several seeds: the same of each seed
 };
 
 struct RoleMarginals {
@@ -57,12 +61,24 @@ struct Exploration {
   double slo_scale = 1, slo_tbt_s = 0;
   bool deposit = false;
   std::vector<Row> rows;                ///< by rank, the control last
+  std::string reference;                ///< of several seeds: the published system that rows are judged against
   std::vector<RoleMarginals> marginals; ///< the role that matters most first
 
+  [[nodiscard]] bool of_seeds() const { return workload.seeds.size() > 1; }
   [[nodiscard]] const Row* best(bool published) const;
-  /// Engines that have a higher TBT attainment than every published system, best first, no two of the same figures.
+  /// Engines that have a higher TBT attainment than every published system, best first, no two of the same figures. Of
+  /// several seeds in the mean: who of them is no tie, `Row::against` says.
   [[nodiscard]] std::vector<const Row*> beats_published() const;
 };
+
+/// The figure of a row over its seeds; of one seed without limits.
+template <class Figure>
+[[nodiscard]] sluice::Interval spread_of(const Row& row, Figure figure) {
+  std::vector<double> values;
+  for (const sluice::Metrics& metrics : row.per_seed) values.push_back(figure(metrics));
+  if (row.per_seed.empty()) values.push_back(figure(row.metrics));
+  return sluice::mean_interval(values);
+}
 
 /// Runs everything, on so many threads, with progress on stderr unless quiet. The same whatever the threads.
 sluice::Expected<Exploration> explore(const compared::Options& options, const compared::Comparison& comparison,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs every engine of the space and every published system, beside one another.
+#include "sluice/report/seeds.hpp"
+
 #include "compare/outcome.hpp"
 #include "explore/exploration.hpp"
 #include "shared/progress.hpp"
@@ -9,6 +11,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,8 +42,9 @@ class Runs {
         slo_(slo),
         deposit_(deposit),
         tasks_(std::move(tasks)),
-        outcomes_(tasks_.size()),
-        failures_(tasks_.size()) {}
+        setups_(comparison.redrawn.empty() ? std::vector{comparison.setup} : comparison.redrawn),
+        outcomes_(tasks_.size() * setups_.size()),
+        failures_(outcomes_.size()) {}
 
   Status run(int threads, bool quiet) {
     Progress progress(static_cast<double>(total()), stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
@@ -47,8 +52,9 @@ class Runs {
     for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
     {
       std::unique_lock lock(mutex_);
-      while (!wake_.wait_for(lock, std::chrono::milliseconds{100}, [this] { return finished_ == tasks_.size(); }))
-        progress.update(static_cast<double>(ended_.load()), fmt::format("{} of {} engines", finished_, tasks_.size()));
+      while (!wake_.wait_for(lock, std::chrono::milliseconds{100}, [this] { return finished_ == outcomes_.size(); }))
+        progress.update(static_cast<double>(ended_.load()), fmt::format("{} of {} {}", finished_, outcomes_.size(),
+                                                                        setups_.size() > 1 ? "runs" : "engines"));
     }
     for (std::thread& worker : workers) worker.join();
     for (const std::optional<Error>& failure : failures_)
@@ -56,25 +62,42 @@ class Runs {
     return {};
   }
 
-  [[nodiscard]] SystemReport& report(std::size_t task) { return outcomes_[task].report; }
+  /// What a task's runs gave, one of each seed, as one.
+  [[nodiscard]] SystemReport report(std::size_t task) {
+    const std::size_t first = task * setups_.size();
+    if (setups_.size() == 1) return std::move(outcomes_[first].report);
+    std::vector<SystemReport> runs;
+    for (std::size_t i = 0; i < setups_.size(); ++i) runs.push_back(std::move(outcomes_[first + i].report));
+    return joined(std::move(runs), comparison_.workload.seeds);
+  }
 
  private:
+  /// A hundred rows of curves, of every seed, that nobody draws.
+  static void keep_figures(compared::Outcome& outcome) {
+    outcome.trace.clear();
+    outcome.report.series = {};
+    outcome.report.iteration = {};
+    outcome.report.ttft_cdf.clear();
+    outcome.report.tbt_cdf.clear();
+    outcome.report.e2e_cdf.clear();
+  }
   [[nodiscard]] std::int64_t total() const {
-    return comparison_.workload.requests * static_cast<std::int64_t>(tasks_.size());
+    return comparison_.workload.requests * static_cast<std::int64_t>(outcomes_.size());
   }
   void work() {
-    for (std::size_t i; (i = next_++) < tasks_.size();) {
+    for (std::size_t i; (i = next_++) < outcomes_.size();) {
       std::int64_t told = 0;
-      const compared::Request request{.setup = comparison_.setup,
+      const Task& task = tasks_[i / setups_.size()];
+      const compared::Request request{.setup = setups_[i % setups_.size()],
                                       .slo = slo_,
                                       .deposit = deposit_,
-                                      .rule = tasks_[i].rule,
+                                      .rule = task.rule,
                                       .tell = [&](std::int64_t ended) {
                                         ended_ += ended - told;
                                         told = ended;
                                       }};
-      if (Status ran = tasks_[i].run(request, outcomes_[i]); !ran) failures_[i] = ran.error();
-      outcomes_[i].trace.clear();
+      if (Status ran = task.run(request, outcomes_[i]); !ran) failures_[i] = ran.error();
+      keep_figures(outcomes_[i]);
       ended_ += comparison_.workload.requests - told;
       const std::lock_guard lock(mutex_);
       ++finished_;
@@ -86,6 +109,7 @@ class Runs {
   Slo slo_;
   bool deposit_;
   std::vector<Task> tasks_;
+  std::vector<compared::Setup> setups_; ///< one of each seed
   std::vector<compared::Outcome> outcomes_;
   std::vector<std::optional<Error>> failures_;
   std::atomic<std::size_t> next_ = 0;
@@ -95,9 +119,10 @@ class Runs {
   std::size_t finished_ = 0;
 };
 
-Row row_of(SystemReport& report) {
+Row row_of(SystemReport&& report) {
   Row row;
   row.metrics = report.metrics;
+  row.per_seed = std::move(report.per_seed);
   row.refusals = std::move(report.refusals);
   row.livelock = std::move(report.livelock);
   return row;
@@ -131,10 +156,11 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
     found.rows.push_back(std::move(row));
   }
   for (std::size_t i = 0; i < systems.size(); ++i) {
-    SystemReport& report = runs.report(task++);
-    Row row = row_of(report);
+    SystemReport report = runs.report(task++);
+    std::string engine = std::move(report.engine_type);
+    Row row = row_of(std::move(report));
     row.name = systems[i]->name;
-    row.engine = report.engine_type;
+    row.engine = std::move(engine);
     row.published = true;
     row.control = systems[i]->control;
     row.number = i;

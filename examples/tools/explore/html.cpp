@@ -20,6 +20,12 @@ using detail::escaped;
 
 namespace {
 
+/// "+3.1 points against FutureMemory: better, wins 8 of 8".
+std::string judgement(const Exploration& found, const Row& row) {
+  return fmt::format("{} points against {}: {}", detail::signed_text(100 * row.against.difference.mean),
+                     found.reference, verdict_of(row.against));
+}
+
 /// What the page's script draws from: `systems` as the first part of report.html's script expects them.
 std::string page_data(const Exploration& found) {
   constexpr int digits = 6;
@@ -30,6 +36,12 @@ std::string page_data(const Exploration& found) {
     json.line().begin_object().field("name", row.name).field("deposit", found.deposit).field("scale", found.slo_scale);
     json.field("published", row.published).field("control", row.control).field("rank", row.rank);
     json.field("livelocked", !row.livelock.empty());
+    if (found.of_seeds()) {
+      const Interval of = spread_of(row, [](const Metrics& m) { return m.tbt_attainment; });
+      json.key("interval").begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
+      json.field("judged",
+                 found.reference.empty() || row.name == found.reference ? std::string{} : judgement(found, row));
+    }
     json.field("pareto", row.pareto).field("same", row.same_as ? found.rows[*row.same_as].name : std::string{});
     if (!row.published) {
       json.field("number", row.number).key("models").begin_array();
@@ -67,6 +79,7 @@ std::string page_data(const Exploration& found) {
     for (const Marginal& model : role.models) {
       json.begin_object().field("combinations", model.combinations).key("best").rounded(model.best, digits);
       json.key("mean").rounded(model.mean, digits).field("pairs", model.pairs).key("gain").rounded(model.gain, digits);
+      if (model.gain_of_seeds.known()) json.key("half").rounded(model.gain_of_seeds.half_width(), digits);
       json.field("better", model.better).field("worse", model.worse).end_object();
     }
     json.end_array().end_object();
@@ -87,6 +100,8 @@ std::string row_table(const Exploration& found) {
   const std::vector<Column> columns{{"TBT, %", [](M m) { return m.tbt_attainment; }, percent_text},
                                     {"per token, %", [](M m) { return m.per_token_attainment; }, percent_text},
                                     {"TTFT, %", [](M m) { return m.ttft_attainment; }, percent_text},
+                                    {"SLO, %", [](M m) { return m.slo_attainment; }, percent_text},
+                                    {"goodput, req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
                                     {"mean E2E, s", [](M m) { return m.mean_e2e_s; }, short_text},
                                     {"longest gap, s", [](M m) { return m.longest_gap_s; }, short_text},
                                     {"tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
@@ -98,6 +113,9 @@ std::string row_table(const Exploration& found) {
       "</th><th scope=\"col\" class=\"l\">engine</th>";
   for (const Column& column : columns)
     out += "<th scope=\"col\" data-sort tabindex=\"0\">" + std::string{column.head} + "</th>";
+  if (!found.reference.empty())
+    out += "<th scope=\"col\" data-sort tabindex=\"0\">less " + escaped(found.reference) +
+           ", points</th><th scope=\"col\" class=\"l\">judged</th>";
   out += "</tr></thead><tbody>\n";
   for (const Row& row : found.rows) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
@@ -111,9 +129,16 @@ std::string row_table(const Exploration& found) {
     if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
     for (const Column& column : columns) {
-      const double number = column.number(row.metrics);
-      out += "<td data-v=\"" + (std::isfinite(number) ? fixed_text(number, 9) : std::string{}) + "\">" +
-             escaped(column.text(number)) + "</td>";
+      const Interval of = spread_of(row, column.number);
+      out += "<td data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\">" +
+             escaped(column.text(of.mean)) + detail::html_half_width(of, column.text) + "</td>";
+    }
+    if (!found.reference.empty()) {
+      const double points = 100 * row.against.difference.mean;
+      const bool itself = row.name == found.reference || std::isnan(points);
+      out += itself ? std::string{"<td data-v=\"0\"></td><td></td>"}
+                    : "<td data-v=\"" + fixed_text(points, 9) + "\">" + detail::signed_text(points) +
+                          "</td><td class=\"l\">" + escaped(verdict_of(row.against)) + "</td>";
     }
     out += "</tr>\n";
   }
@@ -138,6 +163,12 @@ std::string finding(const Exploration& found) {
     out += fmt::format("<b>{}</b> compositions of different figures have a higher TBT attainment than every published "
                        "system; the best of those is <b>{}</b> ({}). The best composition ({}), to paste:",
                        better.size(), escaped(published->name), figures(*published), figures(*own));
+  if (found.of_seeds() && !better.empty()) {
+    std::size_t surely = 0;
+    for (const Row* row : better) surely += row->against.tie() ? 0U : 1U;
+    out += fmt::format(" That is in the mean of {} seeds; seed by seed <b>{}</b> of them {} better beyond a tie.",
+                       found.workload.seeds.size(), surely, surely == 1 ? "is" : "are");
+  }
   return out + "</p>\n<pre><code>using Found = " + escaped(own->engine) + ";</code></pre></section>\n";
 }
 
@@ -187,6 +218,8 @@ std::string exploration_html(const Exploration& found) {
   out += "<section><h2>All of them</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" + row_table(found) +
          "</section>\n";
   out += detail::html_definitions;
+  if (const std::string note = one_seed_note(w); !note.empty())
+    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
   out += "<footer>Written by Sluice. Simulated.</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n";
   out += "<script type=\"application/json\" id=\"data\">" + page_data(found) + "</script>\n<script>";
   out += detail::html_script_base;

@@ -57,9 +57,20 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
       json.field(found.space.roles[r].role, found.space.roles[r].models[found.space.model_of(row.number, r)]);
     json.end_object();
   }
-  for_each_metric(row.metrics, [&](std::string_view name, auto number) {
-    if (name.find("_wall_") == std::string_view::npos) json.field(name, number);
-  });
+  const auto wanted = [](std::string_view name) { return name.find("_wall_") == std::string_view::npos; };
+  if (row.per_seed.empty())
+    for_each_metric(row.metrics, [&](std::string_view name, auto number) {
+      if (wanted(name)) json.field(name, number);
+    });
+  else
+    detail::write_seeds(json, row.per_seed, wanted);
+  if (!found.reference.empty()) {
+    const Interval& difference = row.against.difference;
+    json.key("against").begin_object().field("name", found.reference).field("difference", difference.mean);
+    json.key("interval").begin_array().value(difference.least).value(difference.most).end_array();
+    json.field("tie", row.against.tie()).field("more", row.against.wins).field("less", row.against.losses);
+    json.field("pairs", row.against.pairs()).end_object();
+  }
   json.key("refusals").begin_object();
   for (const auto& [reason, count] : row.refusals) json.field(reason, count);
   json.end_object().end_object();
@@ -75,7 +86,12 @@ void write_marginals(JsonWriter& json, const Exploration& found) {
       json.line(6).begin_object().field("model", found.space.roles[role.role].models[m]);
       json.field("combinations", marginal.combinations).field("best", marginal.best).field("mean", marginal.mean);
       json.field("pairs", marginal.pairs).field("gain", marginal.gain).field("better", marginal.better);
-      json.field("worse", marginal.worse).end_object();
+      json.field("worse", marginal.worse);
+      if (found.of_seeds()) {
+        const Interval& gain = marginal.gain_of_seeds;
+        json.key("gain_interval").begin_array().value(gain.least).value(gain.most).end_array();
+      }
+      json.end_object();
     }
     json.end_array().end_object();
   }

@@ -6,6 +6,7 @@
 // time (include/sluice/engine/product.hpp), run them all, and say what each choice is worth, on the workload at hand.
 #include "sluice/report/unfinished_file.hpp"
 
+#include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
 #include "shared/flags.hpp"
@@ -30,7 +31,7 @@ using compared::flag_error;
 using explored::Exploration;
 
 struct Options : compared::Options {
-  std::int64_t threads = 2, top = 15;
+  std::int64_t top = 15;
   bool list = false;
 };
 
@@ -65,7 +66,7 @@ Status publish(const Options& options, const Exploration& found) {
 
 int run(const Options& options, const std::string& command) {
   if (Status checked = check(options); !checked) return fail(checked.error());
-  const Expected<Comparison> comparison = prepare(options, command);
+  const Expected<Comparison> comparison = prepare_seeds(options, command);
   if (!comparison) return fail(comparison.error());
   if (!options.out.empty()) {
     std::error_code failed;
@@ -74,7 +75,8 @@ int run(const Options& options, const std::string& command) {
       return fail(
           flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to"));
   }
-  const Expected<Exploration> found = explored::explore(options, *comparison, static_cast<int>(options.threads));
+  const Expected<Exploration> found =
+      explored::explore(options, *comparison, static_cast<int>(options.threads.value_or(2)));
   if (!found) return fail(found.error());
   if (Status published = publish(options, *found); !published) return fail(published.error());
   return 0;
@@ -136,9 +138,9 @@ int program(int argc, char** argv) {
       "--rotation-blocks", options.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
-  flags.whole("--threads", options.threads, 1, 256, "engines that run at once (default: 2)");
+  flags.whole("--threads", options.threads, 1, 256, "runs at once (default: 2)");
   app.add_option("--out", options.out, "folder for explore.html and explore.json");
-  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)");
+  compared::add_seed_flags(flags, options);
   app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
   app.add_flag("--quiet", options.quiet, "no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;

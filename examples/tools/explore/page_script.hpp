@@ -25,8 +25,8 @@ const at = id => document.getElementById(id);
 let paper = false;
 const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
 const shape = i => i % 6;
-const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.livelocked ? ' (livelocked)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %, per token ${percent(r.m.per_token_attainment)} %\n` +
-  `mean E2E ${time(r.m.mean_e2e_s)}, longest gap ${time(r.m.longest_gap_s)}\n${plain(r.m.throughput_tokens_per_s)} tokens/s${r.m.refused ? `, ${r.m.refused} refused` : ''}`;
+const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.livelocked ? ' (livelocked)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %${r.interval && !absent(r.interval[0]) ? ` (95 % interval ${percent(r.interval[0])} to ${percent(r.interval[1])})` : ''}, per token ${percent(r.m.per_token_attainment)} %\n` +
+  `mean E2E ${time(r.m.mean_e2e_s)}, longest gap ${time(r.m.longest_gap_s)}\n${plain(r.m.throughput_tokens_per_s)} tokens/s${r.m.refused ? `, ${digits(r.m.refused)} refused` : ''}${r.judged ? `\n${r.judged}` : ''}`;
 
 function button(label, pressed, act, icon) {
   const node = document.createElement('button');
@@ -74,6 +74,9 @@ function scatter(host) {
   if (edge.length > 1)
     svg.append(el('path', {d: 'M' + edge.map(r => [x(of(r)).toFixed(1), y(r.m.tbt_attainment).toFixed(1)]).map(([px, py], i) => i ? `H${px}V${py}` : `${px} ${py}`).join(''),
                            fill: 'none', stroke: 'var(--mute)', 'stroke-width': 1.2, 'stroke-dasharray': '5 3'}));
+  for (const r of drawn) // of several seeds: the interval of the mean, faint, as a hundred of them cross
+    if (r.interval && !absent(r.interval[0]) && r.interval[0] < r.interval[1])
+      svg.append(el('path', {d: `M${x(of(r)).toFixed(1)} ${Math.min(bottom, y(r.interval[0])).toFixed(1)}V${Math.max(top, y(r.interval[1])).toFixed(1)}`, stroke: r.published || r.control ? 'var(--fg)' : colour(shape(r.models[view.role])), 'stroke-width': 1, 'stroke-opacity': view.all ? 0.22 : 0.5}));
   const places = [];
   const free = box => !places.some(p => box[0] < p[2] && p[0] < box[2] && box[1] < p[3] && p[1] < box[3]);
   for (const r of [...drawn].reverse()) { // the best on top
@@ -137,7 +140,7 @@ function marginals(host) {
       });
       svg.append(el('path', {d, stroke: colour(shape(i)), 'stroke-width': 1.3, 'stroke-opacity': 0.55, fill: 'none'}));
       if (!absent(m.mean)) svg.append(tipped(marker(shape(i), x(m.mean), y + row / 2, 5, colour(shape(i))), `${choices.models[i]}\nmean of ${m.combinations} combinations: ${percent(m.mean)} %\nbest: ${percent(m.best)} %`));
-      const cells = [percent(m.best), percent(m.mean), m.pairs ? (m.gain >= 0 ? '+' : '−') + digits(Math.abs(100 * m.gain)) : i === 0 ? 'reference' : '–', m.pairs ? `${m.better}, ${m.worse} of ${m.pairs}` : ''];
+      const cells = [percent(m.best), percent(m.mean), m.pairs ? (m.gain >= 0 ? '+' : '−') + digits(Math.abs(100 * m.gain)) + (absent(m.half) ? '' : ` ± ${digits(100 * m.half)}`) : i === 0 ? 'reference' : '–', m.pairs ? `${m.better}, ${m.worse} of ${m.pairs}` : ''];
       cells.forEach((cell, c) => svg.append(text(columns[c], y + row / 2 + 4, cell, 'num', 'end')));
       y += row;
     });

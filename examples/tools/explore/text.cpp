@@ -2,6 +2,7 @@
 // An exploration for a terminal.
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/report/seed_tables.hpp"
 
 #include "explore/exploration.hpp"
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace explored {
@@ -19,28 +21,81 @@ namespace {
 
 std::string points(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
-void append_head(std::string& out) {
-  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}\n", "", "TBT", "per token", "mean", "longest",
-                     "through-", "TTFT", "");
-  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}  {}\n", "rank", "%", "%", "E2E, s", "gap, s",
-                     "put, t/s", "%", "refused", "engine");
-  out += std::string(120, '-') + '\n';
-}
-void append_row(std::string& out, const Row& row, std::size_t alike) {
-  const Metrics& m = row.metrics;
-  out += fmt::format("{:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>6} {:>7}  {}{}{}\n",
-                     row.control ? "-" : std::to_string(row.rank), percent_text(m.tbt_attainment),
-                     percent_text(m.per_token_attainment), short_text(m.mean_e2e_s), short_text(m.longest_gap_s),
-                     short_text(m.throughput_tokens_per_s), percent_text(m.ttft_attainment), m.refused, row.name,
-                     row.control            ? " (control)"
+struct Column {
+  const char* top;
+  const char* head;
+  double (*number)(const Metrics&);
+  std::string (*text)(double);
+};
+using M = const Metrics&;
+constexpr Column columns[] = {{"TBT", "%", [](M m) { return m.tbt_attainment; }, percent_text},
+                              {"per token", "%", [](M m) { return m.per_token_attainment; }, percent_text},
+                              {"TTFT", "%", [](M m) { return m.ttft_attainment; }, percent_text},
+                              {"SLO", "%", [](M m) { return m.slo_attainment; }, percent_text},
+                              {"goodput", "req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
+                              {"mean", "E2E, s", [](M m) { return m.mean_e2e_s; }, short_text},
+                              {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text},
+                              {"through-", "put, t/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
+                              {"", "refused", [](M m) { return static_cast<double>(m.refused); }, short_text}};
+
+/// Cells under heads, aligned right, and the engine, however long, behind them.
+class Ranking {
+ public:
+  explicit Ranking(const Exploration& found) : found_(found) {
+    std::vector<std::string> tops{""}, heads{"rank"};
+    for (const Column& column : columns) tops.emplace_back(column.top), heads.emplace_back(column.head);
+    if (!found.reference.empty())
+      for (const auto& [top, head] :
+           {std::pair{"less " + found.reference, "points"}, std::pair{std::string{}, "judged"}})
+        tops.push_back(top), heads.emplace_back(head);
+    tops.emplace_back("");
+    heads.emplace_back("engine");
+    lines_ = {std::move(tops), std::move(heads)};
+  }
+  void add(const Row& row, std::size_t alike) {
+    std::vector<std::string> cells{row.control ? "-" : std::to_string(row.rank)};
+    for (const Column& column : columns)
+      cells.push_back(detail::spread_text(spread_of(row, column.number), column.text));
+    if (!found_.reference.empty()) {
+      const bool itself = row.name == found_.reference;
+      cells.push_back(itself ? "" : detail::signed_text(100 * row.against.difference.mean));
+      cells.push_back(itself ? "" : verdict_of(row.against));
+    }
+    cells.push_back(row.name +
+                    (row.control            ? " (control)"
                      : row.livelock.empty() ? ""
-                                            : " (livelocked)",
-                     alike > 0 ? fmt::format(" (and {} alike)", alike) : "");
-}
+                                            : " (livelocked)") +
+                    (alike > 0 ? fmt::format(" (and {} alike)", alike) : ""));
+    lines_.push_back(std::move(cells));
+  }
+  [[nodiscard]] std::string text() const {
+    const std::size_t aligned = lines_.front().size() - 1;
+    std::string out;
+    std::size_t width = 0;
+    for (std::size_t l = 0; l < lines_.size(); ++l) {
+      std::string line;
+      for (std::size_t c = 0; c < aligned; ++c) {
+        std::size_t widest = 0;
+        for (const auto& cells : lines_) widest = std::max(widest, cells[c].size());
+        line += fmt::format("{:>{}}{}", lines_[l][c], widest, c + 1 < aligned ? "  " : "");
+      }
+      width = std::max(width, line.size());
+      line += "  " + lines_[l][aligned];
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + "\n";
+      if (l == 1) out += std::string(width + 34, '-') + "\n";
+    }
+    return out;
+  }
+
+ private:
+  const Exploration& found_;
+  std::vector<std::vector<std::string>> lines_;
+};
 
 /// The first `most` of the published, or of the others, those of equal figures as one.
 void append_rows(std::string& out, const Exploration& found, bool published, std::size_t most) {
-  append_head(out);
+  Ranking ranking(found);
   std::size_t shown = 0;
   for (std::size_t i = 0; i < found.rows.size() && shown < most; ++i) {
     const Row& row = found.rows[i];
@@ -53,9 +108,10 @@ void append_rows(std::string& out, const Exploration& found, bool published, std
             group(found.rows[j], j) == group(row, i))
           ++(j < i ? before : alike);
     if (before > 0) continue;
-    append_row(out, row, alike);
+    ranking.add(row, alike);
     ++shown;
   }
+  out += ranking.text();
 }
 
 /// How many run and get nowhere, and the first of them with what it is caught in.
@@ -74,6 +130,12 @@ void append_livelocked(std::string& out, const Exploration& found) {
                   count, first->engine, first->livelock);
 }
 
+/// Of several seeds: what the gain may be off by.
+std::string half_width(const Marginal& marginal) {
+  const Interval& of = marginal.gain_of_seeds;
+  return of.known() ? fmt::format(" +-{:.1f}", 100 * of.half_width()) : "";
+}
+
 void append_marginals(std::string& out, const Exploration& found) {
   out += "What each choice is worth: TBT attainment over all combinations that work; on the right against the role's "
          "first\n"
@@ -81,17 +143,18 @@ void append_marginals(std::string& out, const Exploration& found) {
   std::size_t width = 5;
   for (const RoleChoices& role : found.space.roles)
     for (const std::string& model : role.models) width = std::max(width, model.size());
-  out += fmt::format("{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>8} {:>14}\n", "role", "spread", "model", width,
+  out += fmt::format("{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>12} {:>14}\n", "role", "spread", "model", width,
                      "combinations", "best", "mean", "gain", "better, worse");
-  out += std::string(width + 70, '-') + '\n';
+  out += std::string(width + 74, '-') + '\n';
   for (const RoleMarginals& role : found.marginals) {
     const RoleChoices& choices = found.space.roles[role.role];
     for (std::size_t m = 0; m < choices.models.size(); ++m) {
       const Marginal& marginal = role.models[m];
       out += fmt::format(
-          "{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>8} {:>14}\n", m == 0 ? choices.role : "",
+          "{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>12} {:>14}\n", m == 0 ? choices.role : "",
           m == 0 ? fmt::format("{:.1f}", 100 * role.spread) : "", choices.models[m], width, marginal.combinations,
-          percent_text(marginal.best), percent_text(marginal.mean), marginal.pairs > 0 ? points(marginal.gain) : "",
+          percent_text(marginal.best), percent_text(marginal.mean),
+          marginal.pairs > 0 ? points(marginal.gain) + half_width(marginal) : "",
           marginal.pairs > 0 ? fmt::format("{}, {} of {}", marginal.better, marginal.worse, marginal.pairs) : "");
     }
   }
@@ -121,6 +184,12 @@ void append_finding(std::string& out, const Exploration& found) {
       better.size(), published->name, percent_text(theirs.tbt_attainment), also, better.front()->engine,
       percent_text(ours.tbt_attainment), percent_text(theirs.tbt_attainment), short_text(ours.mean_e2e_s),
       short_text(theirs.mean_e2e_s), short_text(ours.longest_gap_s), short_text(theirs.longest_gap_s));
+  if (!found.of_seeds()) return;
+  const auto surely = static_cast<std::size_t>(
+      std::count_if(better.begin(), better.end(), [](const Row* row) { return !row->against.tie(); }));
+  out += fmt::format("  That is in the mean. Seed by seed {} of the {} {} better than {} beyond a tie; the best: {}.\n",
+                     surely, better.size(), surely == 1 ? "is" : "are", found.reference,
+                     verdict_of(better.front()->against));
 }
 
 } // namespace
@@ -130,13 +199,21 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   std::size_t works = 0;
   for (const Combination& combination : found.space.combinations) works += combination.works ? 1 : 0;
   const std::size_t all = found.space.combinations.size(), engines = found.space.engines.size();
-  std::string out = fmt::format("{}, {} requests, seed {}; {} on {}, {} token blocks of KV; SLO {} a token (scale {}), "
-                                "first token {}; {}\n",
-                                w.trace, w.requests, w.seed, w.model, w.device, w.budget_blocks,
-                                time_text(found.slo_tbt_s), tidy_text(found.slo_scale), time_text(w.slo_ttft_s),
-                                found.deposit ? "with token deposit" : "without deposit");
+  std::string out =
+      fmt::format("{}{}, {} requests, {}; {} on {}, {} token blocks of KV; SLO {} a token (scale {}), "
+                  "first token {}; {}\n",
+                  w.trace, w.redrawn.empty() ? "" : " drawn again " + w.redrawn, w.requests, seeds_of(w), w.model,
+                  w.device, w.budget_blocks, time_text(found.slo_tbt_s), tidy_text(found.slo_scale),
+                  time_text(w.slo_ttft_s), found.deposit ? "with token deposit" : "without deposit");
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
+  if (found.of_seeds())
+    out +=
+        fmt::format("Means of {} seeds, +- half of the 95 % interval{}\n\n", w.seeds.size(),
+                    found.reference.empty() ? ""
+                                            : fmt::format("; judged seed by seed against {}, the best published; of a "
+                                                          "hundred equals some five are no tie by chance",
+                                                          found.reference));
   out += fmt::format("The best compositions of {}\n\n", engines);
   append_rows(out, found, false, top);
   out += "\nPublished systems, ranked among all\n\n";
@@ -146,6 +223,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   append_marginals(out, found);
   out += '\n';
   append_finding(out, found);
+  if (const std::string note = one_seed_note(w); !note.empty()) out += note + "\n";
   return out;
 }
 

@@ -101,7 +101,10 @@ std::string table_text(const Options& options, const LocalModel& model, const Re
       fmt::format("mean {:>9}   P95 {:>9}   max {:>9}", ms(m.mean_ttft_s), ms(m.p95_ttft_s), ms(of.ttft.quantile(1))));
   row("TBT", fmt::format("mean {:>9}   P95 {:>9}   max {:>9}", ms(m.mean_tbt_s), ms(m.p95_tbt_s), ms(m.longest_gap_s)));
   if (!std::isnan(m.tbt_attainment))
-    row("attainment", fmt::format("{} % of tokens in time (TBT)", percent_text(m.tbt_attainment)));
+    row("attainment",
+        fmt::format(
+            "{} % of tokens in time (TBT), {} % of requests with all that was promised (SLO); goodput {} a second",
+            percent_text(m.tbt_attainment), percent_text(m.slo_attainment), short_text(m.goodput_requests_per_s)));
   row("stalls", fmt::format("{} of {} in {} iterations", time_text(m.stall_s), time_text(m.busy_s), m.iterations));
   const double in = static_cast<double>(results.moved.to_device.bytes.count());
   const double out = static_cast<double>(results.moved.to_host.bytes.count());

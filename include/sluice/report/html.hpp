@@ -5,6 +5,7 @@
 #include "sluice/report/html_data.hpp"
 #include "sluice/report/html_script_base.hpp"
 #include "sluice/report/html_script_charts.hpp"
+#include "sluice/report/html_script_seeds.hpp"
 #include "sluice/report/html_script_time.hpp"
 #include "sluice/report/html_style.hpp"
 #include "sluice/report/html_tables.hpp"
@@ -38,7 +39,9 @@ inline std::string html_facts(const ComparisonReport& report) {
   if (w.max_batch_tokens > 0) limits += (limits.empty() ? "" : ", ") + std::to_string(w.max_batch_tokens) + " tokens";
   std::string out = "<dl class=\"facts\">";
   out += html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
-  out += html_fact("requests", std::to_string(w.requests)) + html_fact("seed", std::to_string(w.seed));
+  out += html_fact("requests", std::to_string(w.requests)) +
+         html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w)));
+  if (!w.redrawn.empty()) out += html_fact("the trace", "drawn again by each seed, " + w.redrawn);
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
                    w.host_budget_bytes > 0 ? bytes_text(static_cast<double>(w.host_budget_bytes)) : "not bounded");
@@ -62,13 +65,17 @@ inline constexpr std::string_view html_plots = R"html(
 Per-token attainment, the usual kind, counts a pause of an hour as one late token; it is shown beside, never alone. Systems with and without
 a deposit are not compared with each other. The last row is a control: one request at a time.</p>
 <div id="attainment-legend"></div><div id="attainment" class="two"></div></section>
+<section class="keep" id="pairs" hidden><h2>Who is better, seed by seed</h2>
+<p class="sub"><span class="part"></span>. Each ring is one seed: the system's figure less that of the system named, on the same workload. What a burst or a long prompt does to both is in neither.
+The diamond is the mean, the bar its 95 % interval; where the bar crosses the line at 0 the seeds do not tell the two apart: a tie.</p>
+<div id="pair-charts" class="two"></div></section>
 <section class="keep"><h2>What it took</h2><p class="sub part"></p><div id="costs"></div></section>
-<section class="keep"><h2>Latencies</h2><p class="sub"><span class="part"></span>. Share of requests (TTFT, E2E) or of gaps (TBT) that took at most so long.</p>
+<section class="keep"><h2>Latencies</h2><p class="sub"><span class="part"></span>.<span class="seed"></span> Share of requests (TTFT, E2E) or of gaps (TBT) that took at most so long.</p>
 <div id="cdf-legend"></div><div id="cdf" class="three"></div></section>
-<section><h2>Memory and queue over time</h2><p class="sub"><span class="part"></span>. The same axes for every system.</p>
+<section><h2>Memory and queue over time</h2><p class="sub"><span class="part"></span>.<span class="seed"></span> The same axes for every system.</p>
 <div id="time-legend"></div><div id="time" class="two"></div></section>
 <section class="keep"><h2>One iteration, layer by layer</h2>
-<p class="sub">The iteration that stalled longest. A layer starts when the one before has ended and its blocks have arrived.
+<p class="sub">The iteration that stalled longest.<span class="seed"></span> A layer starts when the one before has ended and its blocks have arrived.
 <label class="no-print"> <select id="pick" aria-label="System whose iteration is shown"></select></label></p>
 <div id="iteration"></div></section>
 )html";
@@ -78,7 +85,8 @@ inline constexpr std::string_view html_definitions = R"html(
 <li><b>TTFT</b>: arrival to first token delivered, queueing included. <b>Gap</b> (TBT): between two deliveries of one request as its user sees them, pauses and other requests' prompts included.
 <b>TPOT</b>: first to last delivery over the tokens between. <b>E2E</b>: arrival to last delivery.</li>
 <li><b>TBT attainment</b> = tokens on time / (tokens on time + deadlines missed). A gap g within the SLO is a token on time; a longer one has missed &#8968;g / SLO&#8969; &#8722; 1 deadlines. A token that never came misses one every SLO until the end of the run.</li>
-<li><b>Per-token attainment</b> = gaps within the SLO / tokens owed after the first. <b>TPOT</b> and <b>TTFT attainment</b>: requests within the SLO / all requests with that promise; unfinished and refused ones are late.</li>
+<li><b>Per-token attainment</b> = gaps within the SLO / tokens owed after the first. <b>TPOT</b> and <b>TTFT attainment</b>: requests within the SLO / all requests with that promise; unfinished and refused ones are late. <b>SLO attainment</b>: requests that kept all they were promised, TTFT and TPOT; <b>goodput</b>: such requests a second.</li>
+<li>Of several seeds every number is a mean, &plusmn; half of its 95 % interval (Student's t); differences between systems are judged in pairs, seed by seed (studentized bootstrap).</li>
 <li>Quantiles are exact, by nearest rank; those of TBT are over the gaps of all requests together. Throughput is from the first arrival to the last delivery. Stall is the share of iteration time in which the compute stream waited for a transfer.</li>
 <li>Device memory is resident KV over the KV budget, the mean over the time that iterations took. Planning time is on the engine's clock.</li>
 </ul></section>
@@ -105,10 +113,13 @@ inline constexpr std::string_view html_definitions = R"html(
          detail::html_number_tables(report) + "</section>\n";
   out += "<section><h2>What each system is</h2>\n" + detail::html_type_table(report) + "</section>\n";
   out += detail::html_definitions;
+  if (const std::string note = one_seed_note(w); !note.empty())
+    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
   out += "<footer>Written by Sluice. Simulated unless a fact above says otherwise.</footer>\n</main>\n<div id=\"tip\" "
          "role=\"status\"></div>\n";
   out += "<script type=\"application/json\" id=\"data\">" + detail::html_data(report) + "</script>\n<script>";
   out += detail::html_script_base;
+  out += detail::html_script_seeds;
   out += detail::html_script_charts;
   out += detail::html_script_time;
   out += "</script>\n</body></html>\n";

@@ -4,6 +4,7 @@
 
 #include "sluice/observer/json_writer.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/report/seed_tables.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -98,11 +99,59 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   json.end_array().end_object();
 }
 
+/// Of several seeds: the figures that are drawn with a mark for each seed, their intervals, and the row's differences
+/// from the one that its block is judged against.
+inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
+                            const std::string& baseline) {
+  const auto numbers = [&](std::string_view name, const std::vector<double>& all) {
+    json.key(name).begin_array();
+    for (const double number : all) json.rounded(number, plot_digits);
+    json.end_array();
+  };
+  json.key("each").begin_object();
+  for (const JudgedFigure& by : judged_figures)
+    numbers(by.key, seed_values(row, [&](const Metrics& metrics) { return metrics.*by.figure; }));
+  json.end_object().key("interval").begin_object();
+  std::vector<std::vector<double>> columns; // of every number, once for the names and their values
+  std::vector<std::string_view> names;
+  for (const Metrics& metrics : row.per_seed) {
+    std::size_t at = 0;
+    for_each_metric(metrics, [&](std::string_view name, auto number) {
+      if (at == columns.size()) columns.emplace_back(), names.push_back(name);
+      columns[at++].push_back(static_cast<double>(number));
+    });
+  }
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const Interval of = mean_interval(columns[c]);
+    numbers(names[c], {of.least, of.most});
+  }
+  json.end_object();
+  const SystemReport* reference = reference_of(block, baseline);
+  if (reference == nullptr) return;
+  json.key("pairs").begin_object().field("against", reference->name);
+  for (const JudgedFigure& by : judged_figures) {
+    const Paired of = judged(row, *reference, by);
+    const double scale = judged_scale(by, *reference);
+    json.key(by.key).begin_object().key("mean").rounded(scale * of.difference.mean, plot_digits);
+    numbers("interval", {scale * of.difference.least, scale * of.difference.most});
+    const std::vector<double> own = seed_values(row, [&](const Metrics& metrics) { return metrics.*by.figure; });
+    const std::vector<double> other =
+        seed_values(*reference, [&](const Metrics& metrics) { return metrics.*by.figure; });
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < own.size(); ++i) differences.push_back(scale * (own[i] - other[i]));
+    numbers("each", differences);
+    json.field("tie", of.tie()).field("judged", verdict_of(of, by.less)).end_object();
+  }
+  json.end_object();
+}
+
 /// The text of the page's data element.
 [[nodiscard]] inline std::string html_data(const ComparisonReport& report) {
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().key("systems").begin_array();
+  json.begin_object().key("seeds").begin_array();
+  for (const std::uint64_t seed : report.workload.seeds) json.value(seed);
+  json.end_array().line().key("systems").begin_array();
   const std::vector<ReportBlock> blocks = blocks_of(report);
   for (const SystemReport& system : report.systems) {
     const auto block = std::find_if(blocks.begin(), blocks.end(), [&](const ReportBlock& b) {
@@ -113,6 +162,7 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
     json.field("control", system.control).field("scale", system.slo_scale).key("slo").rounded(system.slo_tbt_s, 6);
     json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("same", original != nullptr ? original->name : "");
     json.field("livelocked", !system.livelock.empty());
+    if (system.per_seed.size() > 1) write_seed_plot(json, system, *block, report.baseline);
     json.key("m").begin_object();
     for_each_metric(system.metrics, [&](std::string_view name, auto number) {
       json.key(name).rounded(static_cast<double>(number), plot_digits);

@@ -59,13 +59,14 @@ function attainmentChart(groups, same, deposit, width, label, bar, gap) {
     }
     for (const s of group) {
       const v = s.m.tbt_attainment, p = s.m.per_token_attainment, i = scales.indexOf(s.scale);
-      const row = tipped(el('g', {}), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})\nTBT attainment ${percent(v)} %\nper token ${percent(p)} %\n${count(s.m.deadlines_missed)} deadlines missed; longest gap ${time(s.m.longest_gap_s)}`);
+      const row = tipped(el('g', {}), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})\nTBT attainment ${percent(v)} %${spread(s, 'tbt_attainment', percent)}\nper token ${percent(p)} %\n${count(s.m.deadlines_missed)} deadlines missed; longest gap ${time(s.m.longest_gap_s)}`);
       row.append(el('rect', {x: label, y, width: width - label, height: bar, fill: 'transparent'}));
       if (!absent(v)) {
         if (at(v) > label) row.append(scaleBar(i, label, y + 1, at(v) - label, bar - 2));
         if (!absent(p)) row.append(el('path', {d: `M${at(Math.min(v, p))} ${y + bar / 2}H${at(Math.max(v, p))}`, stroke: 'var(--fg)', 'stroke-width': 1, 'stroke-dasharray': '1.5 2'}));
       }
       if (!absent(p)) row.append(marker(3, at(p), y + bar / 2, 3.2, 'var(--fg)', true));
+      if (s.each) row.append(seedMarks(s.each.tbt_attainment, s.interval.tbt_attainment, v => at(Math.min(1, Math.max(0, v))), y + bar / 2, bar));
       row.append(text(right + 46, y + bar / 2 + 4, percent(v), 'num s', 'end'), text(right + 102, y + bar / 2 + 4, percent(p), 'num s m', 'end'));
       svg.append(row);
       y += bar;
@@ -78,7 +79,7 @@ function attainmentLegend() {
   const entries = scales.map((x, i) => [
     swatch(svg => svg.append(scaleBar(i, 1, 1, 20, 10))),
     `TBT attainment, SLO ${scaleName(x)} (${tidy(time)(systems.find(s => s.scale === x).slo)} a token)`]);
-  entries.push([swatch(svg => svg.append(marker(3, 11, 6, 4, 'var(--fg)', true))), 'per-token attainment']);
+  entries.push([swatch(svg => svg.append(marker(3, 11, 6, 4, 'var(--fg)', true))), 'per-token attainment'], ...seedLegend());
   return legendOf(entries);
 }
 
@@ -90,6 +91,7 @@ const costs = [
   ['stalled', 'share of iterations', m => m.stall_share, v => percent(v) + ' %'], ['moved', 'both ways', m => m.bytes_moved, bytes],
   ['device KV', 'mean, of capacity', m => m.device_mean_share, v => percent(v) + ' %'],
   ['times preempted', '', m => m.times_preempted, count], ['planning', 'engine clock', m => m.planning_s, time]];
+for (const cost of costs) cost.push(Object.keys((systems[0] || {m: {}}).m).find(key => cost[2]({[key]: 1}) === 1)); // the number's name, for its interval
 function costChart(host) {
   const rows = ranked(shown());
   const width = widthOf(host), label = labelWidth(rows.map(s => s.name)) + 16;
@@ -113,7 +115,7 @@ function costChart(host) {
     host.append(figure('', svg));
   }
 }
-function costColumn(svg, [name, hint, of, show], rows, x, cell, head, rowHeight) {
+function costColumn(svg, [name, hint, of, show, key], rows, x, cell, head, rowHeight) {
   svg.append(text(x, 12, name, 'b'), text(x, 26, hint, 'm s'));
   const values = rows.map(s => of(s.m)).filter(v => !absent(v));
   const positive = values.filter(v => v > 0), most = Math.max(...positive, 0), least = Math.min(...positive);
@@ -125,13 +127,19 @@ function costColumn(svg, [name, hint, of, show], rows, x, cell, head, rowHeight)
   rows.forEach((s, r) => {
     if (s.same) return;
     const v = of(s.m), y = head + r * rowHeight, slot = slotOf(s.name), paint = slot >= 0 ? colour(slot) : 'var(--other)';
-    const group = tipped(el('g', {}), `${s.name}\n${name}: ${show(v)}`);
+    const limits = s.interval && s.interval[key];
+    const group = tipped(el('g', {}), `${s.name}\n${name}: ${show(v)}${spread(s, key, show)}`);
     group.append(el('rect', {x, y, width: cell - 8, height: rowHeight, fill: 'transparent'}));
     let end = x;
     if (!absent(v) && v > 0) {
       end = x + at(v);
       if (wide) group.append(el('path', {d: `M${x} ${y + rowHeight / 2}H${end}`, stroke: 'var(--line)'}), marker(0, end, y + rowHeight / 2, 3.6, paint));
       else group.append(el('rect', {x, y: y + 4, width: Math.max(1, end - x), height: rowHeight - 8, fill: paint}));
+      if (limits && !absent(limits[0])) {
+        const most = Math.min(x + room, x + at(Math.max(limits[1], 0))), least = Math.max(x, Math.min(end, x + at(Math.max(limits[0], wide ? 1e-12 : 0))));
+        group.append(el('path', {d: `M${least} ${y + rowHeight / 2}H${most}`, stroke: 'var(--fg)', 'stroke-width': 1.2}));
+        end = Math.max(end, most);
+      }
     }
     group.append(text(end + 7, y + rowHeight / 2 + 4, show(v), 'num s'));
     svg.append(group);

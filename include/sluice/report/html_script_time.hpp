@@ -237,11 +237,13 @@ function draw() {
   controls();
   const fresh = id => { at(id).replaceChildren(); return at(id); };
   const part = `${scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : ''}${time((shown()[0] || {}).slo)} a token${deposits.length > 1 ? (chosen.deposit ? ', with token deposit' : ', without deposit') : ''}`;
+  document.querySelectorAll('.seed').forEach(node => { node.textContent = manySeeds ? ` Of seed ${data.seeds[0]}, the first of ${data.seeds.length}.` : ''; });
   document.querySelectorAll('.part').forEach(node => { node.textContent = part; });
   fresh('attainment-legend').append(attainmentLegend());
   const panels = fresh('attainment');
   const hosts = deposits.map(() => panels.appendChild(document.createElement('div')));
   deposits.forEach((d, i) => attainmentCharts(hosts[i], d));
+  pairCharts();
   costChart(fresh('costs'));
   fresh('cdf-legend').append(highlightedLegend(true));
   const cdfs = ['ttft', 'tbt', 'e2e'].map(() => document.createElement('div'));

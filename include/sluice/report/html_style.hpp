@@ -67,6 +67,7 @@ thead tr.groups th{text-align:center;border-bottom:1px solid var(--line)} thead 
 tbody th,td.l,thead th.l{text-align:left}
 tbody th{position:sticky;left:0;background:var(--card);font-weight:600}
 tbody th small{display:block;font-weight:400;font-size:11px;line-height:1.1;color:var(--mute)}
+td small{color:var(--mute);font-size:11px}
 tr.control td,tr.control th{border-top:2px solid var(--mute);font-style:italic}
 td.code{white-space:normal;text-align:left;min-width:300px}
 ul.defs{padding-left:20px;max-width:88ch} ul.defs li{margin-bottom:5px}

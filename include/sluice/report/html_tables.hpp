@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/report/order.hpp"
+#include "sluice/report/seed_tables.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -55,6 +56,7 @@ inline const std::vector<HtmlColumn>& service_columns() {
       {"attainment, %", "per token", [](M m) { return m.per_token_attainment; }, percent_text},
       {"attainment, %", "TPOT", [](M m) { return m.tpot_attainment; }, percent_text},
       {"attainment, %", "TTFT", [](M m) { return m.ttft_attainment; }, percent_text},
+      {"attainment, %", "SLO", [](M m) { return m.slo_attainment; }, percent_text},
       {"TBT, ms", "P50", [](M m) { return m.p50_tbt_s; }, milliseconds_text},
       {"TBT, ms", "P95", [](M m) { return m.p95_tbt_s; }, milliseconds_text},
       {"TBT, ms", "P99", [](M m) { return m.p99_tbt_s; }, milliseconds_text},
@@ -74,6 +76,7 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   static const std::vector<HtmlColumn> columns{
       {"throughput", "tok/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
       {"throughput", "req/min", [](M m) { return m.throughput_requests_per_min; }, short_text},
+      {"goodput", "req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
       {"device KV, %", "peak", [](M m) { return m.device_peak_share; }, percent_text},
       {"device KV, %", "mean", [](M m) { return m.device_mean_share; }, percent_text},
       {"host KV, GB", "peak", [](M m) { return static_cast<double>(m.host_peak_bytes); }, html_gigabytes},
@@ -106,6 +109,12 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
   return out + "</tr></thead>\n";
 }
 
+/// What a mean of several seeds may be off by; nothing of one seed, or where all seeds have the same.
+inline std::string html_half_width(const Interval& of, std::string (*text)(double)) {
+  const std::string half = half_width_text(of, text);
+  return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
+}
+
 inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
                               const std::vector<HtmlColumn>& columns, bool with_transfer) {
   const std::string table = block.rows.size() > 16 ? "<table class=\"long\">" : "<table>";
@@ -120,15 +129,51 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
     for (const HtmlColumn& column : columns) {
-      const double number = column.number(row->metrics);
-      out += "<td data-v=\"" + (std::isfinite(number) ? fixed_text(number, 9) : std::string{}) + "\">" +
-             escaped(column.text(number)) + "</td>";
+      const Interval of = spread_of(*row, column.number);
+      out += "<td data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\">" +
+             escaped(column.text(of.mean)) + html_half_width(of, column.text) + "</td>";
     }
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+/// Who differs from the best (or the baseline), seed by seed; nothing of one seed.
+inline std::string html_judgement(const ReportBlock& block, const std::string& baseline) {
+  const SystemReport* reference = reference_of(block, baseline);
+  if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
+  std::string out = "<div class=\"keep\"><div class=\"wide\"><table class=\"long\"><caption><b>Judged in pairs, " +
+                    title_of(block) + "</b><br>each seed's figure less that of " + escaped(reference->name) + ", " +
+                    (reference->name == baseline ? "the baseline" : "the best here") +
+                    ": mean, 95 % interval, a tie where 0 is in it</caption>\n<thead><tr class=\"groups\"><th></th>";
+  std::string heads;
+  for (const JudgedFigure& figure : judged_figures) {
+    out +=
+        "<th scope=\"colgroup\" colspan=\"3\">" + escaped(figure.name) + (figure.share ? ", points" : ", %") + "</th>";
+    heads += "<th scope=\"col\" data-sort tabindex=\"0\">mean</th><th scope=\"col\">from &hellip; to</th><th "
+             "scope=\"col\" class=\"l\">judged</th>";
+  }
+  out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>" + heads + "</tr></thead><tbody>\n";
+  for (const SystemReport* row : block.rows) {
+    if (row == reference) continue;
+    out += std::string{row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +
+           escaped(label_of(*row)) + "</th>";
+    for (const JudgedFigure& figure : judged_figures) {
+      const Paired of = judged(*row, *reference, figure);
+      const double scale = judged_scale(figure, *reference);
+      const bool there = of.pairs() > 0;
+      out += "<td data-v=\"" + (there ? fixed_text(scale * of.difference.mean, 9) : std::string{}) + "\">" +
+             (there ? signed_text(scale * of.difference.mean) : "&ndash;") + "</td><td>" +
+             (of.judged()
+                  ? signed_text(scale * of.difference.least) + " &hellip; " + signed_text(scale * of.difference.most)
+                  : std::string{"&ndash;"}) +
+             "</td><td class=\"l\">" + escaped(verdict_of(of, figure.less)) + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div></div>";
 }
 
 /// Two tables for each block, then the refusals and what a reader must know.
@@ -138,7 +183,8 @@ inline std::string html_number_tables(const ComparisonReport& report) {
     const std::optional<std::string> rule = shared_transfer(block);
     const std::string took = "What it took" + (rule && !rule->empty() ? ", transfers by " + *rule : std::string{});
     out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
-           "</div><div class=\"keep\">" + html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
+           "</div>" + html_judgement(block, report.baseline) + "<div class=\"keep\">" +
+           html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
     if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";

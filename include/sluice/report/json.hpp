@@ -4,10 +4,15 @@
 
 #include "sluice/observer/json_writer.hpp"
 #include "sluice/report/report.hpp"
+#include "sluice/report/seeds.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -22,6 +27,9 @@ namespace detail {
 
 inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.begin_object().field("trace", workload.trace).field("format", workload.format).field("seed", workload.seed);
+  json.key("seeds").begin_array();
+  for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
+  json.end_array().field("redrawn", workload.redrawn);
   json.field("requests", workload.requests).field("model", workload.model).field("device", workload.device);
   json.field("profile", workload.profile).field("budget_blocks", workload.budget_blocks);
   json.field("block_tokens", workload.block_tokens).field("budget_bytes", workload.budget_bytes);
@@ -38,14 +46,60 @@ inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.end_object().end_object();
 }
 
+/// Of several seeds: every number's mean under its own name; "per_seed", its values in the order of the seeds; and
+/// "interval", where the mean lies with 95 %. Names that `wanted` refuses are left out.
+template <class Wanted>
+void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wanted) {
+  std::vector<std::pair<std::string_view, std::vector<double>>> columns;
+  for (const Metrics& metrics : each) {
+    std::size_t at = 0;
+    for_each_metric(metrics, [&](std::string_view name, auto number) {
+      if (at == columns.size()) columns.emplace_back(name, std::vector<double>{});
+      columns[at++].second.push_back(static_cast<double>(number));
+    });
+  }
+  std::erase_if(columns, [&](const auto& column) { return !wanted(column.first); });
+  for (const auto& [name, values] : columns) json.field(name, mean_interval(values).mean);
+  json.key("interval").begin_object();
+  for (const auto& [name, values] : columns) {
+    const Interval of = mean_interval(values);
+    json.key(name).begin_array().value(of.least).value(of.most).end_array();
+  }
+  json.end_object().key("per_seed").begin_object();
+  for (const auto& [name, values] : columns) {
+    json.key(name).begin_array();
+    for (const double value : values) json.value(value);
+    json.end_array();
+  }
+  json.end_object();
+}
+
+/// How a row compares with the one that its block is judged against: "pairs", by figure.
+inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference) {
+  json.key("pairs").begin_object().field("against", reference.name);
+  for (const JudgedFigure& figure : judged_figures) {
+    const Paired of = judged(row, reference, figure);
+    json.key(figure.key).begin_object().field("difference", of.difference.mean).key("interval").begin_array();
+    json.value(of.difference.least).value(of.difference.most).end_array().field("tie", of.tie());
+    json.field("more", of.wins).field("less", of.losses).field("pairs", of.pairs()).end_object();
+  }
+  json.end_object();
+}
+
 /// What identifies a row, and its numbers: the members of an object that the caller opens and closes.
 inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOptions& options) {
   json.field("name", system.name).field("deposit", system.deposit).field("slo_scale", system.slo_scale);
   json.field("slo_tbt_s", system.slo_tbt_s).field("slo_ttft_s", system.slo_ttft_s);
   json.field("transfer", system.transfer).field("control", system.control);
-  for_each_metric(system.metrics, [&](std::string_view name, auto number) {
-    if (options.wall_times || name.find("_wall_") == std::string_view::npos) json.field(name, number);
-  });
+  const auto wanted = [&](std::string_view name) {
+    return options.wall_times || name.find("_wall_") == std::string_view::npos;
+  };
+  if (system.per_seed.empty())
+    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
+      if (wanted(name)) json.field(name, number);
+    });
+  else
+    write_seeds(json, system.per_seed, wanted);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
   json.key("refusals").begin_object();
   for (const auto& [reason, count] : system.refusals) json.field(reason, count);
@@ -61,9 +115,14 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   json.begin_object().line(2).key("workload");
   detail::write_workload(json, report.workload);
   json.line(2).key("systems").begin_array();
+  const std::vector<ReportBlock> blocks = blocks_of(report);
   for (const SystemReport& system : report.systems) {
     json.line(4).begin_object();
     detail::write_row(json, system, options);
+    for (const ReportBlock& block : blocks)
+      if (!system.per_seed.empty() && block.deposit == system.deposit && block.slo_scale == system.slo_scale)
+        if (const SystemReport* reference = reference_of(block, report.baseline))
+          detail::write_pairs(json, system, *reference);
     json.end_object();
   }
   json.line(2).end_array().line().end_object();

@@ -4,6 +4,7 @@
 
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/report.hpp"
+#include "sluice/workload/seeds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -83,12 +84,29 @@ struct ReportBlock {
   return blocks;
 }
 
+/// The seeds of a report, one or many.
+[[nodiscard]] inline std::vector<std::uint64_t> seeds_served(const WorkloadReport& workload) {
+  return workload.seeds.empty() ? std::vector{workload.seed} : workload.seeds;
+}
+
+/// "seed 1", or "seeds 1..8".
+[[nodiscard]] inline std::string seeds_of(const WorkloadReport& workload) {
+  return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
+}
+
+/// What a table of one seed must say: a difference may be the seed's. Empty of several.
+[[nodiscard]] inline std::string one_seed_note(const WorkloadReport& workload) {
+  return workload.seeds.size() > 1 ? std::string{}
+                                   : "one seed: what differs here may be alike, or turn, with another; --seeds 1..8 "
+                                     "tells";
+}
+
 /// Trace, seed, model, device, budget and SLO of a block, as every table must name them.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
-  std::string text = workload.trace + ", " + std::to_string(workload.requests) + " requests, seed " +
-                     std::to_string(workload.seed) + "; " + workload.model + " on " + workload.device + ", " +
-                     std::to_string(workload.budget_blocks) + " token blocks of KV";
+  std::string text = workload.trace + (workload.redrawn.empty() ? "" : " drawn again " + workload.redrawn) + ", " +
+                     std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
+                     " on " + workload.device + ", " + std::to_string(workload.budget_blocks) + " token blocks of KV";
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
   text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " a token (scale " +
           tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,11 @@ namespace sluice {
 /// The workload, model, device and limits that every system of a comparison was given. Each table names trace, seed,
 /// model, device, budget and SLO.
 struct WorkloadReport {
-  std::string trace;  ///< the file's name, or the generator's specification
-  std::string format; ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
-  std::uint64_t seed = 0;
+  std::string trace;                ///< the file's name, or the generator's specification
+  std::string format;               ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
+  std::uint64_t seed = 0;           ///< of the only workload, or of the first
+  std::vector<std::uint64_t> seeds; ///< of all workloads that were served; empty: one
+  std::string redrawn;              ///< how a trace was drawn again: "in blocks of 7"; empty: served as recorded
   std::int64_t requests = 0;
   std::string model;
   std::string device;
@@ -54,8 +57,9 @@ struct SystemReport {
   std::string note;        ///< what a reader must know of this row; empty mostly
   std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Such a row is not ranked
 
-  Metrics metrics;
-  std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many
+  Metrics metrics;               ///< of several seeds their means (report/seeds.hpp)
+  std::vector<Metrics> per_seed; ///< in the order of WorkloadReport::seeds; empty: one seed
+  std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many; of several seeds all
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
   Series::State series;
   RecordedIteration iteration;
@@ -64,36 +68,53 @@ struct SystemReport {
 struct ComparisonReport {
   WorkloadReport workload;
   std::vector<SystemReport> systems;
+  std::string baseline{}; ///< the system that others are judged against in pairs; empty: the best of each block
 };
 
 namespace detail {
 
+using Refusals = std::vector<std::pair<std::string, std::int64_t>>;
+
 /// Reasons that differ in their numbers alone ("its KV takes 20512 blocks") are one reason; the first stands for all.
-[[nodiscard]] inline std::vector<std::pair<std::string, std::int64_t>> refusals_of(const Summary::State& summary) {
+class RefusalGroups {
+ public:
+  void add(const std::string& reason, std::int64_t count = 1) {
+    std::string_view text = reason;
+    const bool several = text.ends_with(alike); // of one run, which is now one of several
+    if (several) text.remove_suffix(alike.size());
+    std::string shape;
+    for (const char c : text)
+      if (c < '0' || c > '9') shape += c;
+    const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.shape == shape; });
+    if (known == groups_.end()) {
+      groups_.push_back({shape, std::string{text}, count, several});
+    } else {
+      known->count += count;
+      known->differ |= several || known->first != text;
+    }
+  }
+  [[nodiscard]] Refusals all() const {
+    Refusals refusals;
+    for (const Group& group : groups_)
+      refusals.emplace_back(group.first + (group.differ ? std::string{alike} : std::string{}), group.count);
+    return refusals;
+  }
+
+ private:
+  static constexpr std::string_view alike = ", and the like";
   struct Group {
     std::string shape, first;
     std::int64_t count;
     bool differ;
   };
-  std::vector<Group> groups;
-  for (const RequestRecord& request : summary.requests) {
-    if (request.reason < 0) continue;
-    const std::string& reason = summary.reasons[static_cast<std::size_t>(request.reason)];
-    std::string shape;
-    for (const char c : reason)
-      if (c < '0' || c > '9') shape += c;
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.shape == shape; });
-    if (known == groups.end()) {
-      groups.push_back({shape, reason, 1, false});
-    } else {
-      ++known->count;
-      known->differ |= known->first != reason;
-    }
-  }
-  std::vector<std::pair<std::string, std::int64_t>> refusals;
-  for (const Group& group : groups)
-    refusals.emplace_back(group.first + (group.differ ? ", and the like" : ""), group.count);
-  return refusals;
+  std::vector<Group> groups_;
+};
+
+[[nodiscard]] inline Refusals refusals_of(const Summary::State& summary) {
+  RefusalGroups groups;
+  for (const RequestRecord& request : summary.requests)
+    if (request.reason >= 0) groups.add(summary.reasons[static_cast<std::size_t>(request.reason)]);
+  return groups.all();
 }
 
 } // namespace detail

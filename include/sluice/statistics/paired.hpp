@@ -36,8 +36,9 @@ struct Paired {
 
 namespace detail {
 
-/// Below so many values there are too few different resamples (35 of four) to have a tail.
-inline constexpr std::size_t least_bootstrapped = 5;
+/// Below so many values the quantiles of a few hundred different resamples (126 of five) decide, and intervals are half
+/// as wide again as they need be.
+inline constexpr std::size_t least_bootstrapped = 8;
 
 /// The studentized bootstrap of the mean of `values`.
 [[nodiscard]] inline Interval bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
@@ -71,11 +72,12 @@ inline constexpr std::size_t least_bootstrapped = 5;
 /// is NaN is left out.
 ///
 /// The interval is the studentized bootstrap's: differences are drawn again with replacement, each time with the
-/// standard error of that draw, and the quantiles of their t say how far the mean may be off. Rejected, by the coverage
-/// of 95 % intervals over 5 to 20 pairs of several distributions (tests/statistics/coverage_test.cpp has the chosen
-/// one's): the percentile bootstrap (84 to 93 %), BCa, which corrects skewness but not that few values vary too little,
-/// and Student's t, which holds where differences are normal and has nothing to say of skew ones. Of fewer than five
-/// pairs there is nothing to draw from: they get Student's t.
+/// standard error of that draw, and the quantiles of their t say how far the mean may be off. Of fewer than eight pairs
+/// it is Student's t, which needs them to be near to normal. Rejected, by how often 95 % intervals of 5 to 20 pairs of
+/// several distributions cover (tests/statistics/coverage_test.cpp has what is chosen): the percentile bootstrap (84 to
+/// 93
+/// %); BCa, which corrects skewness, but not that few values vary too little; Student's t throughout, which covers less
+/// where differences are skew.
 [[nodiscard]] inline Paired paired(std::span<const double> a, std::span<const double> b,
                                    const BootstrapOptions& options = {}) {
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");

@@ -45,7 +45,12 @@ class Resampled {
     const auto gaps = static_cast<double>(trace_.size() - 1);
     mean_gap_ = gaps > 0 ? sum.span / gaps : Seconds{0};
     cv_ = sum.gap_cv;
-    if (how_.block == 0) how_.block = std::llround(std::cbrt(static_cast<double>(trace_.size())));
+    how_.block = block_of(how_, trace_.size());
+  }
+
+  /// How many requests a block has of a trace of so many: of 20,000 some 27.
+  [[nodiscard]] static std::int64_t block_of(Resampling how, std::size_t requests) {
+    return how.block > 0 ? how.block : std::max(1LL, std::llround(std::cbrt(static_cast<double>(requests))));
   }
 
   Expected<std::optional<RequestSpec>> next() {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// prepare_seeds: one comparison of many workloads.
+#include "sluice/core/text.hpp"
+
+#include "compare/comparison.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace compared {
+
+using namespace sluice;
+
+Expected<Comparison> prepare_seeds(const Options& options, const std::string& command) {
+  Options one = options;
+  if (!options.seeds.empty()) one.seed = options.seeds.front();
+  Expected<Comparison> first = prepare(one, command);
+  if (!first) return first;
+  if (!options.baseline.empty() && std::none_of(first->systems.begin(), first->systems.end(),
+                                                [&](const System* system) { return system->name == options.baseline; }))
+    return flag_error("--baseline", fmt::format("'{}' is not among the systems", excerpt(options.baseline)),
+                      "the name of a system that is compared");
+  if (!options.baseline.empty() && options.seeds.size() < 2)
+    return flag_error("--baseline", "there is one seed, and nothing to judge by", "--seeds as well, such as 1..8");
+  if (options.seeds.size() < 2) return first;
+  Comparison all = *std::move(first);
+  all.workload.seeds = options.seeds;
+  for (auto& [label, text] : all.workload.notes)
+    if (label == "Requests") text = fmt::format("seed {}: {}", options.seeds.front(), text);
+  all.redrawn.push_back(all.setup);
+  for (std::size_t i = 1; i < options.seeds.size(); ++i) {
+    one.seed = options.seeds[i];
+    Expected<Comparison> next = prepare(one, command);
+    if (!next) return next;
+    all.redrawn.push_back(std::move(next->setup));
+  }
+  return all;
+}
+
+} // namespace compared

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of several seeds: one row of many runs, its intervals, and who is better than whom.
+#pragma once
+
+#include "sluice/report/order.hpp"
+#include "sluice/statistics/paired.hpp"
+#include "sluice/workload/seeds.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Every number's mean over runs, over those that have the number; counts to the nearest whole.
+[[nodiscard]] inline Metrics mean_metrics(std::span<const Metrics> each) {
+  std::vector<std::vector<double>> values;
+  for (const Metrics& metrics : each) {
+    std::size_t at = 0;
+    for_each_metric(metrics, [&](std::string_view, auto number) {
+      if (at == values.size()) values.emplace_back();
+      values[at++].push_back(static_cast<double>(number));
+    });
+  }
+  Metrics mean;
+  std::size_t at = 0;
+  for_each_metric(mean, [&](std::string_view, auto& number) {
+    if (at == values.size()) return;
+    const double of = mean_interval(values[at++]).mean;
+    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(number)>>)
+      number = of;
+    else
+      number = std::llround(of);
+  });
+  return mean;
+}
+
+/// One row of the runs of one system, a run a seed, in the order of `seeds`. Curves, series and the iteration are the
+/// first seed's: a mean of curves is no curve that anybody saw.
+[[nodiscard]] inline SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds) {
+  SLUICE_ASSERT(!runs.empty() && runs.size() == seeds.size(), "a run of every seed");
+  std::vector<Metrics> each;
+  detail::RefusalGroups refusals;
+  std::vector<std::uint64_t> caught;
+  std::string livelock;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    each.push_back(runs[i].metrics);
+    for (const auto& [reason, count] : runs[i].refusals) refusals.add(reason, count);
+    if (runs[i].livelock.empty()) continue;
+    if (caught.empty()) livelock = runs[i].livelock;
+    caught.push_back(seeds[i]);
+  }
+  SystemReport row = std::move(runs.front());
+  row.metrics = mean_metrics(each);
+  row.per_seed = std::move(each);
+  row.refusals = refusals.all();
+  row.livelock = caught.empty() ? std::string{}
+                                : "of " + std::to_string(seeds.size()) + " seeds " + std::to_string(caught.size()) +
+                                      " (" + seeds_text(caught) + "), the first " + livelock;
+  return row;
+}
+
+/// A figure of every seed; of one run that run's.
+template <class Figure>
+[[nodiscard]] std::vector<double> seed_values(const SystemReport& row, Figure&& figure) {
+  std::vector<double> values;
+  for (const Metrics& metrics : row.per_seed) values.push_back(static_cast<double>(figure(metrics)));
+  if (row.per_seed.empty()) values.push_back(static_cast<double>(figure(row.metrics)));
+  return values;
+}
+
+/// The mean of a figure over the row's seeds, and its interval.
+template <class Figure>
+[[nodiscard]] Interval spread_of(const SystemReport& row, Figure&& figure) {
+  return mean_interval(seed_values(row, figure));
+}
+
+/// The row that the others of a block are judged against: the baseline where it is there, else the best that is ranked;
+/// null where nobody is.
+[[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
+  for (const SystemReport* row : block.rows)
+    if (!baseline.empty() && row->name == baseline) return row;
+  const SystemReport* best = block.rows.empty() ? nullptr : block.rows.front(); // blocks are in order
+  return best == nullptr || best->control || !best->livelock.empty() ? nullptr : best;
+}
+
+/// A figure by which rows are judged in pairs.
+struct JudgedFigure {
+  std::string_view key, name; ///< of report.json; for a person
+  double Metrics::*figure;
+  bool share;        ///< told in points, else in per cent of the reference's mean
+  bool less = false; ///< the less the better
+};
+inline constexpr JudgedFigure judged_figures[] = {
+    {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
+    {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true},
+    {"mean_e2e_s", "mean E2E", &Metrics::mean_e2e_s, false, true},
+};
+
+/// A row against the reference, seed by seed: the row's figure less the reference's.
+[[nodiscard]] inline Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
+  const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
+  return paired(seed_values(row, figure), seed_values(reference, figure));
+}
+
+/// "tie, wins 4 of 8": what was found, and how many seeds agree. A seed without any difference is nobody's win.
+[[nodiscard]] inline std::string verdict_of(const Paired& of, bool less_is_better = false) {
+  if (of.pairs() == 0) return "-";
+  const std::string wins =
+      "wins " + std::to_string(less_is_better ? of.losses : of.wins) + " of " + std::to_string(of.pairs());
+  if (!of.judged()) return wins;
+  if (of.wins + of.losses == 0) return "tie, the same in all " + std::to_string(of.pairs());
+  if (of.tie()) return "tie, " + wins;
+  return ((of.difference.mean > 0) != less_is_better ? "better, " : "worse, ") + wins;
+}
+
+} // namespace sluice

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of several seeds: joined, judged, and shown.
+#include "sluice/report/html.hpp"
+#include "sluice/report/json.hpp"
+#include "sluice/report/seeds.hpp"
+#include "sluice/report/table.hpp"
+
+#include "report/synthetic.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+/// The synthetic comparison of several seeds, joined row by row.
+ComparisonReport of_seeds(const std::vector<std::uint64_t>& seeds, const std::string& baseline = {}) {
+  std::vector<ComparisonReport> all;
+  for (const std::uint64_t seed : seeds) all.push_back(synthetic::report(static_cast<int>(seed), {1.5}, false, 30));
+  ComparisonReport report{all.front().workload, {}, baseline};
+  report.workload.seeds = seeds;
+  for (std::size_t row = 0; row < all.front().systems.size(); ++row) {
+    std::vector<SystemReport> runs;
+    for (const ComparisonReport& one : all) runs.push_back(one.systems[row]);
+    report.systems.push_back(joined(std::move(runs), seeds));
+  }
+  return report;
+}
+
+const ComparisonReport& eight() {
+  static const ComparisonReport report = of_seeds(seed_range(1, 8));
+  return report;
+}
+
+Metrics with(double attainment, std::int64_t served) {
+  Metrics m;
+  m.tbt_attainment = attainment;
+  m.served = served;
+  return m;
+}
+SystemReport run_of(double attainment, std::int64_t served) {
+  SystemReport row;
+  row.metrics = with(attainment, served);
+  return row;
+}
+
+} // namespace
+
+TEST_CASE("a joined row has the mean of every number, and all that was refused") {
+  std::vector<SystemReport> runs{run_of(0.5, 10), run_of(0.7, 11), run_of(std::nan(""), 11)};
+  runs[0].refusals = {{"its KV takes 12 blocks", 2}};
+  runs[1].refusals = {{"its KV takes 15 blocks, and the like", 3}, {"another", 1}};
+  runs[2].livelock = "livelocked: in 5000 iterations";
+  const SystemReport row = joined(runs, {4, 5, 9});
+  CHECK(row.metrics.tbt_attainment == doctest::Approx(0.6)); // of those that have one
+  CHECK(row.metrics.served == 11);                           // 10.67
+  CHECK(row.per_seed.size() == 3);
+  CHECK(spread_of(row, [](const Metrics& m) { return m.served; }).mean == doctest::Approx(32.0 / 3));
+  CHECK(row.refusals == detail::Refusals{{"its KV takes 12 blocks, and the like", 5}, {"another", 1}});
+  CHECK(row.livelock == "of 3 seeds 1 (9), the first livelocked: in 5000 iterations");
+}
+
+TEST_CASE("verdicts name who has more, how surely, and in how many seeds") {
+  const std::vector<double> low{1, 2, 3, 4, 5, 6, 7, 8}, high{3, 4.1, 5, 6.2, 7, 8, 9.1, 10}, one{1}, none{};
+  CHECK(verdict_of(paired(high, low)) == "better, wins 8 of 8");
+  CHECK(verdict_of(paired(low, high)) == "worse, wins 0 of 8");
+  CHECK(verdict_of(paired(low, high), true) == "better, wins 8 of 8");
+  CHECK(verdict_of(paired(low, low)) == "tie, the same in all 8");
+  const std::vector<double> mixed{2, 1, 4, 3, 6, 5, 8, 7};
+  CHECK(verdict_of(paired(mixed, low)) == "tie, wins 4 of 8");
+  CHECK(verdict_of(paired(one, one)) == "wins 0 of 1");
+  CHECK(verdict_of(paired(none, none)) == "-");
+}
+
+TEST_CASE("rows are judged against the best that is ranked, or the baseline where it is there") {
+  const std::vector<ReportBlock> blocks = blocks_of(eight());
+  REQUIRE(blocks.size() == 1);
+  const SystemReport* best = reference_of(blocks.front(), "");
+  REQUIRE(best != nullptr);
+  for (const SystemReport* row : blocks.front().rows)
+    if (!row->control) CHECK(row->metrics.tbt_attainment <= best->metrics.tbt_attainment);
+  const SystemReport* last = blocks.front().rows[blocks.front().rows.size() - 2];
+  CHECK(reference_of(blocks.front(), last->name) == last);
+  CHECK(reference_of(blocks.front(), "Nobody") == best);
+  CHECK(reference_of(ReportBlock{}, "") == nullptr);
+  ReportBlock control_alone{false, 1.5, {blocks.front().rows.back()}};
+  REQUIRE(control_alone.rows.front()->control);
+  CHECK(reference_of(control_alone, "") == nullptr);
+}
+
+TEST_CASE("half widths have the decimals of their means") {
+  const auto text = [](double mean, double half) {
+    return detail::spread_text(Interval{mean, mean - half, mean + half, 8}, short_text);
+  };
+  CHECK(text(73.94, 8.91) == "73.9 +-8.9");
+  CHECK(text(23.02, 0.41) == "23.0 +-0.4");
+  CHECK(text(23.02, 0.0041) == "23.0 +-<0.1");
+  CHECK(text(1234, 12.7) == "1234 +-13");
+  CHECK(text(1234, 0.2) == "1234 +-<1");
+  CHECK(text(5, 0) == "5.00");
+  CHECK(detail::spread_text(Interval{0.5, 0.42, 0.58, 5}, percent_text) == "50.0 +-8.0");
+  CHECK(detail::spread_text(Interval{0.5, Interval::absent, Interval::absent, 1}, percent_text) == "50.0");
+}
+
+TEST_CASE("tables of several seeds are aligned, name all seeds, and judge every row but the reference") {
+  const std::string text = table_text(eight());
+  CHECK(text.find(", seeds 1..8;") != std::string::npos);
+  CHECK(text.find("means of 8 seeds +- half of the 95 % interval") != std::string::npos);
+  CHECK(text.find("one seed") == std::string::npos);
+  CHECK(table_text(synthetic::report(7, {1.5}, false, 30)).find("one seed: what differs") != std::string::npos);
+  const SystemReport* best = reference_of(blocks_of(eight()).front(), "");
+  const std::size_t at = text.find("Against " + best->name);
+  REQUIRE(at != std::string::npos);
+  const std::string pairs = text.substr(at, text.find("\nWhat it took") - at);
+  std::istringstream in(pairs);
+  std::size_t judged = 0, rule = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find_first_not_of('-') == std::string::npos && !line.empty()) rule = line.size();
+    if (line.find(" of 8") == std::string::npos && line.find("in all 8") == std::string::npos) continue;
+    ++judged;
+    CHECK(line.size() == rule);
+  }
+  CHECK(rule <= 175);
+  CHECK(judged == eight().systems.size() - 1);
+  for (const char c : text) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
+}
+
+TEST_CASE("report.json and the page have every seed's values, the intervals and the judgements") {
+  const json parsed = json::parse(report_json(eight()));
+  CHECK(parsed.at("workload").at("seeds").size() == 8);
+  for (std::size_t i = 0; i < eight().systems.size(); ++i) {
+    const json& row = parsed.at("systems").at(i);
+    const SystemReport& system = eight().systems[i];
+    for_each_metric(system.metrics, [&](std::string_view name, auto) {
+      const std::string key{name};
+      REQUIRE(row.at("per_seed").at(key).size() == 8);
+      CHECK(row.at("interval").at(key).size() == 2);
+      CHECK(row.contains(key));
+    });
+    for (std::size_t seed = 0; seed < 8; ++seed)
+      CHECK(row.at("per_seed").at("tokens_on_time").at(seed) == system.per_seed[seed].tokens_on_time);
+    CHECK(row.at("pairs").at("tbt_attainment").at("pairs") == 8);
+  }
+  CHECK(report_json(eight(), {.wall_times = false}).find("_wall_") == std::string::npos);
+
+  const std::string page = report_html(eight());
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t from = page.find(open) + open.size();
+  const json data = json::parse(page.substr(from, page.find("</script>", from) - from));
+  CHECK(data.at("seeds").size() == 8);
+  for (const json& system : data.at("systems")) {
+    CHECK(system.at("each").at("tbt_attainment").size() == 8);
+    for (const auto& item : system.at("m").items()) CHECK(system.at("interval").contains(item.key()));
+    CHECK(system.at("pairs").at("slo_attainment").at("each").size() == 8);
+  }
+  CHECK(page.find("&plusmn;") != std::string::npos);
+  CHECK(page.find("Judged in pairs") != std::string::npos);
+  const std::string alone = report_html(synthetic::report(7, {1.5}, false, 30));
+  CHECK(alone.find("This is of one seed") != std::string::npos);
+  CHECK(alone.find("Judged in pairs") == std::string::npos);
+}
