@@ -6,10 +6,11 @@ RELEASE := build/release
 .PHONY: demo test serve build setup umbrella format ci clean
 .DEFAULT_GOAL := build
 
-## demo: build sluice-compare and run it on a generated workload; table on the screen, report in out/demo
+## demo: build sluice-compare and run it on generated workloads, one of each seed; table on the screen, report in out/demo
+SEEDS ?= 1..6
 demo: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-compare
-	$(RELEASE)/bin/sluice-compare --out $(OUT)
+	$(RELEASE)/bin/sluice-compare --seeds $(SEEDS) --out $(OUT)
 
 ## test: build and run the test suite
 test: $(RELEASE)/build.ninja
