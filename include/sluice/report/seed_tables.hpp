@@ -56,7 +56,8 @@ inline constexpr SeededColumn seeded_costs[] = {
 template <class Text>
 [[nodiscard]] std::string half_width_text(const Interval& of, Text&& text) {
   if (!of.known() || of.least == of.most) return {};
-  const std::string mean = text(of.mean), half = text(of.half_width());
+  const std::string mean = text(of.mean);
+  std::string half = text(of.half_width());
   if (mean.find('e') != std::string::npos || half.find('<') != std::string::npos) return half;
   const std::size_t point = mean.find('.');
   const int decimals = point == std::string::npos ? 0 : static_cast<int>(mean.size() - point) - 1;

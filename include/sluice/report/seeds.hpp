@@ -110,7 +110,7 @@ inline constexpr JudgedFigure judged_figures[] = {
 /// "tie, wins 4 of 8": what was found, and how many seeds agree. A seed without any difference is nobody's win.
 [[nodiscard]] inline std::string verdict_of(const Paired& of, bool less_is_better = false) {
   if (of.pairs() == 0) return "-";
-  const std::string wins =
+  std::string wins =
       "wins " + std::to_string(less_is_better ? of.losses : of.wins) + " of " + std::to_string(of.pairs());
   if (!of.judged()) return wins;
   if (of.wins + of.losses == 0) return "tie, the same in all " + std::to_string(of.pairs());
