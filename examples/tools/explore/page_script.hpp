@@ -113,14 +113,15 @@ function scatterLegend() {
 function marginals(host) {
   const all = data.originals.filter(o => o !== null).map(o => rowOf.get(o).m.tbt_attainment).filter(v => !absent(v));
   if (!all.length) return;
-  const width = widthOf(host), names = roles.flatMap(r => r.models), label = labelWidth(names) + 14, numbers = Math.min(330, width * 0.36);
+  const width = widthOf(host), names = roles.flatMap(r => r.models), label = labelWidth(names) + 14, numbers = width < 520 ? 92 : Math.min(330, width * 0.36);
   const row = 24, gap = 16, head = 22, low = Math.min(...all), high = Math.max(...all), room = Math.max(0.004, (high - low) * 0.03);
   const height = head + data.marginals.reduce((sum, g) => sum + roles[g.role].models.length * row + gap + 16, 0) + 24;
   const x = linear(low - room, high + room, label, width - numbers - 14);
   const svg = picture(width, height, 'TBT attainment by model of each role',
     data.marginals.map(g => `${roles[g.role].role}: ` + g.models.map((m, i) => `${roles[g.role].models[i]} mean ${percent(m.mean)} %`).join(', ')).join('; '));
-  const columns = [0.16, 0.36, 0.6, 1].map(f => width - numbers + f * numbers);
-  ['best', 'mean', 'all else equal', 'better, worse'].forEach((name, i) => svg.append(text(columns[i], 12, name, 'm s', 'end')));
+  const halves = data.marginals.some(g => g.models.some(m => !absent(m.half))), narrow = width < 520; // where there is little room the gains alone
+  const columns = (narrow ? [1, 1, 1, 1] : halves ? [0.12, 0.27, 0.58, 1] : [0.16, 0.36, 0.6, 1]).map(f => width - numbers + f * numbers), hasRoom = i => !narrow || i === 2;
+  ['best', 'mean', 'all else equal', 'better, worse'].forEach((name, i) => hasRoom(i) && svg.append(text(columns[i], 12, name, 'm s', 'end')));
   const step = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2].find(s => (high - low) / s <= Math.max(2, (width - numbers - label) / 90)) || 0.25, ticks = [];
   for (let t = Math.ceil((low - room) / step); t * step <= high + room; ++t) ticks.push(t * step);
   axisX(svg, ticks, x, v => tidy(digits)(Math.round(v * 1e4) / 100) + '%', head, height - 22);
@@ -140,8 +141,8 @@ function marginals(host) {
       });
       svg.append(el('path', {d, stroke: colour(shape(i)), 'stroke-width': 1.3, 'stroke-opacity': 0.55, fill: 'none'}));
       if (!absent(m.mean)) svg.append(tipped(marker(shape(i), x(m.mean), y + row / 2, 5, colour(shape(i))), `${choices.models[i]}\nmean of ${m.combinations} combinations: ${percent(m.mean)} %\nbest: ${percent(m.best)} %`));
-      const cells = [percent(m.best), percent(m.mean), m.pairs ? (m.gain >= 0 ? '+' : '−') + digits(Math.abs(100 * m.gain)) + (absent(m.half) ? '' : ` ± ${digits(100 * m.half)}`) : i === 0 ? 'reference' : '–', m.pairs ? `${m.better}, ${m.worse} of ${m.pairs}` : ''];
-      cells.forEach((cell, c) => svg.append(text(columns[c], y + row / 2 + 4, cell, 'num', 'end')));
+      const cells = [percent(m.best), percent(m.mean), m.pairs ? (m.gain >= 0 ? '+' : '−') + (absent(m.half) ? digits(Math.abs(100 * m.gain)) : `${Math.abs(100 * m.gain).toFixed(1)} ± ${(100 * m.half).toFixed(1)}`) : i === 0 ? 'reference' : '–', m.pairs ? `${m.better}, ${m.worse} of ${m.pairs}` : ''];
+      cells.forEach((cell, c) => hasRoom(c) && svg.append(text(columns[c], y + row / 2 + 4, cell, 'num', 'end')));
       y += row;
     });
     y += gap - 2;
