@@ -109,9 +109,9 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
   std::vector<Outcome> outcomes(runs);
   std::vector<Status> statuses(runs);
   std::atomic<std::size_t> next{0};
-  std::atomic<bool> failed{false};
+  std::atomic<std::size_t> failed{runs}; // the first run in order that did: those before it are finished
   const auto work = [&] {
-    for (std::size_t i = next++; i < runs && !failed; i = next++) {
+    for (std::size_t i = next++; i < runs && i < failed; i = next++) {
       const Row& row = rows[i / setups.size()];
       const std::size_t seed = i % setups.size();
       std::string label =
@@ -132,7 +132,9 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
                             }};
       statuses[i] = row.system->run(request, outcomes[i]);
       if (seed > 0) forget_curves(outcomes[i]);
-      if (!statuses[i]) failed = true;
+      if (!statuses[i])
+        for (std::size_t least = failed; i < least && !failed.compare_exchange_weak(least, i);) {
+        }
       const std::lock_guard lock(telling);
       ended[i] = each;
     }
@@ -144,8 +146,7 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
     for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(work);
     work();
   }
-  for (const Status& status : statuses)
-    if (!status) return status.error();
+  if (failed < runs) return statuses[failed].error();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     Outcome outcome = of_seeds({outcomes.begin() + static_cast<std::ptrdiff_t>(i * setups.size()), setups.size()}, c);

@@ -126,7 +126,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
     numbers(names[c], {of.least, of.most});
   }
   json.end_object();
-  const SystemReport* reference = reference_of(block, baseline);
+  const SystemReport* reference = rival_of(block, row, baseline);
   if (reference == nullptr) return;
   json.key("pairs").begin_object().field("against", reference->name);
   for (const JudgedFigure& by : judged_figures) {

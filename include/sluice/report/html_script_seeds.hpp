@@ -32,7 +32,7 @@ const judgedBy = {tbt_attainment: ['TBT attainment', 'points'], slo_attainment: 
 const signed = v => (v < 0 ? '−' : '+') + digits(Math.abs(v));
 /// Each system against the one that all are judged against: a row of rings, a seed each, around nothing at all.
 function pairChart(host, key) {
-  const rows = ranked(shown()).filter(s => s.pairs && s.pairs.against !== s.name && !s.same && s.pairs[key] && !absent(s.pairs[key].mean));
+  const rows = ranked(shown()).filter(s => s.pairs && !s.same && s.pairs[key] && !absent(s.pairs[key].mean));
   if (!rows.length) return;
   const against = rows[0].pairs.against, [name, unit] = judgedBy[key], width = widthOf(host), narrow = width < 520;
   const label = Math.min(narrow ? 112 : 230, labelWidth(rows.map(s => s.name)));

@@ -157,12 +157,13 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   }
   out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>" + heads + "</tr></thead><tbody>\n";
   for (const SystemReport* row : block.rows) {
-    if (row == reference) continue;
+    const SystemReport* rival = rival_of(block, *row, baseline);
+    if (rival == nullptr) continue;
     out += std::string{row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +
            escaped(label_of(*row)) + "</th>";
     for (const JudgedFigure& figure : judged_figures) {
-      const Paired of = judged(*row, *reference, figure);
-      const double scale = judged_scale(figure, *reference);
+      const Paired of = judged(*row, *rival, figure);
+      const double scale = judged_scale(figure, *rival);
       const bool there = of.pairs() > 0;
       out += "<td data-v=\"" + (there ? fixed_text(scale * of.difference.mean, 9) : std::string{}) + "\">" +
              (there ? signed_text(scale * of.difference.mean) : "&ndash;") + "</td><td>" +

@@ -74,7 +74,7 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
   json.end_object();
 }
 
-/// How a row compares with the one that its block is judged against: "pairs", by figure.
+/// How a row compares with the one that it is judged against: "pairs", by figure.
 inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference) {
   json.key("pairs").begin_object().field("against", reference.name);
   for (const JudgedFigure& figure : judged_figures) {
@@ -121,8 +121,8 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
     detail::write_row(json, system, options);
     for (const ReportBlock& block : blocks)
       if (!system.per_seed.empty() && block.deposit == system.deposit && block.slo_scale == system.slo_scale)
-        if (const SystemReport* reference = reference_of(block, report.baseline))
-          detail::write_pairs(json, system, *reference);
+        if (const SystemReport* rival = rival_of(block, system, report.baseline))
+          detail::write_pairs(json, system, *rival);
     json.end_object();
   }
   json.line(2).end_array().line().end_object();

@@ -108,12 +108,13 @@ template <std::size_t N>
   }
   TextTable table(std::move(heads));
   for (const SystemReport* row : block.rows) {
-    if (row == reference) continue;
+    const SystemReport* rival = rival_of(block, *row, baseline);
+    if (rival == nullptr) continue;
     if (row->control) table.rule();
     std::vector<std::string> cells{label_of(*row)};
     for (const JudgedFigure& figure : judged_figures) {
-      const Paired of = judged(*row, *reference, figure);
-      const double scale = judged_scale(figure, *reference);
+      const Paired of = judged(*row, *rival, figure);
+      const double scale = judged_scale(figure, *rival);
       cells.push_back(of.pairs() > 0 ? signed_text(scale * of.difference.mean) : "-");
       cells.push_back(of.judged()
                           ? signed_text(scale * of.difference.least) + " .. " + signed_text(scale * of.difference.most)

@@ -80,12 +80,26 @@ template <class Figure>
 }
 
 /// The row that the others of a block are judged against: the baseline where it is there, else the best that is ranked;
-/// null where nobody is.
+/// null where nobody is. Never the row of one tenant among several ("Mirage/opt-13b"): that is a part of another row.
 [[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
   for (const SystemReport* row : block.rows)
     if (!baseline.empty() && row->name == baseline) return row;
-  const SystemReport* best = block.rows.empty() ? nullptr : block.rows.front(); // blocks are in order
-  return best == nullptr || best->control || !best->livelock.empty() ? nullptr : best;
+  for (const SystemReport* row : block.rows) // in the order of their ranks
+    if (row->name.find('/') == std::string::npos) return row->control || !row->livelock.empty() ? nullptr : row;
+  return nullptr;
+}
+
+/// The row that `row` is judged against: the reference, or of a tenant's row the same tenant's of the reference. Null
+/// where there is none but the row itself.
+[[nodiscard]] inline const SystemReport* rival_of(const ReportBlock& block, const SystemReport& row,
+                                                  std::string_view baseline) {
+  const SystemReport* reference = reference_of(block, baseline);
+  if (reference == nullptr) return nullptr;
+  const std::size_t slash = row.name.find('/');
+  const std::string name = reference->name + (slash == std::string::npos ? std::string{} : row.name.substr(slash));
+  for (const SystemReport* rival : block.rows)
+    if (rival->name == name) return rival == &row ? nullptr : rival;
+  return nullptr;
 }
 
 /// A figure by which rows are judged in pairs.
