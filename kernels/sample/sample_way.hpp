@@ -14,7 +14,7 @@ namespace sluice::kernels {
   SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
   if (!(sampling.temperature > 0)) return {};
   return {sampling_scale(sampling.temperature), sampling_share(sampling.top_p),
-          detail::sampling_draw(sampling.seed, sequence, position), sampling.top_k};
+          sluice::detail::sampling_draw(sampling.seed, sequence, position), sampling.top_k};
 }
 
 } // namespace sluice::kernels
