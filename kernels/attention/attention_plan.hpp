@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace sluice::kernels {
@@ -62,10 +63,16 @@ struct AttentionPlan {
 /// is for a GPU that a few long sequences would leave idle. A folded row has one partial row, its running sum, whatever
 /// its length. So `partial_rows` is at most `split_rows` plus `group` for each row; of a prompt of 8192 tokens and 32
 /// heads of 128 that is 128 MiB, where splitting it all would take 1.1 GB, and of 32768 tokens 16 GB.
-[[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows,
-                                                  int split_rows = attention_split_rows) {
+///
+/// `plan` is made anew in the memory that it has, and so is `wanted`, which is room to work in: a plan like an earlier
+/// one allocates nothing.
+inline void plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows, int split_rows,
+                           AttentionPlan& plan, std::vector<AttentionTile>& wanted) {
   SLUICE_ASSERT(group >= 1 && tile_rows >= 1, "a head in a group, a row in a tile");
-  std::vector<AttentionTile> wanted;
+  plan.tiles.clear();
+  plan.merged.clear();
+  plan.partial_rows = 0;
+  wanted.clear();
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const AttentionRows& sequence = sequences[s];
     SLUICE_ASSERT(sequence.rows >= 0 && sequence.position >= 0, "rows at positions that there are");
@@ -81,11 +88,13 @@ struct AttentionPlan {
       wanted.push_back(tile);
     }
   }
-  // The longest first; and blocks begin in this order, so the short ones fill what the long ones leave idle.
-  std::stable_sort(wanted.begin(), wanted.end(),
-                   [](const AttentionTile& a, const AttentionTile& b) { return a.segments > b.segments; });
+  // The longest first; and blocks begin in this order, so the short ones fill what the long ones leave idle. Of equals
+  // the earlier first, without the memory that a stable sort takes.
+  std::sort(wanted.begin(), wanted.end(), [](const AttentionTile& a, const AttentionTile& b) {
+    return std::tuple{b.segments, a.sequence, a.first_row, a.first_head} <
+           std::tuple{a.segments, b.sequence, b.first_row, b.first_head};
+  });
 
-  AttentionPlan plan;
   for (AttentionTile tile : wanted) {
     const int segments = tile.segments;
     const bool split = segments > 1 && segments * tile.rows <= split_rows;
@@ -103,6 +112,14 @@ struct AttentionPlan {
       tile.partial += tile.rows;
     }
   }
+}
+
+/// The same in memory of its own.
+[[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows,
+                                                  int split_rows = attention_split_rows) {
+  AttentionPlan plan;
+  std::vector<AttentionTile> wanted;
+  plan_attention(sequences, group, tile_rows, split_rows, plan, wanted);
   return plan;
 }
 
