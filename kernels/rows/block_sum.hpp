@@ -7,11 +7,14 @@
 namespace sluice::kernels {
 
 /// Lanes by a tree of shuffles, then warps ascending. All threads call, all get the sum. `room`: reused only after a
-/// `sync()`.
+/// `sync()`. `idle`: all lanes of this warp have 0, so that it need not shuffle.
 template <Cta C>
-SLUICE_DEVICE float block_sum(const C& cta, float mine, SharedArray<float, C::threads / warp_lanes>& room) {
-  SLUICE_UNROLL
-  for (int with = warp_lanes / 2; with > 0; with /= 2) mine += cta.shuffle_xor(mine, with);
+SLUICE_DEVICE float block_sum(const C& cta, float mine, SharedArray<float, C::threads / warp_lanes>& room,
+                              bool idle = false) {
+  if (!idle) {
+    SLUICE_UNROLL
+    for (int with = warp_lanes / 2; with > 0; with /= 2) mine += cta.shuffle_xor(mine, with);
+  }
   if (cta.lane() == 0) room[cta.warp()] = mine;
   cta.sync();
   float sum = 0;

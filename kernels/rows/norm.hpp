@@ -78,6 +78,7 @@ struct Norm {
 
     const int first = cta.thread() * Floats::size;
     constexpr int stride = threads * Floats::size;
+    const bool idle = cta.warp() * warp_lanes * Floats::size >= features; // the row has no numbers for this warp
     Floats values[static_cast<std::size_t>(kept)];
     const auto each = [&](const auto& does) {
       SLUICE_UNROLL
@@ -114,7 +115,7 @@ struct Norm {
         SLUICE_UNROLL
         for (int j = 0; j < Floats::size; ++j) sum += value.of[j];
       });
-      mean = block_sum(cta, sum, shared.sums[1]) / static_cast<float>(features);
+      mean = block_sum(cta, sum, shared.sums[1], idle) / static_cast<float>(features);
     }
     float squares = 0, rest = 0;
     each([&](int at, const Floats& value) {
@@ -125,9 +126,9 @@ struct Norm {
         if constexpr (config.kind == NormKind::layer) rest += off;
       }
     });
-    float variance = block_sum(cta, squares, shared.sums[0]) / static_cast<float>(features);
+    float variance = block_sum(cta, squares, shared.sums[0], idle) / static_cast<float>(features);
     if constexpr (config.kind == NormKind::layer) {
-      rest = block_sum(cta, rest, shared.sums[2]) / static_cast<float>(features);
+      rest = block_sum(cta, rest, shared.sums[2], idle) / static_cast<float>(features);
       variance -= times(rest, rest);
     }
     const float factor = inverse_root(variance + params.epsilon);

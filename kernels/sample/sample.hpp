@@ -35,7 +35,8 @@ struct SampleParams {
   const SampleWay* ways = nullptr; ///< [rows]
   int* tokens = nullptr;           ///< [rows]
   int rows = 0;
-  int vocabulary = 0; ///< below 2^20
+  int vocabulary = 0;   ///< below 2^20
+  bool refuses = false; ///< a row whose logits are not all finite gets no token, but -1
 };
 
 /// A block for each row. Nothing is sorted: the k-th likeliest token, the last of the nucleus and the one drawn are
@@ -48,7 +49,7 @@ struct SampleParams {
 /// not within a tolerance. Weights are computed anew by each pass that needs them, of the tokens that can still be the
 /// one: 8 bytes per token of memory, written and read, cost as much.
 ///
-/// Where no logit is finite the kernel takes the greedy token; `sluice::sample` asserts.
+/// Where no logit is finite the kernel takes the greedy token, unless it refuses; `sluice::sample` asserts.
 template <SampleConfig config>
 struct Sample {
   using T = ElementOf<config.element>;
@@ -80,7 +81,11 @@ struct Sample {
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
     const SampleWay way = params.ways[cta.block_x()];
     Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
-    int token = greedy(cta, shared, row);
+    int token = greedy(cta, shared, row, params.refuses);
+    if (token < 0) { // of all threads
+      if (cta.thread() == 0) params.tokens[cta.block_x()] = token;
+      return;
+    }
     row.largest = static_cast<double>(widen(row.logits[token]));
     row.scale = way.scale;
     const bool finite = row.largest - row.largest == 0;
@@ -119,6 +124,7 @@ struct Sample {
   enum class Order : std::uint8_t { likeliest, by_token };
   /// A place whose token is the last kept of its logit, whichever that is.
   static constexpr std::uint64_t last_of_logit = 0xffffffffU;
+  static constexpr std::uint64_t refused_place = 0;
 
   template <class C, class Does>
   SLUICE_DEVICE static void each_token(const C& cta, const Row& row, const Does& does) {
@@ -146,22 +152,26 @@ struct Sample {
     if (high != 0) cta.atomic_add(&shared.high[at], high);
   }
 
+  /// -1 where the row is refused: the place of a logit that is not finite is then the first, which no number has.
   template <class C>
-  SLUICE_DEVICE static int greedy(const C& cta, Shared& shared, const Row& row) {
+  SLUICE_DEVICE static int greedy(const C& cta, Shared& shared, const Row& row, bool refuses) {
     std::uint64_t best = ~std::uint64_t{0};
     each_token(cta, row, [&](float logit, int token) {
-      const std::uint64_t place = sampling_place(logit, token);
+      const bool refused = refuses && !(logit - logit == 0);
+      const std::uint64_t place = refused ? refused_place : sampling_place(logit, token);
       best = place < best ? place : best;
     });
-    SLUICE_UNROLL
-    for (int with = warp_lanes / 2; with > 0; with /= 2) {
-      const std::uint64_t other = cta.shuffle_xor(best, with);
-      best = other < best ? other : best;
+    if (cta.warp() * warp_lanes * Floats::size < row.tokens) { // some have tokens
+      SLUICE_UNROLL
+      for (int with = warp_lanes / 2; with > 0; with /= 2) {
+        const std::uint64_t other = cta.shuffle_xor(best, with);
+        best = other < best ? other : best;
+      }
     }
     if (cta.lane() == 0) shared.best[cta.warp()] = best;
     cta.sync();
     for (int warp = 0; warp < threads / warp_lanes; ++warp) best = shared.best[warp] < best ? shared.best[warp] : best;
-    return static_cast<int>(best & 0xffffffffU);
+    return best == refused_place ? -1 : static_cast<int>(best & 0xffffffffU);
   }
 
   /// The place of the last token of the shortest prefix of those kept that reaches `reaches(sum of all)`. All threads

@@ -115,3 +115,30 @@ TEST_CASE("kernels.sample takes the greedy token where no logit is a number, wha
   run_emulated<K>({logits.data(), ways.data(), tokens.data(), 2, 4}, 1);
   CHECK(tokens == std::vector<int>{0, 1});
 }
+
+TEST_CASE("kernels.sample gives a row no token that it refuses, and others theirs") {
+  using K = Sample<SampleConfig{ElementType::f32}>;
+  constexpr float none = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+  constexpr int vocabulary = 37, rows = 5;
+  Random random(9);
+  std::vector<float> logits;
+  for (int i = 0; i < rows * vocabulary; ++i) logits.push_back(static_cast<float>(normal(random)));
+  logits[3] = none;
+  logits[vocabulary + 36] = infinite;
+  logits[2 * vocabulary + 20] = -infinite;
+  logits[3 * vocabulary + 5] = std::numeric_limits<float>::max();
+  const Sampling sampling{.temperature = 1, .seed = 3};
+  for (const bool samples : {false, true}) {
+    std::vector<SampleWay> ways;
+    for (int row = 0; row < rows; ++row)
+      ways.push_back(sample_way(samples ? sampling : Sampling{}, static_cast<std::uint64_t>(row), 1));
+    std::vector<int> tokens(rows, -7);
+    run_emulated<K>({logits.data(), ways.data(), tokens.data(), rows, vocabulary, true}, 1);
+    for (int row = 0; row < rows; ++row) {
+      const std::span<const float> mine{logits.data() + row * vocabulary, vocabulary};
+      const int expected =
+          row < 3 ? -1 : sample(mine, samples ? sampling : Sampling{}, static_cast<std::uint64_t>(row), 1);
+      CHECK(tokens[static_cast<std::size_t>(row)] == expected);
+    }
+  }
+}
