@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelRunner: a decoder's passes made of this project's kernels, on a GPU's stream or the emulator's.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/model_runner.hpp"
+
+#include "kernels/decoder/kernel_queue.hpp"
+#include "kernels/decoder/runner_room.hpp"
+#include "kernels/decoder/staging.hpp"
+#include "kernels/decoder/weight_pieces.hpp"
+#include "kernels/rows/rope_turns.hpp"
+#include "kernels/sample/sample_way.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice::kernels {
+
+/// What the runner's kernels are compiled for. Norm, positions, MLP, biases, groups and block sizes are the model's, at
+/// run time.
+struct KernelRunnerConfig {
+  ElementType element = ElementType::bf16; ///< of weights, activations, K and V; logits are f32
+  int head_dim = 128;
+};
+
+/// The ModelRunner of a GPU. Everything is enqueued on one queue, so what kernels hand each other needs no wait; a
+/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention.
+///
+/// **A row's result is its own**, bit for bit on one runner, because each kernel's is (docs/kernels.md): products by
+/// own tiles, whatever their size; attention by segments of fixed positions; and where memory of a matrix, of a block
+/// or of a bias lies chooses launches, never an order of sums.
+///
+/// **When the host's memory is written anew.** Tables and tokens are staged in pinned memory of which an iteration
+/// writes no byte twice; `begin` waits until what was recorded behind the iteration before is done, and starts over.
+/// That is the one wait for reuse (`QueueWait::reuse`), and seldom one: who has the iteration's tokens has waited. On
+/// the device a layer's tables are uploaded over those of the layer before, in the queue's order.
+///
+/// No step allocates on the device: all buffers lie in the arena, whose size `workspace` says.
+template <KernelQueue Queue, KernelRunnerConfig config_>
+class KernelRunner final : public ModelRunner {
+ public:
+  using T = ElementOf<config_.element>;
+
+  /// `weights`: its configuration, and the matrices outside the layers, which lie on the device and stay there.
+  /// `arena`: device memory, at a multiple of 256 bytes, that is the runner's alone.
+  KernelRunner(Queue queue, const ModelWeights& weights, const KernelRunnerLimits& limits, std::span<std::byte> arena)
+      : queue_(std::move(queue)),
+        config_of_model_(weights.config),
+        limits_(limits),
+        arena_(arena),
+        embedding_(weights.embedding),
+        positions_(weights.positions),
+        final_norm_(weights.final_norm),
+        final_norm_bias_(weights.final_norm_bias),
+        head_(weights.head) {
+    SLUICE_ASSERT(shape().head_dim == config_.head_dim, "the head size that the kernels are compiled for");
+    SLUICE_ASSERT(shape().heads % shape().kv_heads == 0, "query heads in groups");
+    SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(arena.data()) % 256 == 0, "an arena at a multiple of 256 bytes");
+    const std::vector<double> turns = rope_turns(config_of_model_);
+    room_ = room_for(0, 0);
+    if (!turns.empty()) {
+      StagedBlock block =
+          staging_.block(queue_, StagedBlock::bytes_of<double>(turns.size()), at<std::byte>(room_.turns));
+      std::copy(turns.begin(), turns.end(), block.take<double>(turns.size()).host);
+      staging_.upload(queue_, block);
+    }
+    end_iteration();
+  }
+
+  [[nodiscard]] const DecoderConfig& config() const override { return config_of_model_; }
+
+  [[nodiscard]] static Bytes workspace(const DecoderConfig& config, const KernelRunnerLimits& limits, std::int64_t rows,
+                                       std::int64_t samples) {
+    return Bytes{RunnerRoom{config, bytes_of(config_.element), limits, rows, samples}.bytes};
+  }
+  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
+    return workspace(config_of_model_, limits_, rows, samples);
+  }
+
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
+    SLUICE_ASSERT(tokens.size() == positions.size(), "a position for every token");
+    if (!ended_) end_iteration();
+    queue_.wait(end_, QueueWait::reuse);
+    staging_.restart();
+    ended_ = false;
+    rows_ = static_cast<int>(tokens.size());
+    live_rows_ = rows_;
+    adds_scattered_ = false;
+    room_ = room_for(rows_, 0);
+    StagedBlock block =
+        staging_.block(queue_, 2 * StagedBlock::bytes_of<int>(tokens.size()), at<std::byte>(room_.given));
+    const Staged<int> given = block.take<int>(tokens.size());
+    const Staged<int> where = block.take<int>(positions.size());
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+      SLUICE_ASSERT(tokens[row] >= 0 && tokens[row] < shape().vocabulary, "a token of the vocabulary");
+      SLUICE_ASSERT(positions[row] >= 0 && positions[row] < config_of_model_.max_positions, "a position of the model");
+      given.host[row] = tokens[row];
+      where.host[row] = positions[row];
+    }
+    staging_.upload(queue_, block);
+    position_of_row_ = where.device;
+    EmbedParams embed;
+    embed.tokens = given.device;
+    embed.positions = where.device;
+    embed.table = data(embedding_);
+    embed.learned = data(positions_);
+    embed.position_offset = config_of_model_.position_offset;
+    embed.out = at<T>(room_.residual);
+    embed.rows = rows_;
+    embed.features = shape().hidden;
+    queue_.template launch<EmbedConfig{.element = config_.element}>(embed);
+  }
+
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                    int stored_rows) override {
+    SLUICE_ASSERT(layer >= 0 && layer < shape().layers, "a layer of the model");
+    SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= live_rows_,
+                  "rows that the layer before has computed");
+    live_rows_ = rows;
+    const int all = rows + stored_rows;
+    if (all == 0) return;
+    const Tables tables = stage(weights, sequences, rows, all);
+    normalise(weights.attention_norm, weights.attention_norm_bias, all);
+    project_heads(weights, rows, all);
+    place_heads(weights, tables, rows, all);
+    if (rows == 0) return;
+    attend(tables);
+    add(WeightPieces{weights.output}, weights.output_bias, at<T>(room_.first), rows);
+    normalise(weights.mlp_norm, weights.mlp_norm_bias, rows);
+    if (config_of_model_.mlp == MlpKind::experts)
+      launch_experts(weights, tables, rows);
+    else
+      launch_mlp(weights, rows);
+  }
+
+  void launch_samples(std::span<const SampleRow> rows) override {
+    samples_ = rows.size();
+    fetched_ = false;
+    if (rows.empty()) return end_iteration();
+    const auto count = static_cast<int>(rows.size());
+    room_ = room_for(rows_, count); // what lies before the samples' buffers does not move
+    if (tokens_.size() < samples_ * sizeof(int)) tokens_ = queue_.host(2 * samples_ * sizeof(int));
+    StagedBlock block =
+        staging_.block(queue_, StagedBlock::bytes_of<SampleWay>(samples_) + StagedBlock::bytes_of<int>(samples_),
+                       at<std::byte>(room_.sampled));
+    const Staged<SampleWay> ways = block.take<SampleWay>(samples_);
+    const Staged<int> which = block.take<int>(samples_);
+    for (std::size_t i = 0; i < samples_; ++i) {
+      SLUICE_ASSERT(rows[i].row >= 0 && rows[i].row < live_rows_, "a row of the last layer");
+      ways.host[i] = sample_way(rows[i].sampling, rows[i].sequence, rows[i].position);
+      which.host[i] = rows[i].row;
+    }
+    staging_.upload(queue_, block);
+    normalise(final_norm_, final_norm_bias_, count, which.device, at<T>(room_.last));
+    ProductCall product = call(at<T>(room_.last), shape().hidden, count, at<float>(room_.logits), shape().vocabulary);
+    product.wide = true;
+    multiply(WeightPieces{head_}, product);
+    SampleParams sample;
+    sample.logits = at<float>(room_.logits);
+    sample.ways = ways.device;
+    sample.tokens = at<int>(room_.tokens);
+    sample.rows = count;
+    sample.vocabulary = shape().vocabulary;
+    sample.refuses = true;
+    queue_.template launch<SampleConfig{.element = ElementType::f32}>(sample);
+    queue_.copy(tokens_.data(), sample.tokens, samples_ * sizeof(int));
+    end_iteration();
+  }
+
+  [[nodiscard]] std::span<const std::int32_t> tokens() override {
+    if (samples_ == 0) return {};
+    queue_.wait(end_, QueueWait::results);
+    return {reinterpret_cast<const std::int32_t*>(tokens_.data()), samples_};
+  }
+
+  [[nodiscard]] std::span<const float> logits(std::size_t sample) override {
+    SLUICE_ASSERT(sample < samples_, "a row that was sampled");
+    const auto width = static_cast<std::size_t>(shape().vocabulary);
+    if (!fetched_) {
+      const std::size_t bytes = samples_ * width * sizeof(float);
+      if (logits_.size() < bytes) logits_ = queue_.host(bytes);
+      queue_.copy(logits_.data(), at<float>(room_.logits), bytes);
+      queue_.wait(queue_.record(), QueueWait::results);
+      fetched_ = true;
+    }
+    return {reinterpret_cast<const float*>(logits_.data()) + sample * width, width};
+  }
+
+ private:
+  /// A layer's tables, on the device; and the tiles of its attention, once for kernels of one warp and once for those
+  /// of four.
+  struct Tables {
+    const int* sequences = nullptr;   ///< [rows]
+    const int* first_block = nullptr; ///< [sequences], as is `stored_from`
+    const int* stored_from = nullptr;
+    void* const* blocks = nullptr;
+    const AttentionTile* tiles[2] = {};
+    const AttentionTile* merged[2] = {};
+    const ProductWeights* gate_and_up = nullptr; ///< [experts]; gate alone where there is `up`
+    const ProductWeights* up = nullptr;          ///< [experts]; null: gate and up are one product
+    const ProductWeights* down = nullptr;        ///< [experts]
+  };
+
+  [[nodiscard]] const ModelShape& shape() const { return config_of_model_.shape; }
+  [[nodiscard]] int group() const { return shape().heads / shape().kv_heads; }
+  [[nodiscard]] int queries() const { return shape().heads * shape().head_dim; }
+  [[nodiscard]] int keys() const { return shape().kv_heads * shape().head_dim; }
+  [[nodiscard]] bool gated() const { return config_of_model_.mlp != MlpKind::relu; }
+  [[nodiscard]] bool experts() const { return config_of_model_.mlp == MlpKind::experts; }
+  [[nodiscard]] int mlp() const { return experts() ? shape().moe_intermediate : shape().mlp; }
+
+  template <class Number>
+  [[nodiscard]] Number* at(std::int64_t offset) const {
+    return reinterpret_cast<Number*>(arena_.data() + offset);
+  }
+  [[nodiscard]] RunnerRoom room_for(std::int64_t rows, std::int64_t samples) const {
+    const RunnerRoom room{config_of_model_, bytes_of(config_.element), limits_, rows, samples};
+    SLUICE_ASSERT(room.bytes <= static_cast<std::int64_t>(arena_.size()), "an arena with room for the iteration");
+    return room;
+  }
+  /// Where a matrix outside the layers, or a vector, lies; null where the model has none.
+  [[nodiscard]] static const void* data(const Matrix& matrix) {
+    if (matrix.empty()) return nullptr;
+    SLUICE_ASSERT(matrix.type == config_.element, "weights in the element of the kernels");
+    return matrix.row(0);
+  }
+  /// What the host staged is read when all that was enqueued until now is done.
+  void end_iteration() {
+    end_ = queue_.record();
+    ended_ = true;
+  }
+
+  /// residual (+ what experts made of the last layer) -> `out`.
+  void normalise(const Matrix& scale, const Matrix& bias, int rows, const int* which, T* out) {
+    NormParams norm;
+    norm.x = std::exchange(adds_scattered_, false) ? at<T>(room_.scattered) : nullptr;
+    norm.residual = at<T>(room_.residual);
+    norm.which = which;
+    norm.weight = data(scale);
+    norm.bias = data(bias);
+    norm.out = out;
+    norm.rows = rows;
+    norm.features = shape().hidden;
+    norm.epsilon = config_of_model_.norm_epsilon;
+    if (config_of_model_.norm == NormKind::rms)
+      queue_.template launch<NormConfig{.element = config_.element, .kind = NormKind::rms}>(norm);
+    else
+      queue_.template launch<NormConfig{.element = config_.element, .kind = NormKind::layer}>(norm);
+  }
+  void normalise(const Matrix& scale, const Matrix& bias, int rows) {
+    normalise(scale, bias, rows, nullptr, at<T>(room_.normed));
+  }
+
+  [[nodiscard]] static ProductCall call(const T* x, int x_stride, int rows, void* y, int y_stride) {
+    ProductCall product;
+    product.x = x;
+    product.y = y;
+    product.x_stride = x_stride;
+    product.y_stride = y_stride;
+    product.rows = rows;
+    product.element = config_.element;
+    return product;
+  }
+  /// y = x W^T for all of W's pieces, side by side in y.
+  void multiply(const WeightPieces& pieces, ProductCall product) {
+    const std::size_t number = product.wide ? sizeof(float) : sizeof(T);
+    product.inputs = pieces.inputs();
+    for (int i = 0; i < pieces.products(); ++i) {
+      product.w = pieces.weights(i);
+      product.outputs = pieces.outputs(i);
+      switch (tile_rows_for(product.rows)) {
+      case 16:
+        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 16}>(product);
+        break;
+      case 64:
+        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 64}>(product);
+        break;
+      default:
+        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(product);
+      }
+      const auto outputs = static_cast<std::size_t>(product.outputs);
+      product.y = static_cast<std::byte*>(product.y) + outputs * number;
+      if (product.bias != nullptr) product.bias = static_cast<const T*>(product.bias) + outputs;
+    }
+  }
+  /// residual += x W^T + bias.
+  void add(const WeightPieces& pieces, const Matrix& bias, const T* x, int rows) {
+    ProductCall product = call(x, pieces.inputs(), rows, at<T>(room_.residual), shape().hidden);
+    product.bias = data(bias);
+    product.accumulate = true;
+    multiply(pieces, product);
+  }
+
+  /// Writes and uploads the layer's tables.
+  Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int all);
+  /// Queries of `rows`, keys and values of `all`.
+  void project_heads(const LayerWeights& weights, int rows, int all);
+  void place_heads(const LayerWeights& weights, const Tables& tables, int rows, int all);
+  [[nodiscard]] const void* head_biases(const LayerWeights& weights);
+  void attend(const Tables& tables);
+  template <int warps>
+  void attend(const Tables& tables, const AttentionPlan& plan, int which, int first_partial);
+  void launch_mlp(const LayerWeights& weights, int rows);
+  void activate(const LayerWeights& weights, int rows);
+  void launch_experts(const LayerWeights& weights, const Tables& tables, int rows);
+  /// y = x W^T of rows in their experts' order, `y` and its columns as `outputs` of `y_stride`.
+  void multiply_grouped(const ProductWeights* table, const T* x, int inputs, T* y, int outputs, int y_stride, int rows);
+  /// Whether gate and up of every expert are one product.
+  [[nodiscard]] static bool joined(const LayerWeights& weights);
+
+  Queue queue_;
+  DecoderConfig config_of_model_;
+  KernelRunnerLimits limits_;
+  std::span<std::byte> arena_;
+  Matrix embedding_, positions_, final_norm_, final_norm_bias_, head_;
+
+  RunnerRoom room_; // of the iteration
+  Staging<Queue> staging_;
+  typename Queue::Ticket end_{}; // of what the last iteration enqueued
+  bool ended_ = true;            // and none has begun since
+  int rows_ = 0;
+  int live_rows_ = 0; // that the last layer has computed
+  const int* position_of_row_ = nullptr;
+  bool adds_scattered_ = false; // the next norm does
+
+  std::size_t samples_ = 0;
+  bool fetched_ = false; // logits
+  typename Queue::Memory tokens_, logits_;
+
+  std::vector<AttentionRows> attended_[2]; // of each sequence, or none: for one warp, for four
+  std::vector<AttentionTile> wanted_;
+  AttentionPlan plans_[2];
+};
+
+} // namespace sluice::kernels
+
+#include "kernels/decoder/kernel_runner.inl.hpp"

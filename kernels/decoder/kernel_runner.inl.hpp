@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelRunner's layers: their tables, attention, MLPs and experts.
+#pragma once
+
+#include "kernels/decoder/kernel_runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace sluice::kernels {
+
+/// Everything in one block and one copy: a layer's few hundred bytes to few hundred kilobytes.
+template <KernelQueue Queue, KernelRunnerConfig config_>
+auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                                         int all) -> Tables {
+  const int block_tokens = static_cast<int>(limits_.block_tokens.count());
+  const auto tokens_of = [](const SequenceRows& sequence) { return sequence.position + sequence.rows; };
+  const auto blocks_of = [&](const SequenceRows& sequence) { return pieces(tokens_of(sequence), block_tokens); };
+
+  // A prompt's chunk goes to blocks of four warps, for they read K and V once for more rows.
+  constexpr int most_of_one_warp = 32;
+  for (auto& list : attended_) list.clear();
+  std::size_t entries = 0; // of the block table
+  const std::byte* const* table = nullptr;
+  std::size_t first_entry = 0;
+  for (const SequenceRows& sequence : sequences) {
+    SLUICE_ASSERT(sequence.rows >= 0 && sequence.first_row >= 0 && sequence.first_row + sequence.rows <= all,
+                  "rows of the layer");
+    AttentionRows asks{sequence.first_row, std::clamp(rows - sequence.first_row, 0, sequence.rows), sequence.position};
+    const bool many = asks.rows * group() > most_of_one_warp;
+    attended_[many ? 1 : 0].push_back(asks);
+    asks.rows = 0;
+    attended_[many ? 0 : 1].push_back(asks);
+    // One sequence's fresh rows, its rebuilt ones and those that only pass come one after the other, of one array.
+    if (std::exchange(table, sequence.blocks) != sequence.blocks) first_entry = entries;
+    entries = std::max(entries, first_entry + static_cast<std::size_t>(blocks_of(sequence)));
+  }
+  plan_attention(attended_[0], group(), 16, limits_.split_rows, plans_[0], wanted_);
+  const int left = std::max(0, limits_.split_rows - plans_[0].partial_rows);
+  plan_attention(attended_[1], group(), 64, left, plans_[1], wanted_);
+
+  const std::size_t count = sequences.size(), row_count = static_cast<std::size_t>(all);
+  const std::size_t expert_count = experts() ? static_cast<std::size_t>(shape().experts) : 0;
+  std::size_t bytes = StagedBlock::bytes_of<int>(row_count) + 2 * StagedBlock::bytes_of<int>(count) +
+                      StagedBlock::bytes_of<void*>(entries) + 3 * StagedBlock::bytes_of<ProductWeights>(expert_count);
+  for (const AttentionPlan& plan : plans_) {
+    bytes += StagedBlock::bytes_of<AttentionTile>(plan.tiles.size());
+    bytes += StagedBlock::bytes_of<AttentionTile>(plan.merged.size());
+  }
+  SLUICE_ASSERT(static_cast<std::int64_t>(bytes) <= RunnerRoom::layer_bytes(config_of_model_, limits_, rows_) &&
+                    static_cast<std::int64_t>(entries) <= RunnerRoom::table_blocks(config_of_model_, limits_, rows_),
+                "tables within the runner's limits");
+  StagedBlock block = staging_.block(queue_, bytes, at<std::byte>(room_.layer));
+
+  Tables tables;
+  const auto sequence_of_row = block.take<int>(row_count);
+  const auto first_block = block.take<int>(count);
+  const auto stored_from = block.take<int>(count);
+  std::fill_n(sequence_of_row.host, row_count, -1);
+  const auto blocks = block.take<void*>(entries);
+  std::size_t entry = 0; // of the table
+  for (std::size_t s = 0; s < count; ++s) {
+    const SequenceRows& sequence = sequences[s];
+    std::fill_n(sequence_of_row.host + sequence.first_row, sequence.rows, static_cast<int>(s));
+    stored_from.host[s] = sequence.stored_from;
+    const bool again = s > 0 && sequences[s - 1].blocks == sequence.blocks;
+    const std::size_t first = again ? static_cast<std::size_t>(first_block.host[s - 1]) : entry;
+    first_block.host[s] = static_cast<int>(first);
+    const auto end = first + static_cast<std::size_t>(blocks_of(sequence));
+    for (; entry < end; ++entry) blocks.host[entry] = sequence.blocks[entry - first];
+  }
+  tables.sequences = sequence_of_row.device;
+  tables.first_block = first_block.device;
+  tables.stored_from = stored_from.device;
+  tables.blocks = blocks.device;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto tiles = block.take<AttentionTile>(plans_[i].tiles.size());
+    const auto merged = block.take<AttentionTile>(plans_[i].merged.size());
+    std::copy(plans_[i].tiles.begin(), plans_[i].tiles.end(), tiles.host);
+    std::copy(plans_[i].merged.begin(), plans_[i].merged.end(), merged.host);
+    tables.tiles[i] = tiles.device;
+    tables.merged[i] = merged.device;
+  }
+  if (expert_count > 0) {
+    const auto first = block.take<ProductWeights>(expert_count), second = block.take<ProductWeights>(expert_count),
+               down = block.take<ProductWeights>(expert_count);
+    const bool one = joined(weights);
+    for (std::size_t e = 0; e < expert_count; ++e) {
+      const MlpWeights& mlp = weights.mlps[e];
+      WeightPieces gate_and_up{mlp.gate};
+      if (one) gate_and_up.add(mlp.up);
+      first.host[e] = gate_and_up.weights(0);
+      second.host[e] = WeightPieces{mlp.up}.weights(0);
+      down.host[e] = WeightPieces{mlp.down}.weights(0);
+    }
+    tables.gate_and_up = first.device;
+    tables.up = one ? nullptr : second.device;
+    tables.down = down.device;
+  }
+  staging_.upload(queue_, block);
+  return tables;
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::project_heads(const LayerWeights& weights, int rows, int all) {
+  T* const heads = at<T>(room_.first);
+  const int stride = queries() + 2 * keys();
+  const T* const x = at<T>(room_.normed);
+  WeightPieces pieces;
+  if (rows == all) {
+    pieces.add(weights.query);
+  } else if (rows > 0) {
+    multiply(WeightPieces{weights.query}, call(x, shape().hidden, rows, heads, stride));
+  }
+  pieces.add(weights.key);
+  pieces.add(weights.value);
+  multiply(pieces, call(x, shape().hidden, all, rows == all ? heads : heads + queries(), stride));
+}
+
+/// Biases are added by RopeAndStore, after the product is rounded, as who rebuilds K and V adds them; it takes them as
+/// one vector.
+template <KernelQueue Queue, KernelRunnerConfig config_>
+const void* KernelRunner<Queue, config_>::head_biases(const LayerWeights& weights) {
+  if (weights.query_bias.empty()) return nullptr;
+  const T* const query = static_cast<const T*>(data(weights.query_bias));
+  const T* const key = static_cast<const T*>(data(weights.key_bias));
+  const T* const value = static_cast<const T*>(data(weights.value_bias));
+  if (key == query + queries() && value == key + keys()) return query;
+  T* const all = at<T>(room_.biases);
+  const auto query_count = static_cast<std::size_t>(queries()), key_count = static_cast<std::size_t>(keys());
+  queue_.copy(all, query, query_count * sizeof(T));
+  queue_.copy(all + query_count, key, key_count * sizeof(T));
+  queue_.copy(all + query_count + key_count, value, key_count * sizeof(T));
+  return all;
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::place_heads(const LayerWeights& weights, const Tables& tables, int rows, int all) {
+  RopeAndStoreParams place;
+  place.qkv = at<T>(room_.first);
+  place.qkv_bias = head_biases(weights);
+  place.query_norm = data(weights.query_norm);
+  place.key_norm = data(weights.key_norm);
+  place.turns = config_of_model_.position == PositionKind::rotary ? at<double>(room_.turns) : nullptr;
+  place.positions = position_of_row_;
+  place.sequences = tables.sequences;
+  place.stored_from = tables.stored_from;
+  place.first_block = tables.first_block;
+  place.blocks = tables.blocks;
+  place.query = at<T>(room_.second);
+  place.query_stride = queries();
+  place.rows = all;
+  place.query_rows = rows;
+  place.heads = shape().heads;
+  place.kv_heads = shape().kv_heads;
+  place.block_tokens = static_cast<int>(limits_.block_tokens.count());
+  place.epsilon = config_of_model_.norm_epsilon;
+  queue_.template launch<RopeAndStoreConfig{.element = config_.element, .head_dim = config_.head_dim}>(place);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::attend(const Tables& tables) {
+  attend<1>(tables, plans_[0], 0, 0);
+  attend<4>(tables, plans_[1], 1, plans_[0].partial_rows);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+template <int warps>
+void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionPlan& plan, int which,
+                                          int first_partial) {
+  if (plan.tiles.empty()) return;
+  const std::int64_t partial = std::int64_t{first_partial} * shape().kv_heads;
+  PagedAttentionParams attend;
+  attend.query = at<T>(room_.second);
+  attend.result = at<T>(room_.first);
+  attend.query_stride = attend.result_stride = queries();
+  attend.blocks = tables.blocks;
+  attend.first_block = tables.first_block;
+  attend.block_tokens = Divisor{static_cast<int>(limits_.block_tokens.count())};
+  attend.tiles = tables.tiles[which];
+  attend.tile_count = static_cast<int>(plan.tiles.size());
+  attend.kv_heads = shape().kv_heads;
+  attend.group = group();
+  attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
+  attend.values = at<float>(room_.values) + partial * config_.head_dim;
+  attend.maxima = at<float>(room_.maxima) + partial;
+  attend.totals = at<float>(room_.totals) + partial;
+  queue_.template launch<PagedAttentionConfig{
+      .element = config_.element, .head_dim = config_.head_dim, .warps = warps, .stages = 2}>(attend);
+  if (plan.merged.empty()) return;
+  MergeSegmentsParams merge;
+  merge.merged = tables.merged[which];
+  merge.merged_count = static_cast<int>(plan.merged.size());
+  merge.kv_heads = attend.kv_heads;
+  merge.group = attend.group;
+  merge.values = attend.values;
+  merge.maxima = attend.maxima;
+  merge.totals = attend.totals;
+  merge.result = attend.result;
+  merge.result_stride = attend.result_stride;
+  queue_.template launch<MergeSegmentsConfig{.element = config_.element, .head_dim = config_.head_dim}>(merge);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::activate(const LayerWeights& weights, int rows) {
+  ActivationParams activation;
+  activation.gate = at<T>(room_.first);
+  activation.gate_stride = activation.up_stride = (gated() ? 2 : 1) * mlp();
+  activation.out = at<T>(room_.second);
+  activation.rows = rows;
+  activation.features = mlp();
+  if (gated()) {
+    activation.up = at<T>(room_.first) + mlp();
+    activation.up_bias = data(weights.up_bias);
+    queue_.template launch<ActivationConfig{.element = config_.element, .kind = ActivationKind::silu, .gated = true}>(
+        activation);
+  } else {
+    activation.gate_bias = data(weights.up_bias);
+    queue_.template launch<ActivationConfig{.element = config_.element, .kind = ActivationKind::relu, .gated = false}>(
+        activation);
+  }
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::launch_mlp(const LayerWeights& weights, int rows) {
+  const MlpWeights& matrices = weights.mlps[0];
+  WeightPieces up;
+  if (gated()) up.add(matrices.gate);
+  up.add(matrices.up);
+  multiply(up, call(at<T>(room_.normed), shape().hidden, rows, at<T>(room_.first), (gated() ? 2 : 1) * mlp()));
+  activate(weights, rows);
+  add(WeightPieces{matrices.down}, weights.down_bias, at<T>(room_.second), rows);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+bool KernelRunner<Queue, config_>::joined(const LayerWeights& weights) {
+  return std::all_of(weights.mlps.begin(), weights.mlps.end(), [](const MlpWeights& mlp) {
+    WeightPieces both{mlp.gate};
+    both.add(mlp.up);
+    return both.products() == 1;
+  });
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::multiply_grouped(const ProductWeights* table, const T* x, int inputs, T* y,
+                                                    int outputs, int y_stride, int rows) {
+  GroupedProductParams product;
+  product.x = x;
+  product.weights = table;
+  product.offsets = at<int>(room_.offsets);
+  product.y = y;
+  product.x_stride = inputs;
+  product.y_stride = y_stride;
+  product.rows = rows;
+  product.experts = shape().experts;
+  product.outputs = outputs;
+  product.inputs = inputs;
+  product.element = config_.element;
+  switch (tile_rows_for(rows / shape().experts)) { // of an expert, on average
+  case 16:
+    queue_.template launch<GroupedProductConfig{.element = config_.element, .tile_rows = 16}>(product);
+    break;
+  case 64:
+    queue_.template launch<GroupedProductConfig{.element = config_.element, .tile_rows = 64}>(product);
+    break;
+  default:
+    queue_.template launch<GroupedProductConfig{.element = config_.element, .tile_rows = 128}>(product);
+  }
+}
+
+/// The router's logits are f32, so that a choice between experts is not one between roundings.
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::launch_experts(const LayerWeights& weights, const Tables& tables, int rows) {
+  const int taken = shape().experts_per_token, hidden = shape().hidden, passes = rows * taken;
+  T* const gathered = at<T>(room_.gathered);
+  T* const gate = at<T>(room_.first);
+  ProductCall router = call(at<T>(room_.normed), hidden, rows, at<float>(room_.router), shape().experts);
+  router.wide = true;
+  multiply(WeightPieces{weights.router}, router);
+  queue_.template launch<RouteConfig{.element = ElementType::f32}>(RouteParams{.logits = at<float>(room_.router),
+                                                                               .chosen = at<int>(room_.chosen),
+                                                                               .shares = at<float>(room_.shares),
+                                                                               .rows = rows,
+                                                                               .experts = shape().experts,
+                                                                               .taken = taken});
+  queue_.template launch<PlaceConfig{}>(PlaceParams{.chosen = at<int>(room_.chosen),
+                                                    .offsets = at<int>(room_.offsets),
+                                                    .slots = at<int>(room_.slots),
+                                                    .assignments = passes,
+                                                    .experts = shape().experts});
+  queue_.template launch<GatherRowsConfig{.element = config_.element}>(GatherRowsParams{.x = at<T>(room_.normed),
+                                                                                        .slots = at<int>(room_.slots),
+                                                                                        .gathered = gathered,
+                                                                                        .rows = rows,
+                                                                                        .taken = taken,
+                                                                                        .features = hidden});
+  const bool one = tables.up == nullptr;
+  multiply_grouped(tables.gate_and_up, gathered, hidden, gate, (one ? 2 : 1) * mlp(), 2 * mlp(), passes);
+  if (!one) multiply_grouped(tables.up, gathered, hidden, gate + mlp(), mlp(), 2 * mlp(), passes);
+  activate(weights, passes);
+  multiply_grouped(tables.down, at<T>(room_.second), mlp(), gathered, hidden, hidden, passes);
+  queue_.template launch<ScatterRowsConfig{.element = config_.element}>(
+      ScatterRowsParams{.gathered = gathered,
+                        .slots = at<int>(room_.slots),
+                        .shares = at<float>(room_.shares),
+                        .out = at<T>(room_.scattered),
+                        .rows = rows,
+                        .taken = taken,
+                        .features = hidden});
+  adds_scattered_ = true;
+}
+
+} // namespace sluice::kernels

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// RunnerRoom: where in a device's memory the buffers of a KernelRunner's iteration lie, and how much they are.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/config.hpp"
+
+#include "kernels/attention/attention_plan.hpp"
+#include "kernels/decoder/staging.hpp"
+#include "kernels/sample/sample.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice::kernels {
+
+/// What bounds an iteration beside its rows.
+struct KernelRunnerLimits {
+  Tokens block_tokens{16};
+  /// Entries of a layer's block table: blocks of all its sequences together, which is at least what a device has room
+  /// for, unless sequences share blocks.
+  std::int64_t table_blocks = 1 << 16;
+  int split_rows = attention_split_rows; ///< `plan_attention`'s
+};
+
+/// Offsets of an iteration's buffers, in bytes, each a multiple of 256. The buffers of attention lie where those of the
+/// MLP do: one is done when the other begins.
+///
+/// More rows or samples never take fewer bytes.
+struct RunnerRoom {
+  std::int64_t turns = 0;  ///< [head_dim / 2] of double, of all iterations: the first, so that it never moves
+  std::int64_t given = 0;  ///< staged: tokens and positions
+  std::int64_t layer = 0;  ///< staged: a layer's tables
+  std::int64_t biases = 0; ///< a layer's biases of queries, keys and values, one after the other
+  std::int64_t residual = 0, normed = 0; ///< [rows][hidden]
+  std::int64_t first = 0;                ///< the product before: of queries, keys and values, or of gate and up; and
+                                         ///< [rows][heads x head_dim], what was attended
+  std::int64_t second = 0;               ///< queries, or what is activated
+  std::int64_t values = 0, maxima = 0, totals = 0; ///< of attention in more than one segment
+  std::int64_t router = 0, chosen = 0, shares = 0, offsets = 0, slots = 0, gathered = 0;
+  std::int64_t scattered = 0; ///< [rows][hidden]: what experts made of a layer, added to the residual by the next norm
+  std::int64_t sampled = 0;   ///< staged: which rows, and how
+  std::int64_t last = 0;      ///< [samples][hidden]
+  std::int64_t logits = 0;    ///< [samples][vocabulary] of f32
+  std::int64_t tokens = 0;    ///< [samples]
+  std::int64_t bytes = 0;     ///< of all
+
+  RunnerRoom() = default;
+  RunnerRoom(const DecoderConfig& config, int element_bytes, const KernelRunnerLimits& limits, std::int64_t rows,
+             std::int64_t samples) {
+    const ModelShape& shape = config.shape;
+    const std::int64_t hidden = shape.hidden, queries = std::int64_t{shape.heads} * shape.head_dim,
+                       heads = queries + std::int64_t{2} * shape.kv_heads * shape.head_dim;
+    const bool experts = config.mlp == MlpKind::experts, gated = config.mlp != MlpKind::relu;
+    const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
+    const std::int64_t passes = experts ? rows * shape.experts_per_token : rows; // of the MLP
+    const std::int64_t number = element_bytes;
+
+    turns = take(shape.head_dim / 2, sizeof(double));
+    given = take(2 * rows + staged_gaps, sizeof(int));
+    layer = take(layer_bytes(config, limits, rows), 1);
+    biases = take(config.qkv_bias ? heads : 0, number);
+    residual = take(rows * hidden, number);
+    normed = take(rows * hidden, number);
+    first = take(std::max(rows * heads, passes * (gated ? 2 : 1) * mlp), number);
+    second = take(std::max(rows * queries, passes * mlp), number);
+    const std::int64_t partial = partial_rows(config, limits, rows) * shape.kv_heads;
+    values = take(partial * shape.head_dim, sizeof(float));
+    maxima = take(partial, sizeof(float));
+    totals = take(partial, sizeof(float));
+    if (experts) {
+      router = take(rows * shape.experts, sizeof(float));
+      chosen = take(passes, sizeof(int));
+      shares = take(passes, sizeof(float));
+      offsets = take(shape.experts + 1, sizeof(int));
+      slots = take(passes, sizeof(int));
+      gathered = take(passes * hidden, number);
+      scattered = take(rows * hidden, number);
+    }
+    sampled = take(samples * static_cast<std::int64_t>(sizeof(SampleWay) + sizeof(int)) + staged_gaps, 1);
+    last = take(samples * hidden, number);
+    logits = take(samples * shape.vocabulary, sizeof(float));
+    tokens = take(samples, sizeof(int));
+  }
+
+  /// Partial rows of attention that all plans of `rows` rows keep to.
+  [[nodiscard]] static std::int64_t partial_rows(const DecoderConfig& config, const KernelRunnerLimits& limits,
+                                                 std::int64_t rows) {
+    const std::int64_t segments = up(config.max_positions, attention_segment_tokens);
+    if (segments <= 1) return 0;
+    const std::int64_t queries = rows * (config.shape.heads / config.shape.kv_heads);
+    return queries + std::min<std::int64_t>(limits.split_rows, queries * segments);
+  }
+
+  /// Entries of the block table, at most.
+  [[nodiscard]] static std::int64_t table_blocks(const DecoderConfig& config, const KernelRunnerLimits& limits,
+                                                 std::int64_t rows) {
+    return std::min(limits.table_blocks, rows * up(config.max_positions, limits.block_tokens.count()));
+  }
+
+  /// What a layer stages at most: each row a sequence of its own.
+  [[nodiscard]] static std::int64_t layer_bytes(const DecoderConfig& config, const KernelRunnerLimits& limits,
+                                                std::int64_t rows) {
+    const std::int64_t group = config.shape.heads / config.shape.kv_heads;
+    const std::int64_t tiles = rows * up(group, 16); // unsplit: a row is one tile at least, and more of wide groups
+    const std::int64_t split = config.max_positions > attention_segment_tokens
+                                   ? std::min<std::int64_t>(limits.split_rows, partial_rows(config, limits, rows))
+                                   : 0;
+    std::int64_t bytes = 3 * rows * static_cast<std::int64_t>(sizeof(int)) +
+                         table_blocks(config, limits, rows) * static_cast<std::int64_t>(sizeof(void*)) +
+                         (2 * tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile));
+    if (config.mlp == MlpKind::experts)
+      bytes += std::int64_t{3} * config.shape.experts * static_cast<std::int64_t>(sizeof(ProductWeights));
+    return bytes + staged_gaps;
+  }
+
+ private:
+  static constexpr std::int64_t staged_gaps = 16 * StagedBlock::alignment; // between the arrays of a block
+
+  [[nodiscard]] static constexpr std::int64_t up(std::int64_t all, std::int64_t piece) {
+    return (all + piece - 1) / piece;
+  }
+  std::int64_t take(std::int64_t count, std::size_t size) { return take(count, static_cast<std::int64_t>(size)); }
+  std::int64_t take(std::int64_t count, int size) { return take(count, std::int64_t{size}); }
+  std::int64_t take(std::int64_t count, std::int64_t size) {
+    constexpr std::int64_t alignment = 256;
+    const std::int64_t at = bytes;
+    bytes += up(count * size, alignment) * alignment;
+    return at;
+  }
+};
+
+} // namespace sluice::kernels

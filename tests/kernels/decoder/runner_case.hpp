@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of KernelRunner share: a small model on an emulated device, sequences with K and V in blocks of their own,
+// and passes of any of their rows.
+#pragma once
+
+#include "sluice/core/random.hpp"
+
+#include "emulate/kernel_queue.hpp"
+#include "kernels/decoder/kernel_runner.hpp"
+#include "support/small_models.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+
+namespace sluice::kernels {
+
+template <ElementType element>
+using SmallRunner = KernelRunner<emulate::KernelQueue, KernelRunnerConfig{element, 16}>;
+
+// Each is compiled once, in runner_<element>_test.cpp.
+extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f32, 16}>;
+extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f16, 16}>;
+extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::bf16, 16}>;
+
+namespace test {
+
+/// Every thread of a block is a thread then, which takes its time: tests do less.
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+inline constexpr bool few = true;
+#else
+inline constexpr bool few = false;
+#endif
+/// Under AddressSanitizer a row takes some ten times as long.
+#if defined(SLUICE_SANITIZED)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
+using testing::SmallModel;
+
+inline constexpr int block_tokens = 16;
+
+inline std::vector<std::int32_t> random_tokens(Random& random, int count, int vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary))));
+  return tokens;
+}
+
+/// K and V of one sequence, in blocks of their own that lie anywhere.
+struct SequenceKv {
+  SequenceKv(const DecoderConfig& config, int tokens, Random& random) {
+    const std::int64_t numbers = kv_block_floats(config.shape, Tokens{block_tokens});
+    const auto bytes = static_cast<std::size_t>(numbers * config.shape.kv_element_bytes);
+    layers.resize(static_cast<std::size_t>(config.shape.layers));
+    for (auto& layer : layers)
+      for (int t = 0; t < tokens; t += block_tokens) layer.push_back(add(bytes));
+    for (auto& layer : layers) { // what is allocated one after the other need not be used so
+      for (std::byte*& block : layer) {
+        auto& other = layers[random.below(layers.size())];
+        if (!other.empty()) std::swap(block, other[random.below(other.size())]);
+      }
+    }
+  }
+  std::byte* add(std::size_t bytes) {
+    memory.emplace_back(bytes);
+    return memory.back().data();
+  }
+
+  /// Where K (`head` below the model's KV heads) or V (from there on) of a token lies, and how long it is.
+  [[nodiscard]] std::span<std::byte> head(const DecoderConfig& config, std::size_t layer, int token, int head) const {
+    const std::int64_t bytes = std::int64_t{config.shape.head_dim} * config.shape.kv_element_bytes;
+    std::byte* const block = layers[layer][static_cast<std::size_t>(token / block_tokens)];
+    return {block + (std::int64_t{head} * block_tokens + token % block_tokens) * bytes,
+            static_cast<std::size_t>(bytes)};
+  }
+  /// All of the first `tokens` tokens.
+  [[nodiscard]] std::vector<std::byte> stored(const DecoderConfig& config, int tokens) const {
+    std::vector<std::byte> all;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      for (int token = 0; token < tokens; ++token) {
+        for (int h = 0; h < 2 * config.shape.kv_heads; ++h) {
+          const auto one = head(config, layer, token, h);
+          all.insert(all.end(), one.begin(), one.end());
+        }
+      }
+    }
+    return all;
+  }
+
+  std::vector<emulate::Memory> memory;
+  std::vector<std::vector<std::byte*>> layers;
+};
+
+/// Rows of one sequence in an iteration: `count` tokens from `first` on.
+struct Part {
+  const std::vector<std::int32_t>* tokens = nullptr;
+  SequenceKv* kv = nullptr; ///< null: rows that no sequence covers
+  int first = 0;
+  int count = 0;
+};
+
+/// A layer's weights as a machine has them: the bytes before a cut in one place, the others in another.
+struct CutLayer {
+  CutLayer(const ModelWeights& model, int layer, double share) {
+    const std::int64_t cut = model.layout.cut(share);
+    const auto bytes = static_cast<std::size_t>(model.layout.bytes.count());
+    const std::byte* const image =
+        model.layers[static_cast<std::size_t>(layer)][0] - model.layout.places[0].offset; // of `random_weights`
+    const std::size_t before = static_cast<std::size_t>(cut), behind = bytes - before;
+    head = emulate::Memory{std::max<std::size_t>(1, before)}; // an address, even of nothing
+    tail = emulate::Memory{std::max<std::size_t>(1, behind)};
+    std::memcpy(head.data(), image, before);
+    std::memcpy(tail.data(), image + cut, behind);
+    weights = LayerWeights{model.layout, head.data(), tail.data(), cut};
+  }
+  emulate::Memory head, tail;
+  LayerWeights weights;
+};
+
+/// The logits of some rows, and their tokens.
+struct Outcome {
+  std::vector<std::vector<std::uint32_t>> logits; ///< their bits
+  std::vector<std::int32_t> tokens;
+};
+
+inline std::vector<float> numbers(const std::vector<std::uint32_t>& bits) {
+  std::vector<float> floats;
+  for (const std::uint32_t one : bits) floats.push_back(std::bit_cast<float>(one));
+  return floats;
+}
+
+template <ElementType element>
+class RunnerCase {
+ public:
+  static constexpr int most_rows = 1200, most_samples = 128;
+
+  RunnerCase(ModelWeights weights, std::uint64_t seed, std::optional<QueueWait> leaves_out = {}, int split_rows = 64)
+      : model_(std::move(weights)), device_(2, seed) {
+    const KernelRunnerLimits limits{
+        .block_tokens = Tokens{block_tokens}, .table_blocks = 512, .split_rows = split_rows};
+    using Runner = SmallRunner<element>;
+    arena_ = emulate::Memory{
+        static_cast<std::size_t>(Runner::workspace(model_.config, limits, most_rows, most_samples).count())};
+    emulate::KernelQueue queue{device_, 1};
+    if (leaves_out) queue.leave_out(*leaves_out);
+    runner_ = std::make_unique<Runner>(queue, model_, limits, std::span{arena_.data(), arena_.size()});
+    for (int layer = 0; layer < model_.config.shape.layers; ++layer) whole_.emplace_back(model_, layer, 0.0);
+  }
+  RunnerCase(SmallModel model, std::uint64_t seed) : RunnerCase(testing::small_weights(model, element), seed) {}
+  /// What is asked of the device and not waited for touches memory of the case.
+  RunnerCase(const RunnerCase&) = delete;
+  RunnerCase& operator=(const RunnerCase&) = delete;
+  ~RunnerCase() {
+    device_.finish();
+    CHECK_MESSAGE(device_.report().ok(), device_.report().text());
+  }
+
+  [[nodiscard]] const DecoderConfig& config() const { return model_.config; }
+  [[nodiscard]] const LayerWeights& whole(int layer) const { return whole_[static_cast<std::size_t>(layer)].weights; }
+  [[nodiscard]] ModelRunner& runner() { return *runner_; }
+  [[nodiscard]] emulate::Device& device() { return device_; }
+
+  /// Launches all layers of the parts' rows, in that order. `random`: each layer is cut somewhere.
+  void launch(std::span<const Part> parts, Random* random = nullptr) {
+    std::vector<std::int32_t> tokens, positions;
+    for (const Part& part : parts) {
+      for (int i = 0; i < part.count; ++i) {
+        tokens.push_back((*part.tokens)[static_cast<std::size_t>(part.first + i)]);
+        positions.push_back(part.first + i);
+      }
+    }
+    runner_->begin(tokens, positions);
+    for (int layer = 0; layer < config().shape.layers; ++layer) {
+      std::vector<SequenceRows> rows;
+      int row = 0;
+      for (const Part& part : parts) {
+        if (part.kv != nullptr)
+          rows.push_back({row, part.count, part.first, part.kv->layers[static_cast<std::size_t>(layer)].data(), 0});
+        row += part.count;
+      }
+      if (random != nullptr) cut_.emplace_back(model_, layer, random->below(4) == 0 ? 1.0 : random->uniform());
+      runner_->launch_layer(layer, random != nullptr ? cut_.back().weights : whole(layer), rows, row, 0);
+    }
+  }
+  /// Samples some rows greedily and waits.
+  Outcome sample(std::span<const int> rows) {
+    std::vector<SampleRow> samples;
+    for (const int row : rows) samples.push_back({row, {}, 0, 0});
+    return sample(samples);
+  }
+  Outcome sample(std::span<const SampleRow> samples) {
+    runner_->launch_samples(samples);
+    Outcome outcome;
+    const auto tokens = runner_->tokens();
+    outcome.tokens.assign(tokens.begin(), tokens.end());
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      outcome.logits.emplace_back();
+      for (const float logit : runner_->logits(i)) outcome.logits.back().push_back(std::bit_cast<std::uint32_t>(logit));
+    }
+    cut_.clear(); // all that read them is done
+    return outcome;
+  }
+
+  /// A sequence by itself, in one piece: the logits after each token, and K and V.
+  struct Alone {
+    std::vector<std::vector<std::uint32_t>> logits;
+    std::vector<std::byte> stored;
+    SequenceKv kv;
+  };
+  Alone alone(const std::vector<std::int32_t>& tokens, Random& random) {
+    const int count = static_cast<int>(tokens.size());
+    SequenceKv kv{config(), count, random};
+    const Part part{&tokens, &kv, 0, count};
+    launch({&part, 1});
+    std::vector<int> rows;
+    for (int row = 0; row < count; ++row) rows.push_back(row);
+    Outcome outcome = sample(rows);
+    std::vector<std::byte> stored = kv.stored(config(), count);
+    return {std::move(outcome.logits), std::move(stored), std::move(kv)};
+  }
+
+ private:
+  ModelWeights model_;
+  emulate::Memory arena_;
+  std::vector<CutLayer> whole_, cut_;
+  emulate::Device device_;
+  std::unique_ptr<ModelRunner> runner_;
+};
+
+} // namespace test
+} // namespace sluice::kernels

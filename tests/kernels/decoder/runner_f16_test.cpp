@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decoder/runner_properties.hpp"
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+template class sluice::kernels::KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f16, 16}>;
+
+TEST_CASE("kernels.decoder f16: a row's result is its own, and its token the sampler's") {
+  test::holds_what_it_promises<ElementType::f16>();
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// small_config, small_weights: decoders of each family that an emulated GPU passes in milliseconds.
+#pragma once
+
+#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/decoder/config.hpp"
+#include "sluice/decoder/weights.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::testing {
+
+enum class SmallModel : std::uint8_t {
+  llama,  ///< RMSNorm, rotation, grouped heads, a gated MLP
+  opt,    ///< LayerNorm, learned positions, biases, a plain MLP, a tied head
+  qwen3,  ///< a llama with QK norm
+  mixtral ///< a llama with experts
+};
+inline constexpr SmallModel small_models[] = {SmallModel::llama, SmallModel::opt, SmallModel::qwen3,
+                                              SmallModel::mixtral};
+
+[[nodiscard]] inline std::string name_of(SmallModel model) {
+  constexpr const char* names[] = {"llama", "opt", "qwen3", "mixtral"};
+  return names[static_cast<int>(model)];
+}
+
+/// The sizes are the least at which nothing is left out: two heads to a group, two groups, more than one tile of
+/// outputs, a vocabulary and an MLP that fill no whole tile. A head is as small as attention takes it: on the emulator
+/// a head of 64 takes several times as long.
+[[nodiscard]] inline DecoderConfig small_config(SmallModel model) {
+  DecoderConfig config;
+  config.shape = {.name = name_of(model),
+                  .layers = 3,
+                  .hidden = 32,
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .head_dim = 16,
+                  .mlp = 24,
+                  .gated_mlp = true,
+                  .vocabulary = 31};
+  config.max_positions = 512;
+  switch (model) {
+  case SmallModel::llama:
+    break;
+  case SmallModel::opt:
+    config.norm = NormKind::layer;
+    config.position = PositionKind::learned;
+    config.position_offset = 2;
+    config.mlp = MlpKind::relu;
+    config.shape.gated_mlp = false;
+    config.shape.kv_heads = 2;
+    config.shape.tied_embeddings = true;
+    config.qkv_bias = config.output_bias = config.mlp_bias = true;
+    break;
+  case SmallModel::qwen3:
+    config.query_key_norm = true;
+    config.shape.heads = 4;
+    config.shape.kv_heads = 2;
+    config.norm_epsilon = 1e-6F;
+    config.rope_theta = 1000000;
+    break;
+  case SmallModel::mixtral:
+    config.mlp = MlpKind::experts;
+    config.shape.experts = 4;
+    config.shape.experts_per_token = 2;
+    config.shape.moe_intermediate = 24;
+    break;
+  }
+  return config;
+}
+
+/// Weights, and K and V, in `element`.
+[[nodiscard]] inline ModelWeights small_weights(SmallModel model, ElementType element, std::uint64_t seed = 1) {
+  ModelWeights weights = random_weights(small_config(model), seed, element);
+  weights.config.shape.kv_element_bytes = bytes_of(element);
+  return weights;
+}
+
+} // namespace sluice::testing
