@@ -55,7 +55,7 @@ struct NeededKernel {
   need(RebuildAndDecodeConfig{.element = element, .head_dim = head_dim});
   for (const int rows : {16, 64, 128}) need(TileProductConfig{.element = element, .tile_rows = rows});
   if (decoder.mlp == MlpKind::experts) {
-    need(RouteConfig{.element = element});
+    need(RouteConfig{.element = ElementType::f32}); // a router's logits, like the head's, are not rounded
     need(PlaceConfig{});
     need(GatherRowsConfig{.element = element});
     for (const int rows : {16, 64, 128}) need(GroupedProductConfig{.element = element, .tile_rows = rows});
@@ -65,7 +65,7 @@ struct NeededKernel {
     need(ActivationConfig{.element = element, .kind = ActivationKind::relu, .gated = false});
   else
     need(ActivationConfig{.element = element, .kind = ActivationKind::silu, .gated = true});
-  need(SampleConfig{.element = element});
+  need(SampleConfig{.element = ElementType::f32});
   for (const bool bulk : {false, true}) need(CopySegmentsConfig{.bulk = bulk});
   return needed;
 }

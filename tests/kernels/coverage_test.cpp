@@ -22,13 +22,11 @@ namespace {
 constexpr std::array<std::pair<ElementType, const char*>, 3> elements{
     {{ElementType::f32, "f32"}, {ElementType::f16, "f16"}, {ElementType::bf16, "bf16"}}};
 
-/// "`Norm` .kind = NormKind::rms": a configuration but for its element.
-std::string without_element(const NeededKernel& kernel) {
+/// "`Norm` .kind = NormKind::rms": a configuration but for its element, if that is the column's.
+std::string without_element(const NeededKernel& kernel, const std::string& of_column) {
   std::string config = kernel.config;
-  if (config.rfind(".element = ", 0) == 0) {
-    const std::size_t end = config.find(", ");
-    config.erase(0, end == std::string::npos ? end : end + 2);
-  }
+  const std::string element = ".element = ElementType::" + of_column;
+  if (config.rfind(element, 0) == 0) config.erase(0, element.size() + (config.size() > element.size() ? 2 : 0));
   return "`" + kernel.family + (config.empty() ? std::string{} : " " + config) + "`";
 }
 
@@ -42,7 +40,8 @@ Row row_of(const NamedModel& model) {
   const DecoderConfig decoder = decoder_of(model.shape());
   for (std::size_t e = 0; e < elements.size(); ++e) {
     for (const NeededKernel& kernel : needed_kernels(decoder, elements[e].first)) {
-      if (e == 0) row.needs += (row.needs.empty() ? "" : ", ") + without_element(kernel);
+      if (e + 1 == elements.size())
+        row.needs += (row.needs.empty() ? "" : ", ") + without_element(kernel, elements[e].second);
       if (!kernel.compiled) row.coverage[e] += (row.coverage[e].empty() ? "missing: `" : ", `") + kernel.line + "`";
     }
     if (row.coverage[e].empty()) row.coverage[e] = "covered";
@@ -62,7 +61,7 @@ std::string coverage_table() {
     else
       same->models += ", " + row.models;
   }
-  std::string table = "| models | configurations, each in the element of the column |";
+  std::string table = "| models | configurations, in the element of the column where none is said |";
   for (const auto& element : elements) table += std::string{" "} + element.second + " |";
   table += "\n|---|---|---|---|---|\n";
   for (const Row& row : rows) {
