@@ -11,7 +11,7 @@
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/superinfer.hpp"
 
-#include "allocation/counted.hpp"
+#include "allocation/allocations.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,9 +24,12 @@
 
 // Every allocation of this program goes through here: it is a program of its own for that reason. The array and the
 // nothrow forms of the standard library call these.
-std::atomic<std::int64_t> allocations{0};
+std::atomic<std::int64_t> allocation_tests::allocations{0};
 
 namespace {
+
+using allocation_tests::allocations;
+
 void* counted(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   size = (size + alignment - 1) / alignment * alignment; // as aligned_alloc wants it

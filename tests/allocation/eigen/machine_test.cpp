@@ -10,7 +10,7 @@
 #include "sluice/placement/fixed_distance.hpp"
 #include "sluice/replan/once.hpp"
 
-#include "allocation/counted.hpp"
+#include "allocation/allocations.hpp"
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
@@ -22,6 +22,7 @@
 #include <vector>
 
 using namespace sluice;
+using allocation_tests::allocations;
 
 namespace {
 
