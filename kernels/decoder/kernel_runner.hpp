@@ -74,6 +74,12 @@ class KernelRunner final : public ModelRunner {
     end_iteration();
   }
 
+  /// The device may still copy from the runner's memory.
+  ~KernelRunner() override {
+    if (!ended_) end_iteration();
+    queue_.wait(end_, QueueWait::reuse);
+  }
+
   [[nodiscard]] const DecoderConfig& config() const override { return config_of_model_; }
 
   [[nodiscard]] static Bytes workspace(const DecoderConfig& config, const KernelRunnerLimits& limits, std::int64_t rows,
@@ -184,6 +190,7 @@ class KernelRunner final : public ModelRunner {
     SLUICE_ASSERT(sample < samples_, "a row that was sampled");
     const auto width = static_cast<std::size_t>(shape().vocabulary);
     if (!fetched_) {
+      SLUICE_ASSERT(ended_, "logits of an iteration after which none has begun");
       const std::size_t bytes = samples_ * width * sizeof(float);
       if (logits_.size() < bytes) logits_ = queue_.host(bytes);
       queue_.copy(logits_.data(), at<float>(room_.logits), bytes);

@@ -61,7 +61,7 @@ class ModelRunner {
   [[nodiscard]] virtual std::span<const std::int32_t> tokens() = 0;
 
   /// The logits of the samples' row `sample`, fetched to the host and waited for: for who listens, not for each step.
-  /// Valid until the next `launch_samples`.
+  /// First asked for before the next iteration begins; valid until its `launch_samples`.
   [[nodiscard]] virtual std::span<const float> logits(std::size_t sample) = 0;
 
   [[nodiscard]] virtual const DecoderConfig& config() const = 0;

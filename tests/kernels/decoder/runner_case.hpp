@@ -176,8 +176,9 @@ class RunnerCase {
   [[nodiscard]] ModelRunner& runner() { return *runner_; }
   [[nodiscard]] emulate::Device& device() { return device_; }
 
-  /// Launches all layers of the parts' rows, in that order. `random`: each layer is cut somewhere.
-  void launch(std::span<const Part> parts, Random* random = nullptr) {
+  /// Launches all layers of the parts' rows, in that order. `weights_of(layer)` is a layer's weights.
+  template <class WeightsOf>
+  void launch(std::span<const Part> parts, const WeightsOf& weights_of) {
     std::vector<std::int32_t> tokens, positions;
     for (const Part& part : parts) {
       for (int i = 0; i < part.count; ++i) {
@@ -194,9 +195,18 @@ class RunnerCase {
           rows.push_back({row, part.count, part.first, part.kv->layers[static_cast<std::size_t>(layer)].data(), 0});
         row += part.count;
       }
-      if (random != nullptr) cut_.emplace_back(model_, layer, random->below(4) == 0 ? 1.0 : random->uniform());
-      runner_->launch_layer(layer, random != nullptr ? cut_.back().weights : whole(layer), rows, row, 0);
+      runner_->launch_layer(layer, weights_of(layer), rows, row, 0);
     }
+  }
+  void launch(std::span<const Part> parts) {
+    launch(parts, [&](int layer) { return whole(layer); });
+  }
+  /// The same, and each layer is cut somewhere.
+  void launch(std::span<const Part> parts, Random& random) {
+    launch(parts, [&](int layer) {
+      cut_.emplace_back(model_, layer, random.below(4) == 0 ? 1.0 : random.uniform());
+      return cut_.back().weights;
+    });
   }
   /// Samples some rows greedily and waits.
   Outcome sample(std::span<const int> rows) {

@@ -57,7 +57,7 @@ void rows_are_their_own(SmallModel model, std::uint64_t seed) {
       }
       done[s] += count;
     }
-    other.launch(parts, &random);
+    other.launch(parts, random);
     std::reverse(rows.begin(), rows.end());
     std::reverse(whose.begin(), whose.end());
     const Outcome outcome = other.sample(rows);

@@ -37,7 +37,62 @@ std::vector<std::uint32_t> after_two_passes(std::uint64_t seed, std::optional<Qu
   return seen;
 }
 
+/// A layer's matrices and biases, each in two places or one of its own, between which nothing lies.
+class Apart {
+ public:
+  Apart(const LayerWeights& whole, ElementType element, Random& random) : weights(whole), bytes_(bytes_of(element)) {
+    for (Matrix* matrix : {&weights.query_bias, &weights.key_bias, &weights.value_bias, &weights.query, &weights.key,
+                           &weights.value, &weights.output, &weights.router})
+      move(*matrix, random);
+    for (MlpWeights& mlp : weights.mlps)
+      for (Matrix* matrix : {&mlp.gate, &mlp.up, &mlp.down}) move(*matrix, random);
+  }
+  LayerWeights weights;
+
+ private:
+  void move(Matrix& matrix, Random& random) {
+    if (matrix.empty()) return;
+    Matrix moved = matrix;
+    moved.split =
+        matrix.rows > 1 ? 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(matrix.rows))) : 1;
+    moved.head = copy(matrix, 0, moved.split);
+    moved.tail = copy(matrix, moved.split, matrix.rows);
+    matrix = moved;
+  }
+  const std::byte* copy(const Matrix& matrix, std::int64_t first, std::int64_t last) {
+    const auto row = static_cast<std::size_t>(matrix.columns * bytes_);
+    memory_.emplace_back(std::max<std::size_t>(1, static_cast<std::size_t>(last - first) * row));
+    for (std::int64_t i = first; i < last; ++i)
+      std::memcpy(memory_.back().data() + static_cast<std::size_t>(i - first) * row, matrix.row(i), row);
+    return memory_.back().data();
+  }
+
+  std::int64_t bytes_;
+  std::vector<emulate::Memory> memory_;
+};
+
 } // namespace
+
+TEST_CASE("kernels.decoder: matrices and biases that lie apart have the bits of an image") {
+  for (const SmallModel model : testing::small_models) {
+    if (few && model != SmallModel::mixtral) continue;
+    CAPTURE(testing::name_of(model));
+    Random random{9};
+    RunnerCase<ElementType::bf16> one{model, 1};
+    const int count = few ? 3 : 12;
+    const std::vector<std::int32_t> tokens = random_tokens(random, count, one.config().shape.vocabulary);
+    const auto expected = one.alone(tokens, random);
+    std::vector<Apart> layers;
+    for (int layer = 0; layer < one.config().shape.layers; ++layer)
+      layers.emplace_back(one.whole(layer), ElementType::bf16, random);
+    SequenceKv kv{one.config(), count, random};
+    const Part part{&tokens, &kv, 0, count};
+    one.launch(std::span{&part, 1}, [&](int layer) { return layers[static_cast<std::size_t>(layer)].weights; });
+    const int row = count - 1;
+    CHECK(one.sample(std::span{&row, 1}).logits[0] == expected.logits.back());
+    CHECK(kv.stored(one.config(), count) == expected.stored);
+  }
+}
 
 TEST_CASE("kernels.decoder: long contexts, split and folded, have the bits of any chunks" * doctest::skip(sanitized)) {
   Random random{1};
