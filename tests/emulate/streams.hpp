@@ -173,7 +173,7 @@ class Device {
   }
   static void pause_running() { running_->device->give_way(); }
 
-  static Fiber& serve(void* stream) {
+  EMULATE_UNSEEN static Fiber& serve(void* stream) {
     Stream& mine = *static_cast<Stream*>(stream);
     return mine.device->serve(mine);
   }
