@@ -48,7 +48,7 @@ inline constexpr bool few = false;
 #if defined(SLUICE_SANITIZED)
 inline constexpr bool sanitized = true;
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool sanitized = few;
 #endif
 
 using testing::SmallModel;
