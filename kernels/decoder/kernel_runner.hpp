@@ -313,7 +313,7 @@ class KernelRunner final : public ModelRunner {
   [[nodiscard]] const void* head_biases(const LayerWeights& weights);
   void attend(const Tables& tables);
   template <int warps>
-  void attend(const Tables& tables, const AttentionPlan& plan, int which, int first_partial);
+  void attend(const Tables& tables, const AttentionPlan& plan, int which);
   void launch_mlp(const LayerWeights& weights, int rows);
   void activate(const LayerWeights& weights, int rows);
   void launch_experts(const LayerWeights& weights, const Tables& tables, int rows);

@@ -40,8 +40,7 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
     entries = std::max(entries, first_entry + static_cast<std::size_t>(blocks_of(sequence)));
   }
   plan_attention(attended_[0], group(), 16, limits_.split_rows, plans_[0], wanted_);
-  const int left = std::max(0, limits_.split_rows - plans_[0].partial_rows);
-  plan_attention(attended_[1], group(), 64, left, plans_[1], wanted_);
+  plan_attention(attended_[1], group(), 64, limits_.split_rows, plans_[1], wanted_);
 
   const std::size_t count = sequences.size(), row_count = static_cast<std::size_t>(all);
   const std::size_t expert_count = experts() ? static_cast<std::size_t>(shape().experts) : 0;
@@ -164,16 +163,14 @@ void KernelRunner<Queue, config_>::place_heads(const LayerWeights& weights, cons
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::attend(const Tables& tables) {
-  attend<1>(tables, plans_[0], 0, 0);
-  attend<4>(tables, plans_[1], 1, plans_[0].partial_rows);
+  attend<1>(tables, plans_[0], 0); // and merges, so that partial rows may lie where they lay
+  attend<4>(tables, plans_[1], 1);
 }
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 template <int warps>
-void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionPlan& plan, int which,
-                                          int first_partial) {
+void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionPlan& plan, int which) {
   if (plan.tiles.empty()) return;
-  const std::int64_t partial = std::int64_t{first_partial} * shape().kv_heads;
   PagedAttentionParams attend;
   attend.query = at<T>(room_.second);
   attend.result = at<T>(room_.first);
@@ -186,9 +183,9 @@ void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionP
   attend.kv_heads = shape().kv_heads;
   attend.group = group();
   attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
-  attend.values = at<float>(room_.values) + partial * config_.head_dim;
-  attend.maxima = at<float>(room_.maxima) + partial;
-  attend.totals = at<float>(room_.totals) + partial;
+  attend.values = at<float>(room_.values);
+  attend.maxima = at<float>(room_.maxima);
+  attend.totals = at<float>(room_.totals);
   queue_.template launch<PagedAttentionConfig{
       .element = config_.element, .head_dim = config_.head_dim, .warps = warps, .stages = 2}>(attend);
   if (plan.merged.empty()) return;

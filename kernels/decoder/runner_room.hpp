@@ -109,7 +109,7 @@ struct RunnerRoom {
                                    : 0;
     std::int64_t bytes = 3 * rows * static_cast<std::int64_t>(sizeof(int)) +
                          table_blocks(config, limits, rows) * static_cast<std::int64_t>(sizeof(void*)) +
-                         (2 * tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile));
+                         2 * (tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile)); // of two plans
     if (config.mlp == MlpKind::experts)
       bytes += std::int64_t{3} * config.shape.experts * static_cast<std::int64_t>(sizeof(ProductWeights));
     return bytes + staged_gaps;
