@@ -93,8 +93,9 @@ void prefixes_are_rebuilt(SmallModel model, std::uint64_t seed) {
         }
       }
     }
-    std::vector<std::int32_t> ids{tokens[static_cast<std::size_t>(last)]};
-    std::vector<std::int32_t> positions{last};
+    SequenceKv neighbour{one.config(), 1, random}; // whose blocks come first
+    std::vector<std::int32_t> ids{tokens[0], tokens[static_cast<std::size_t>(last)]};
+    std::vector<std::int32_t> positions{0, last};
     for (int t = 0; t < prefix; ++t) {
       ids.push_back(tokens[static_cast<std::size_t>(t)]);
       positions.push_back(t);
@@ -103,15 +104,16 @@ void prefixes_are_rebuilt(SmallModel model, std::uint64_t seed) {
     runner.begin(ids, positions);
     for (int layer = 0; layer < 3; ++layer) {
       std::byte* const* const at = kv.layers[static_cast<std::size_t>(layer)].data();
-      std::vector<SequenceRows> rows{{0, 1, last, at, last}};
-      if (layer < 2 && lost > 0) rows.push_back({1, lost, 0, at, 0});
-      if (layer < 2 && lost < prefix) rows.push_back({1 + lost, prefix - lost, lost, at, prefix}); // only pass
-      const int all = layer == 0 ? 1 + prefix : 1;
+      std::vector<SequenceRows> rows{{0, 1, 0, neighbour.layers[static_cast<std::size_t>(layer)].data(), 0},
+                                     {1, 1, last, at, last}};
+      if (layer < 2 && lost > 0) rows.push_back({2, lost, 0, at, 0});
+      if (layer < 2 && lost < prefix) rows.push_back({2 + lost, prefix - lost, lost, at, prefix}); // only pass
+      const int all = layer == 0 ? 2 + prefix : 2;
       runner.launch_layer(layer, one.whole(layer), rows, all, layer == 1 ? prefix : 0);
     }
-    const int row = 0;
-    const Outcome outcome = one.sample(std::span{&row, 1});
-    CHECK(outcome.logits[0] == expected.logits.back());
+    const Outcome outcome = one.sample(std::array{0, 1});
+    CHECK(outcome.logits[0] == expected.logits.front());
+    CHECK(outcome.logits[1] == expected.logits.back());
     CHECK(kv.stored(one.config(), count) == expected.stored);
   }
 }
