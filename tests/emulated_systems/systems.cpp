@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every system of `sluice-run --list` on an emulated GPU whose memory is short: the tokens and bits of AllResident.
+// With the CPU's decoder on the compute stream, and with this project's kernels in f32 and bf16.
 #include "sluice/backend/machine/machine.hpp"
 #include "sluice/backend/machine/stream_device.hpp"
 #include "sluice/checkpoint/tiny.hpp"
@@ -8,11 +9,13 @@
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
+#include "emulated/kernel_runners.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
 #include "run/job.hpp"
 #include "run/machine.hpp"
 #include "run/options.hpp"
+#include "support/small_models.hpp"
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -84,12 +87,12 @@ class Given final : public running::Arrivals {
 };
 
 struct Bench {
-  ModelWeights weights = tiny_llama();
+  ModelWeights weights;
   Work work{weights.config.shape.vocabulary};
   Limits limits;
   std::optional<running::Costs> costs;
 
-  Bench() {
+  explicit Bench(ModelWeights model) : weights(std::move(model)) {
     limits.batch = 16;
     limits.batch_tokens = Tokens{256};
     limits.max_context = Tokens{weights.config.max_positions};
@@ -101,7 +104,11 @@ struct Bench {
     costs = *std::move(measured);
   }
 
-  /// `make(setup, decoder, listener)` makes the machine.
+  /// A layer block as engines reckon, and the KV of a request of four blocks a layer, as the longest here.
+  [[nodiscard]] Bytes block() const { return Bytes{kv_block_floats(weights.config.shape, limits.block_tokens) * 4}; }
+  [[nodiscard]] Bytes largest() const { return block() * (4 * weights.config.shape.layers); }
+
+  /// `make(setup, memory, decoder, listener)` makes the machine.
   template <class Make>
   Output run(const running::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
     MachineSetup setup = wanted;
@@ -119,7 +126,7 @@ struct Bench {
     listener.logits = [&](RequestId id, std::int64_t, std::span<const float> row) {
       for (const float logit : row) output.logits[index(id)].push_back(std::bit_cast<std::uint32_t>(logit));
     };
-    auto machine = make(setup, std::move(decoder), std::move(listener));
+    auto machine = make(setup, memory, std::move(decoder), std::move(listener));
     REQUIRE(machine);
     running::Recorded recorded;
     recorded.released = [&](RequestId id, Tokens first, Tokens count) {
@@ -139,44 +146,73 @@ struct Bench {
   }
 };
 
-} // namespace
-
-TEST_CASE("every system generates the same tokens from the same logits on a device whose order is drawn") {
-  Bench bench;
+/// Each system twice, with one lane and with two, another budget and another batch: all that it computes is `expected`.
+template <class Make>
+void check_systems(Bench& bench, const Output& expected, const Make& make) {
+  for (const auto& tokens : expected.tokens) REQUIRE(tokens.size() == 24);
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
-  const std::int64_t block = kv_block_floats(bench.weights.config.shape, setup.limits.block_tokens) * 4;
-  const std::int64_t largest = std::int64_t{4} * bench.weights.config.shape.layers * block;
-  const std::span<const running::System> systems = running::systems();
-  REQUIRE(systems.front().name == "AllResident");
-  const Output expected =
-      bench.run(systems.front(), Bytes{4 * largest}, setup, [&](const MachineSetup& mine, auto decoder, auto listener) {
-        return running::make_machine(bench.weights, std::move(decoder), mine, std::move(listener));
-      });
-  for (const auto& tokens : expected.tokens) REQUIRE(tokens.size() == 24);
-
   std::uint64_t seed = 0;
-  for (const running::System& system : systems)
+  for (const running::System& system : running::systems())
     for (const bool each_way : {false, true}) {
       const std::string name{system.name};
       CAPTURE(name);
       CAPTURE(each_way);
       setup.link.each_way = each_way;
       setup.limits.batch_tokens = Tokens{each_way ? 32 : 256};
-      const Bytes kv{largest + static_cast<std::int64_t>(++seed % 3) * 2 * block};
-      const auto on_gpu = [&](MachineSetup mine, std::unique_ptr<Decoder> decoder, TokenListener listener) {
-        mine.device_memory += Bytes{2 * bench.weights.config.shape.layers * block}; // weights have whole blocks
-        auto gpu = std::make_shared<EmulatedGpu>(seed);
-        auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
-        runner->set_block_tokens(mine.limits.block_tokens);
-        return GpuMachine::make(bench.weights, std::move(runner), mine, std::move(listener), std::move(gpu),
-                                std::int64_t{4});
-      };
-      const Output output = bench.run(system, kv, setup, on_gpu);
+      const Bytes kv = bench.largest() + bench.block() * static_cast<std::int64_t>(2 * (++seed % 3));
+      const Output output = bench.run(system, kv, setup, make(seed));
       CHECK(output.tokens == expected.tokens);
       CHECK_MESSAGE(output.logits == expected.logits, "bit-identical logits");
       if (name == "OneAtATime" || name == "FutureMemory") continue; // these let nobody in who might not find room
       CHECK(output.moved_or_preempted > 0);
     }
 }
+
+void check_kernels(ElementType element) {
+  Bench bench(testing::small_weights(testing::SmallModel::llama, element));
+  const auto make = [&](std::uint64_t seed) {
+    return [&, seed](MachineSetup mine, const LocalMemory& memory, const auto& /*decoder*/, TokenListener listener) {
+      auto gpu = std::make_shared<EmulatedGpu>(seed);
+      mine.device_memory = testing::device_memory_for(memory.kv.count(), element, bench.weights, mine);
+      auto runner = testing::make_kernel_runner(element, gpu, bench.weights, mine);
+      return GpuMachine::make(bench.weights, std::move(runner), mine, std::move(listener), std::move(gpu),
+                              bytes_of(element));
+    };
+  };
+  MachineSetup setup;
+  setup.limits = bench.limits;
+  setup.skips_idle = true;
+  REQUIRE(running::systems().front().name == "AllResident");
+  const Output expected = bench.run(running::systems().front(), bench.largest() * 4, setup, make(1000));
+  check_systems(bench, expected, make);
+}
+
+} // namespace
+
+TEST_CASE("every system generates the same tokens from the same logits on a device whose order is drawn") {
+  Bench bench(tiny_llama());
+  MachineSetup setup;
+  setup.limits = bench.limits;
+  setup.skips_idle = true;
+  REQUIRE(running::systems().front().name == "AllResident");
+  const Output expected =
+      bench.run(running::systems().front(), bench.largest() * 4, setup,
+                [&](const MachineSetup& mine, const LocalMemory&, auto decoder, auto listener) {
+                  return running::make_machine(bench.weights, std::move(decoder), mine, std::move(listener));
+                });
+  check_systems(bench, expected, [&](std::uint64_t seed) {
+    return [&, seed](MachineSetup mine, const LocalMemory&, std::unique_ptr<Decoder> decoder, TokenListener listener) {
+      mine.device_memory += bench.block() * (2 * bench.weights.config.shape.layers); // weights have whole blocks
+      auto gpu = std::make_shared<EmulatedGpu>(seed);
+      auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
+      runner->set_block_tokens(mine.limits.block_tokens);
+      return GpuMachine::make(bench.weights, std::move(runner), mine, std::move(listener), std::move(gpu),
+                              std::int64_t{4});
+    };
+  });
+}
+
+TEST_CASE("and by this project's kernels in f32") { check_kernels(ElementType::f32); }
+TEST_CASE("and by this project's kernels in bf16") { check_kernels(ElementType::bf16); }

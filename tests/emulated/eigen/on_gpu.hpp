@@ -24,6 +24,8 @@ struct OnGpu {
   std::uint64_t seed = 1;
   Waits waits{};
 
+  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
+
   /// Weights have whole blocks here: the arena is as much larger.
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup = trial.setup(decoder, kv_blocks);

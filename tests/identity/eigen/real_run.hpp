@@ -134,6 +134,7 @@ inline std::vector<RequestId> leaving_of(const View& view, Random& users, std::u
 
 /// A trial on this machine.
 struct OnCpu {
+  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     return trial.setup(decoder, kv_blocks);
   }
@@ -153,7 +154,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   const ModelShape& shape = trial.weights.config.shape;
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
   const MachineSetup setup = where.setup(trial, *decoder, kv_blocks);
-  const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * 4;
+  const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * where.element_bytes();
 
   RealResult result;
   result.outputs.resize(trial.prompts.size());

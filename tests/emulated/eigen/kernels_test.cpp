@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine with this project's kernels on an emulated GPU: whatever is forced, the bits of everybody alone.
+#include "sluice/transfer/fair_share.hpp"
+
+#include "emulate/sanitizers.hpp"
+#include "emulated/eigen/on_gpu.hpp"
+#include "emulated/kernel_runners.hpp"
+#include "identity/eigen/chaos.hpp"
+#include "support/small_models.hpp"
+
+namespace sluice::testing {
+namespace {
+
+using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
+
+/// A trial whose layers are kernels in `element`.
+struct OnKernels {
+  ElementType element = ElementType::f32;
+  std::uint64_t seed = 1;
+
+  [[nodiscard]] std::int64_t element_bytes() const { return bytes_of(element); }
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    MachineSetup setup = trial.setup(decoder, kv_blocks);
+    setup.device_memory = device_memory_for(kv_blocks, element, trial.weights, setup);
+    return setup;
+  }
+  [[nodiscard]] Expected<std::shared_ptr<GpuMachine<>>> make(const RealTrial& trial,
+                                                             const std::unique_ptr<Decoder>& /*decoder*/,
+                                                             const MachineSetup& setup, TokenListener listener) const {
+    auto gpu = std::make_shared<EmulatedGpu>(seed);
+    auto runner = make_kernel_runner(element, gpu, trial.weights, setup);
+    return GpuMachine<>::make(trial.weights, std::move(runner), setup, std::move(listener), std::move(gpu),
+                              element_bytes());
+  }
+};
+
+template <class E>
+void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, int rounds) {
+  Random random(seed);
+  RealExercise exercise;
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    RealTrial trial = random_gpu_trial(random);
+    trial.weights = small_weights(model, element, random());
+    const int vocabulary = trial.weights.config.shape.vocabulary;
+    for (auto& prompt : trial.prompts)
+      for (std::int32_t& token : prompt) token %= vocabulary;
+    trial.host_blocks = 2 * trial.all() + 64;
+    std::vector<RealOutput> expected(trial.prompts.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = run_real<Engine<>>(
+                        trial, trial.all(), [](auto&) {}, {i}, OnKernels{element, random()})
+                        .outputs[i];
+    const RealResult result = run_real<E>(
+        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, [](auto&) {}, {}, OnKernels{element, random()});
+    CHECK(result.refused == 0);
+    check_identity(result, expected);
+    exercise.add(result);
+  }
+  CHECK(exercise.bytes > 0);
+}
+
+constexpr int rounds = emulate::watched_for_races ? 1 : 4; // each CUDA thread is a thread there
+
+} // namespace
+
+TEST_CASE("kernels in f32 compute the same bits, wherever the blocks are") {
+  check_kernels<Chaos>(ElementType::f32, SmallModel::llama, 31, rounds);
+}
+TEST_CASE("kernels in bf16 compute the same bits, wherever the blocks are") {
+  check_kernels<With<Chaos, FairShare>>(ElementType::bf16, SmallModel::llama, 32, rounds);
+}
+TEST_CASE("kernels compute the same bits while other weights stream in every step") {
+  check_kernels<With<Chaos, ChaosWeights>>(ElementType::bf16, SmallModel::mixtral, 33, rounds);
+}
+
+} // namespace sluice::testing

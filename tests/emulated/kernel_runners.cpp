@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulated/kernel_runners.hpp"
+
+#include "sluice/core/assert.hpp"
+
+#include "emulate/kernel_queue.hpp"
+#include "kernels/decoder/kernel_runner.hpp"
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace sluice::testing {
+
+namespace {
+
+kernels::KernelRunnerLimits limits_of(const MachineSetup& setup) {
+  kernels::KernelRunnerLimits limits;
+  limits.block_tokens = setup.limits.block_tokens;
+  return limits;
+}
+
+/// A runner with the memory that it computes in.
+template <ElementType element>
+class Runner final : public ModelRunner {
+ public:
+  using Kernels = kernels::KernelRunner<emulate::KernelQueue, kernels::KernelRunnerConfig{element, 16}>;
+
+  Runner(std::shared_ptr<EmulatedGpu> gpu, const ModelWeights& weights, const MachineSetup& setup)
+      : gpu_(std::move(gpu)),
+        memory_(static_cast<std::size_t>(workspace(weights, setup).count())),
+        kernels_(emulate::KernelQueue{gpu_->device(), EmulatedGpu::number(StreamId::compute)}, weights,
+                 limits_of(setup), std::span{memory_.data(), memory_.size()}) {}
+
+  static Bytes workspace(const ModelWeights& weights, const MachineSetup& setup) {
+    return Kernels::workspace(weights.config, limits_of(setup), setup.rows(), setup.limits.batch);
+  }
+  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
+    return kernels_.workspace(rows, samples);
+  }
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
+    kernels_.begin(tokens, positions);
+  }
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                    int stored_rows) override {
+    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows);
+  }
+  void launch_samples(std::span<const SampleRow> rows) override { kernels_.launch_samples(rows); }
+  [[nodiscard]] std::span<const std::int32_t> tokens() override {
+    const std::span<const std::int32_t> tokens = kernels_.tokens();
+    SLUICE_ASSERT(gpu_->device().report().ok(), "kernels that the emulator has nothing to say of");
+    return tokens;
+  }
+  [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return kernels_.logits(sample); }
+  [[nodiscard]] const DecoderConfig& config() const override { return kernels_.config(); }
+
+ private:
+  std::shared_ptr<EmulatedGpu> gpu_;
+  emulate::Memory memory_;
+  Kernels kernels_;
+};
+
+} // namespace
+
+std::unique_ptr<ModelRunner> make_kernel_runner(ElementType element, std::shared_ptr<EmulatedGpu> gpu,
+                                                const ModelWeights& weights, const MachineSetup& setup) {
+  if (element == ElementType::f32) return std::make_unique<Runner<ElementType::f32>>(std::move(gpu), weights, setup);
+  SLUICE_ASSERT(element == ElementType::bf16, "f32 or bf16");
+  return std::make_unique<Runner<ElementType::bf16>>(std::move(gpu), weights, setup);
+}
+
+Bytes kernel_workspace(ElementType element, const ModelWeights& weights, const MachineSetup& setup) {
+  return element == ElementType::f32 ? Runner<ElementType::f32>::workspace(weights, setup)
+                                     : Runner<ElementType::bf16>::workspace(weights, setup);
+}
+
+} // namespace sluice::testing

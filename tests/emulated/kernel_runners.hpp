@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelModel: a small model whose passes are this project's kernels, on an emulated GPU's compute stream.
+#pragma once
+
+#include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/weights.hpp"
+
+#include "emulated/eigen/gpu.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace sluice::testing {
+
+/// Compiled apart: kernels take seconds, once for each element. `setup` bounds the rows of an iteration.
+std::unique_ptr<ModelRunner> make_kernel_runner(ElementType element, std::shared_ptr<EmulatedGpu> gpu,
+                                                const ModelWeights& weights, const MachineSetup& setup);
+/// Device memory that such a runner computes in.
+Bytes kernel_workspace(ElementType element, const ModelWeights& weights, const MachineSetup& setup);
+
+/// Device memory for `kv_blocks` beside the weights, which have whole blocks of the arena.
+inline Bytes device_memory_for(std::int64_t kv_blocks, ElementType element, const ModelWeights& weights,
+                               const MachineSetup& setup) {
+  const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * bytes_of(element);
+  const std::int64_t layer = (weights.layout.bytes.count() + block - 1) / block;
+  const std::int64_t layers = weights.config.shape.layers;
+  return weights.outer_bytes() + kernel_workspace(element, weights, setup) +
+         Bytes{(kv_blocks + layers * layer + 2 * layers) * block};
+}
+
+} // namespace sluice::testing
