@@ -124,8 +124,8 @@ class KernelRunner final : public ModelRunner {
     queue_.template launch<EmbedConfig{.element = config_.element}>(embed);
   }
 
-  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows) override {
+  void launch_layer([[maybe_unused]] int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences,
+                    int rows, int stored_rows) override {
     SLUICE_ASSERT(layer >= 0 && layer < shape().layers, "a layer of the model");
     SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= live_rows_,
                   "rows that the layer before has computed");
