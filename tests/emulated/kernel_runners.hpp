@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelModel: a small model whose passes are this project's kernels, on an emulated GPU's compute stream.
+// make_kernel_runner: a small model whose passes are this project's kernels, on an emulated GPU's compute stream.
 #pragma once
 
 #include "sluice/backend/machine/machine_setup.hpp"

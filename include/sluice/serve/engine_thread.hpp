@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -90,6 +92,7 @@ class EngineThread final : public GenerationEngine {
         else
           loop_.leave(message.id);
       }
+      taken_ = loop_.engine().now();
       const Stepped stepped = loop_.step();
       if (stepped == Stepped::failed) return fail(loop_.engine().status());
       idle = stepped == Stepped::idle;
@@ -107,10 +110,15 @@ class EngineThread final : public GenerationEngine {
   [[nodiscard]] Seconds wall() const { return Seconds{std::chrono::duration<double>(Clock::now() - began_).count()}; }
   [[nodiscard]] Seconds present() const { return Loop::real_time ? loop_.engine().now() : wall(); }
   /// When the message was sent, on the engine's clock. Never after its present, nor before its start, nor before the
-  /// message that came last: the clocks are read one after another, and neighbours would swap by microseconds.
+  /// message that came last: the clocks are read one after another, and neighbours would swap by microseconds. And
+  /// after messages were last taken: a sender may rest between its look at the clock and its push, and a request that
+  /// arrived before a step that ran without it could not be replayed.
   [[nodiscard]] Seconds arrival_of(const Message& message) {
     const Seconds waited{std::chrono::duration<double>(Clock::now() - message.sent).count()};
-    return last_arrival_ = std::clamp(present() - waited, last_arrival_, loop_.engine().now());
+    const Seconds latest = loop_.engine().now();
+    const Seconds after{std::nextafter(taken_.count(), std::numeric_limits<double>::infinity())};
+    const Seconds earliest = std::min(std::max(last_arrival_, after), latest);
+    return last_arrival_ = std::clamp(present() - waited, earliest, latest);
   }
   /// Waits until a message comes, or until a token is due that delivery holds back.
   void wait_for_news() {
@@ -142,6 +150,7 @@ class EngineThread final : public GenerationEngine {
   Status status_;
   Clock::time_point began_;
   Seconds last_arrival_{0};
+  Seconds taken_{-1}; ///< the engine's time when messages were last taken
   std::atomic<bool> ready_{false};
   std::thread thread_;
 };

@@ -41,6 +41,7 @@ class CpuDevice {
       times_[static_cast<std::size_t>(layer)].begun = std::chrono::steady_clock::now();
     }
     void launched(int layer) { times_[static_cast<std::size_t>(layer)].ended = std::chrono::steady_clock::now(); }
+    void finish() const {}
     [[nodiscard]] LayerMoments times(int layer) const { return times_[static_cast<std::size_t>(layer)]; }
 
    private:

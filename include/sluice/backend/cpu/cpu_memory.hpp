@@ -50,11 +50,14 @@ class CpuMemory {
       if (!slot) return slot.error();
       slots_.push_back(std::move(*slot));
     }
-    if (!std::exchange(loaded_, true)) return {}; // nothing was written before the first plan
+    const bool first = kept_.empty(); // nothing was written before the first plan
+    kept_.resize(homes_.size());
     for (int layer = 0; layer < core.layers; ++layer) {
       const Bytes kept{core.weights.kept(layer)};
-      homes_[static_cast<std::size_t>(layer)].decommit(kept, core.weights.layer_bytes() - kept);
+      const Bytes before = std::exchange(kept_[static_cast<std::size_t>(layer)], kept);
+      if (before > kept) homes_[static_cast<std::size_t>(layer)].decommit(kept, before - kept);
     }
+    if (first) return {};
     const auto empty = [&](std::size_t at) { return core.store.states().state(at) == BlockState::empty; };
     for (std::size_t at = 0, end = 0; at < core.store.device_blocks(); at = end + 1) {
       for (end = at; end < core.store.device_blocks() && empty(end);) ++end;
@@ -96,10 +99,10 @@ class CpuMemory {
 
  private:
   std::int64_t block_ = 0;
-  bool loaded_ = false;
   VirtualMemory device_, host_;      ///< KV
   std::vector<VirtualMemory> homes_; ///< by layer
   std::vector<VirtualMemory> slots_;
+  std::vector<Bytes> kept_; ///< by layer: of its home, by the plan in force
 };
 
 } // namespace sluice

@@ -23,11 +23,6 @@ namespace sluice {
 /// be ordered by a stream.
 class Arena {
  public:
-  /// A block that is to be copied to another, on the device.
-  struct Relocation {
-    std::size_t from = 0, to = 0;
-  };
-
   explicit Arena(MachineCore& core) : core_(&core), block_(core.store.shape().bytes().count()) {
     homes_.resize(static_cast<std::size_t>(core.layers));
   }
@@ -52,14 +47,18 @@ class Arena {
       mine.count = wanted;
       return WeightStore::Taken::more;
     }
-    if (mine.count > 0) { // rare: plans stream another share of layers. Moving both parts would need room for both.
+    const bool had = mine.count > 0;
+    if (had) { // rare: plans stream another share of layers. Moving both parts would need room for both.
       if (any_in_transfer(0)) return WeightStore::Taken::none;
       core_->store.states().put_back(mine.first, mine.count);
       mine = {};
     }
     std::optional<BlockRange> range = cheapest(wanted);
     if (!range && compact(relocate)) range = cheapest(wanted);
-    if (!range || !empty(*range, relocate)) return WeightStore::Taken::none;
+    if (!range || !empty(*range, relocate)) {
+      SLUICE_ASSERT(!had, "nothing is in a transfer, and the budget has as many blocks");
+      return WeightStore::Taken::none;
+    }
     mine = *range;
     return WeightStore::Taken::anew;
   }

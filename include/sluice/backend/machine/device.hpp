@@ -19,7 +19,10 @@ namespace sluice {
 
 /// When a layer was computed.
 struct LayerMoments {
-  std::chrono::steady_clock::time_point begun, ended;
+  using Time = std::chrono::steady_clock::time_point;
+  Time begun, ended;
+  Time arrived =
+      Time::min(); ///< when the last copy was there that the lane waited for; `min()` where it waited for none
 };
 
 /// The lane of a device that computes. What it is given is ordered behind whatever it reads and writes.
@@ -27,30 +30,33 @@ struct LayerMoments {
 ///  - `reads(place)`, `writes(place)`: the address of a place for what is launched next, which waits for the copies and
 ///    layers that the place's content needs; the only way to an address of the device's memory.
 ///  - `begins(layer)`: the layer's launches follow. `launched(layer)`: they have all been given to the device.
-///  - `times(layer)`: once the device has computed the layer.
+///  - `finish()`: waits until the device has computed all that it was given; the link goes on meanwhile.
+///  - `times(layer)`: of a layer that the device has computed.
 template <class L>
 concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
   { lane.reads(place) } -> std::same_as<const std::byte*>;
   { lane.writes(place) } -> std::same_as<std::byte*>;
   { lane.begins(layer) } -> std::same_as<void>;
   { lane.launched(layer) } -> std::same_as<void>;
+  { lane.finish() } -> std::same_as<void>;
   { lane.times(layer) } -> std::same_as<LayerMoments>;
 };
 
 /// A device, its memory and its link.
 ///
 ///  - `computes_at_once`: a layer has been computed when its launch returns. Else the device tells the schedule when a
-///    layer computes and when it has been computed, from within the schedule's `rest`.
+///    layer computes and when it has been computed, whenever the machine's thread waits or asks for more (`rest`,
+///    `wake`, `finish`).
 ///  - `element_bytes()`: of K and V.
 ///  - `copies_count(setup)`: when blocks change hands.
 ///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
 ///  blocks.
 ///  - `kv_blocks(left, block)`: how many numbers of blocks there are, where KV and layers' weights have `left` bytes.
 ///  - `connect(core)`: reserves both memories and starts the link, which asks `core.schedule` from then on; `stop()`
-///    ends it.
-///  - `adopt_weights(core)`: the plan of the weights has changed.
+///    ends it. Errors: the system has not that much memory, or the device cannot keep what the setup asks of the link.
+///  - `adopt_weights(core)`: the plan of the weights has changed. Error: no address space for its slots.
 ///  - `put(copy)`: copies at once: weights, before anything runs.
-///  - `wake()`: the schedule may have something to move.
+///  - `wake()`: the schedule may have something to move. `moved()`: what the link has done. `lane()`: where layers go.
 template <class D>
 concept MachineDevice = requires(D& device, MachineCore& core, const MachineSetup& setup, const PlacedCopy& copy,
                                  Bytes bytes) {

@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// The budget of the device's memory, from which weights, slots, KV blocks and buffers are taken. It counts and holds
-/// nothing: where the bytes lie is their owner's business (VirtualMemory). Any thread may call any member; at no moment
+/// nothing: where the bytes lie is the device's business. Any thread may call any member; at no moment
 /// is more taken than there is.
 class DeviceMemory {
  public:

@@ -38,9 +38,9 @@ enum class CopiesCount : std::uint8_t { when_begun, when_ended };
 
 /// The work of the link during an iteration and in the background after it: needs in the order of a transfer rule
 /// (`TransferOrder`), what iterations write out, evictions, copies ahead. The lanes of a link ask for one copy after
-/// the other, and tell when each has ended, in the same order. Whoever calls holds the mutex: a link's thread, or the
-/// thread that steps the machine. No copy is chosen before a lane has room for it, so that a nearer need waits for a
-/// farther one at most as long as what is under way takes.
+/// the other, and tell when each has ended, in the same order. Where a link has threads, whoever calls holds the mutex;
+/// where it has none, the thread that steps the machine is the only one that calls. No copy is chosen before a lane has
+/// room for it, so that a nearer need waits for a farther one at most as long as what is under way takes.
 ///
 /// A copy takes room when it begins. A need that is not the next may take a block only if the layers before it then
 /// still have the room that they need, so that no order of transfers can block the computation.
@@ -101,9 +101,9 @@ class LinkSchedule {
     if (way == Way::to_device) note_span(flight, begun, end);
     --in_flight_;
     ++version_;
-    if (flight.weights) passages_.ended();
     SLUICE_ASSERT(count_ == CopiesCount::when_ended || outcome == CopyOutcome::done, "a copy that counts already");
     if (count_ == CopiesCount::when_ended) settle(way, flight, outcome == CopyOutcome::failed);
+    if (flight.weights) passages_.ended(flight.piece);
     tell_progress();
   }
 

@@ -85,6 +85,7 @@ class Machine final : public BackendWorld {
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
   void idle_until(Seconds when) override {
+    device_.wake(); // a link without a thread of its own goes on where it can
     const Seconds left = when - now();
     if (left <= Seconds{0}) return;
     if (core_.setup.skips_idle)
@@ -93,6 +94,7 @@ class Machine final : public BackendWorld {
       std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
   }
   void idle_until(Seconds when, Doorbell& bell) override {
+    device_.wake();
     const Seconds left = when - now();
     if (left <= Seconds{0}) return;
     if (!core_.setup.skips_idle || std::isinf(left.count()))
@@ -248,6 +250,7 @@ class Machine final : public BackendWorld {
     }
     if (requests_.samples().empty()) return;
     runner_->launch_samples(requests_.samples());
+    device_.lane().finish(); // the link goes on while the device computes
     requests_.take(*runner_, outcomes_);
   }
   /// Reports the requests that were lost when tokens were chosen, running or not.
@@ -264,15 +267,17 @@ class Machine final : public BackendWorld {
   /// the computation waited for the link.
   double tell_times() {
     double stalled = 0;
+    device_.lane().finish();
     for (int layer = 0; layer < core_.layers; ++layer) {
       LayerTimes& times = times_[static_cast<std::size_t>(layer)];
       const LayerMoments moments = device_.lane().times(layer);
       times.start_s = in_iteration(moments.begun);
       times.end_s = in_iteration(moments.ended);
-      // A device that is launched ahead waits by itself: between two layers.
+      // A device that is launched ahead waits by itself, between two layers, for the last copy that it needs.
       if constexpr (!Device::computes_at_once) {
         const double before = layer == 0 ? 0 : times_[static_cast<std::size_t>(layer) - 1].end_s;
-        times.stall_s = std::max(0.0, times.start_s - before);
+        const bool waited = moments.arrived != LayerMoments::Time::min();
+        times.stall_s = waited ? std::max(0.0, in_iteration(moments.arrived) - before) : 0;
       }
       times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
       stalled += times.stall_s;

@@ -26,7 +26,7 @@ namespace sluice {
 }
 
 /// The state of a machine, without a byte of it: everything here is a number of a block, a layer or a slot. The steps
-/// of an iteration are functions over this (settle.hpp, make_room.hpp, need_blocks.hpp, close_layer.hpp), the same for
+/// of an iteration are functions over this (settle.hpp, link_waits.hpp, need_blocks.hpp, close_layer.hpp), the same for
 /// every device; `schedule.mutex` guards it while a link moves. Do not move it: the schedule has its parts' addresses.
 struct MachineCore {
   /// `buffers`: memory that an iteration computes in. What a device says of itself: see MachineDevice (device.hpp).

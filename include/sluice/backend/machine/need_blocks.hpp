@@ -47,7 +47,6 @@ class BlockNeeds {
     need.layer = layer;
     need.position = position;
     need.previous = previous;
-    need.number = static_cast<int>(kv_.size());
     if (!spare_.empty()) {
       need.blocks = std::move(spare_.back());
       need.blocks.clear();
@@ -62,6 +61,7 @@ class BlockNeeds {
       return;
     }
     previous = need.position;
+    need.number = static_cast<int>(kv_.size());
     kv_.push_back(std::move(need));
   }
 
@@ -73,6 +73,7 @@ class BlockNeeds {
       for (std::int64_t block = 0; block < std::min(part.head, part.blocks); ++block)
         next.blocks.push_back(static_cast<std::int32_t>(block));
       previous = layer + core.layers;
+      next.number = static_cast<int>(kv_.size());
       kv_.push_back(std::move(next));
     }
   }

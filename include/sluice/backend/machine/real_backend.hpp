@@ -37,7 +37,7 @@ class RealBackend {
   [[nodiscard]] Status load() { return world_->load(); }
   [[nodiscard]] bool ready() const { return world_->ready(); }
 
-  /// Sends everything on its way to its place; `wait` computes the layers, on its caller's thread.
+  /// Sends everything on its way to its place; `wait` has the layers computed, and returns when they are.
   template <class Transfer>
   void launch(const Iteration& iteration) {
     static_assert(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordedWorld, ReplayedWorld: a machine's clock written down, and replayed, for the `Cpu` that engines know.
+// RecordedWorld, ReplayedWorld: a machine's clock written down, and replayed, for the real backend that engines know.
 //
 // The same as Recorded<Cpu> and Replayed<Cpu, …> (backend/recorded.hpp, backend/replayed.hpp), for a program that
 // chooses at run time and compiles each engine once.

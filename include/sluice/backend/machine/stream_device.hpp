@@ -46,23 +46,30 @@ class StreamDevice {
     }
     void begins(int layer) {
       layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
-      of(layer).begun = device_->memory_->record(StreamId::compute);
+      of(layer) = {stream().arrival(), device_->memory_->record(StreamId::compute), {}};
     }
     void launched(int layer) {
       of(layer).ended = stream().launched();
       device_->computing_.push_back(layer);
     }
-    /// Waits for the layer.
+    void finish() {
+      const Ticket all = device_->memory_->record(StreamId::compute);
+      while (!device_->memory_->done(all)) {
+        device_->memory_->rest();
+        device_->wake();
+      }
+      device_->wake();
+    }
     [[nodiscard]] LayerMoments times(int layer) {
-      device_->memory_->synchronize(of(layer).ended);
-      device_->tell_computed();
-      return {device_->memory_->time(of(layer).begun), device_->memory_->time(of(layer).ended)};
+      LayerMoments moments{device_->memory_->time(of(layer).begun), device_->memory_->time(of(layer).ended)};
+      if (of(layer).arrival.number > 0) moments.arrived = device_->memory_->time(of(layer).arrival);
+      return moments;
     }
 
    private:
     friend StreamDevice;
     struct Layer {
-      Ticket begun, ended;
+      Ticket arrival, begun, ended;
     };
     static StreamWait::Content content(const DevicePlace& place) {
       return place.kind == DevicePlace::Kind::kv_block ? StreamWait::Content::kv : StreamWait::Content::weights;
@@ -90,7 +97,15 @@ class StreamDevice {
     return std::max<std::int64_t>(0, left.count()) / block.count();
   }
 
+  /// Errors: no memory, a link's rates, copies that are to be late.
   [[nodiscard]] Status connect(MachineCore& core) {
+    const LinkRates& link = core.setup.link;
+    if (link.to_device_bytes_per_s > 0 || link.to_host_bytes_per_s > 0 || link.per_copy_s > 0)
+      return Error{ErrorCode::unsupported, "link", "a rate is stated, and this device's link is as fast as it is",
+                   "no rates (0)"};
+    const FaultPlan& faults = core.setup.faults;
+    if (faults.most_delay.count() > 0 || faults.least_slowdown != 1 || faults.most_slowdown != 1)
+      return Error{ErrorCode::unsupported, "faults", "copies are to be late or slow", "faults that fail or reorder"};
     const Bytes block = core.store.shape().bytes();
     const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
     if (Status status = memory_->reserve(bytes(core.store.device_blocks()), bytes(core.store.host_blocks())); !status)
@@ -127,10 +142,8 @@ class StreamDevice {
   }
   /// Tells the schedule what the device has come to, and gives the link what there is.
   void wake() {
-    if (std::exchange(waking_, true)) return; // what the schedule tells on the way needs no second look
     tell_computed();
     parts_->link.pump();
-    waking_ = false;
   }
   [[nodiscard]] CopyTotals moved() const { return parts_->link.totals(); }
   [[nodiscard]] Lane& lane() { return lane_; }
@@ -185,7 +198,6 @@ class StreamDevice {
   std::unique_ptr<Parts> parts_; ///< once connected
   RingQueue<int> computing_;     ///< layers that were launched and are not known to be computed
   Lane lane_;
-  bool waking_ = false;
 };
 
 } // namespace sluice

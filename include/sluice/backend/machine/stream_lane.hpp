@@ -69,8 +69,11 @@ class StreamLane {
         uses.read(one.range, ticket);
     }
     touched_.clear();
+    arrival_ = {};
     return ticket;
   }
+  /// What the link brings that the stream waits for, since `launched`; number 0: nothing.
+  [[nodiscard]] Ticket arrival() const { return arrival_; }
   [[nodiscard]] StreamId stream() const { return stream_; }
 
  private:
@@ -92,6 +95,7 @@ class StreamLane {
     if (ticket.number <= waited || !waits_->keeps(why)) return;
     memory_->wait(stream_, ticket);
     waited = ticket.number;
+    if (ticket.stream == StreamId::to_device) arrival_ = ticket;
   }
 
   Memory* memory_;
@@ -102,6 +106,7 @@ class StreamLane {
   const Waits* waits_;
   std::array<std::uint64_t, stream_count> waited_{}; ///< by stream: the last ticket that this one waits for
   std::vector<Touched> touched_;                     ///< since `launched`
+  Ticket arrival_;
 };
 
 } // namespace sluice

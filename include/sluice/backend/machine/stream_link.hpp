@@ -84,12 +84,14 @@ class StreamLink {
   bool begin(Way way) {
     if (!has_room(way)) return false;
     Batch batch;
-    while (batch.copies < batch_copies && batch.bytes < batch_bytes) {
+    const int most = core_->setup.link.each_way ? batch_copies : 1; // one lane changes ways copy by copy
+    while (batch.copies < most && batch.bytes < batch_bytes) {
       const std::optional<PlacedCopy> placed = core_->schedule.next(way);
       if (!placed) break;
-      if (batch.copies == 0) batch.begun = memory_->record(lane(way).stream());
+      const Copy copy = addressed(way, *placed);
+      if (batch.copies == 0) batch.begun = memory_->record(lane(way).stream()); // behind what the copy waits for
       bool& failed = batch.failed[static_cast<std::size_t>(batch.copies++)];
-      failed = !give(way, *placed);
+      failed = !give(way, copy);
       if (!failed) batch.bytes += placed->total();
     }
     if (batch.copies == 0) return false;
@@ -99,14 +101,13 @@ class StreamLink {
   }
 
   /// Gives the stream a copy; a planned failure is tried once more. False where that fails too.
-  bool give(Way way, const PlacedCopy& placed) {
-    const Copy copy = addressed(way, placed);
+  bool give(Way way, const Copy& copy) {
     if (!core_->setup.faults.any()) {
       memory_->copy_async(lane(way).stream(), copy);
       return true;
     }
     for (int attempt = 0; attempt < 2; ++attempt) {
-      const Fault fault = core_->setup.faults.of(way, placed.tag, attempt);
+      const Fault fault = core_->setup.faults.of(way, copy.tag, attempt);
       if (!fault.fails) {
         memory_->copy_async(lane(way).stream(), copy);
         return true;
@@ -121,17 +122,24 @@ class StreamLink {
   [[nodiscard]] Copy addressed(Way way, const PlacedCopy& placed) {
     using Content = StreamWait::Content;
     const Content content = placed.image != nullptr ? Content::weights : Content::kv;
-    const BlockRange there = arena_->range(placed.device);
+    BlockRange there = arena_->range(placed.device);
+    std::int64_t at = placed.device_at;
+    if (content == Content::weights) { // of a home or a slot the blocks that the piece lies in
+      const std::int64_t block = core_->store.shape().bytes().count();
+      const auto skipped = static_cast<std::size_t>(at / block);
+      at -= static_cast<std::int64_t>(skipped) * block;
+      there = {there.first + skipped, static_cast<std::size_t>((at + placed.bytes + block - 1) / block)};
+    }
     Copy copy;
     copy.bytes = placed.bytes;
     copy.rows = placed.rows;
     copy.from_stride = copy.to_stride = placed.stride;
     copy.tag = placed.tag;
     if (way == Way::to_device) {
-      copy.to = lane(way).writes(there, content) + placed.device_at;
+      copy.to = lane(way).writes(there, content) + at;
       copy.from = placed.image != nullptr ? placed.image : host(way, placed, false) + placed.host_at;
     } else {
-      copy.from = lane(way).reads(there, content) + placed.device_at;
+      copy.from = lane(way).reads(there, content) + at;
       copy.to = const_cast<std::byte*>(host(way, placed, true)) + placed.host_at;
     }
     return copy;

@@ -100,9 +100,10 @@ class WeightPassages {
       weights_->streamed(piece.layer);
   }
   /// The link is done with a piece.
-  void ended() {
+  void ended(const Piece& piece) {
     SLUICE_ASSERT(in_flight_ > 0, "a piece that was begun");
     --in_flight_;
+    if (piece.last && piece.returns && piece.passage > dropped_) weights_->left_alone(piece.layer);
   }
 
   /// No piece begins any more; those under way belong to no passage.

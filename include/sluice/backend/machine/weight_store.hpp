@@ -138,8 +138,10 @@ class WeightStore {
     }
     return Passage{layer, one.here, one.wanted, home_of(layer), one.here};
   }
-  void returned(int layer) {
-    at(layer).here = at(layer).wanted;
+  void returned(int layer) { at(layer).here = at(layer).wanted; }
+
+  /// Nothing copies the layer's weights any more that returned.
+  void left_alone(int layer) {
     if (!streams(layer)) host_.forget(layer);
   }
 
