@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded and Replayed: an engine that is told a run's times again decides as that run did, and says when it does not.
-#include "sluice/backend/machine/async_thread.hpp"
 #include "sluice/backend/doorbell.hpp"
+#include "sluice/backend/machine/async_thread.hpp"
 #include "sluice/backend/read_clock_record.hpp"
 #include "sluice/backend/recorded.hpp"
 #include "sluice/backend/replayed.hpp"
@@ -232,8 +232,8 @@ void check_replays(int rounds) {
     ClockRecord record;
     std::vector<double> background, background_again, unread;
     const std::uint64_t leaves = random();
-    const Outcome real =
-        serve_with<System>(trial, Real{{BackendWorld{world, noise}, record}, background}, weights, {.random = Random{leaves}});
+    const Outcome real = serve_with<System>(trial, Real{{BackendWorld{world, noise}, record}, background}, weights,
+                                            {.random = Random{leaves}});
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
@@ -258,7 +258,8 @@ void check_replays(int rounds) {
 
     // Other noise is another run, and a record of other times is another replay: what is compared above can differ.
     ClockRecord other_record;
-    const Outcome other = serve_with<System>(trial, Real{{BackendWorld{world, noise + 1}, other_record}, unread}, weights);
+    const Outcome other =
+        serve_with<System>(trial, Real{{BackendWorld{world, noise + 1}, other_record}, unread}, weights);
     CHECK(other.log != real.log);
     decided_otherwise += other.decisions() != real.decisions() ? 1 : 0;
     ClockRecord disturbed = *read;

@@ -58,7 +58,8 @@ Expected<Costs> profile_of(const Options& options, const LinkRates& link, const 
 
 } // namespace
 
-Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder, const MachineSetup& setup) {
+Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder,
+                         const MachineSetup& setup) {
   if (!options.profile.empty()) return profile_of(options, setup.link, weights.config.shape);
   return roofline_of(setup.link, weights.config.shape, rates_of(weights, decoder, setup.limits));
 }

@@ -19,8 +19,8 @@ WantedMemory wanted_memory(const Options& options) {
   return {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)};
 }
 
-compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights, std::span<const RequestSpec> requests,
-                             const LocalMemory& memory, Costs& costs) {
+compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights,
+                             std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);
   compared::Setup engine{.limits = setup.limits,
