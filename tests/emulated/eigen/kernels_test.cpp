@@ -4,13 +4,11 @@
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "emulated/kernel_runners.hpp"
-#include "identity/eigen/chaos.hpp"
+#include "identity/eigen/chaos_checks.hpp"
 #include "support/small_models.hpp"
 
 namespace sluice::testing {
 namespace {
-
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 
 /// A trial whose layers are kernels in `element`.
 struct OnKernels {

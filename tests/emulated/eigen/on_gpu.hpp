@@ -54,4 +54,9 @@ inline RealTrial random_gpu_trial(Random& random) {
   return trial;
 }
 
+struct GpuTrials {
+  static RealTrial draw(Random& random) { return random_gpu_trial(random); }
+  static OnGpu<> where(Random& random) { return {random()}; }
+};
+
 } // namespace sluice::testing

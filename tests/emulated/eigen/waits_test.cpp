@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every wait that a machine adds between streams is needed: without it tokens or logits are wrong.
 #include "emulated/eigen/on_gpu.hpp"
-#include "identity/eigen/chaos.hpp"
+#include "identity/eigen/chaos_checks.hpp"
 
 #include <memory>
 #include <string>
@@ -9,7 +9,6 @@
 namespace sluice::testing {
 namespace {
 
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 using Streaming = With<Chaos, ChaosWeights>;
 
 /// Leaves one kind of wait out, and counts how often it would have been made.
