@@ -26,9 +26,12 @@ class DecoderRunner final : public ModelRunner {
   explicit DecoderRunner(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decoder)) {}
 
   /// Activations, and the logits of a full batch.
+  [[nodiscard]] static Bytes workspace(const Decoder& decoder, std::int64_t rows, std::int64_t samples) {
+    const std::int64_t logits = samples * decoder.config().shape.vocabulary;
+    return decoder.workspace(rows, samples) + Bytes{logits * std::int64_t{sizeof(float)}};
+  }
   [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    const std::int64_t logits = samples * decoder_->config().shape.vocabulary;
-    return decoder_->workspace(rows, samples) + Bytes{logits * std::int64_t{sizeof(float)}};
+    return workspace(*decoder_, rows, samples);
   }
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     decoder_->begin(tokens, positions);

@@ -59,10 +59,6 @@ class CpuDevice {
   [[nodiscard]] static CopiesCount copies_count(const MachineSetup& /*setup*/) { return CopiesCount::when_ended; }
   /// Weights are taken of the device's memory to the byte.
   [[nodiscard]] static Bytes granularity(Bytes /*block*/) { return Bytes{1}; }
-  /// As many as if weights took nothing: address space costs nothing, and a budget bounds what is in use.
-  [[nodiscard]] static std::int64_t kv_blocks(Bytes left, Bytes block) {
-    return std::max<std::int64_t>(0, left.count()) / block.count();
-  }
 
   /// Reserves the memories, and starts the link.
   [[nodiscard]] Status connect(MachineCore& core) {

@@ -30,8 +30,7 @@ using CpuMachine = Machine<CpuDevice>;
 
 /// Memory that an iteration computes in, at its largest: activations, and the logits of a full batch.
 [[nodiscard]] inline Bytes iteration_buffers(const Decoder& decoder, const MachineSetup& setup) {
-  const std::int64_t logits = std::int64_t{setup.limits.batch} * decoder.config().shape.vocabulary;
-  return decoder.workspace(setup.rows(), setup.limits.batch) + Bytes{logits * std::int64_t{sizeof(float)}};
+  return DecoderRunner::workspace(decoder, setup.rows(), setup.limits.batch);
 }
 
 /// The memory that a machine leaves for KV when all weights and the buffers of its limits are on the device, in layer

@@ -4,7 +4,6 @@
 
 #include "sluice/backend/machine/memory_device.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,6 @@ namespace sluice {
 struct BlockRange {
   std::size_t first = 0, count = 0;
   [[nodiscard]] std::size_t end() const { return first + count; }
-  friend constexpr bool operator==(const BlockRange&, const BlockRange&) = default;
 };
 
 /// By block, the tickets of its last writer and last readers. Streams keep their order, so one number each says all.

@@ -51,7 +51,6 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///  - `copies_count(setup)`: when blocks change hands.
 ///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
 ///  blocks.
-///  - `kv_blocks(left, block)`: how many numbers of blocks there are, where KV and layers' weights have `left` bytes.
 ///  - `connect(core)`: reserves both memories and starts the link, which asks `core.schedule` from then on; `stop()`
 ///    ends it. Errors: the system has not that much memory, or the device cannot keep what the setup asks of the link.
 ///  - `adopt_weights(core)`: the plan of the weights has changed. Error: no address space for its slots.
@@ -64,7 +63,6 @@ concept MachineDevice = requires(D& device, MachineCore& core, const MachineSetu
   { device.element_bytes() } -> std::same_as<std::int64_t>;
   { device.copies_count(setup) } -> std::same_as<CopiesCount>;
   { device.granularity(bytes) } -> std::same_as<Bytes>;
-  { device.kv_blocks(bytes, bytes) } -> std::same_as<std::int64_t>;
   { device.connect(core) } -> std::same_as<Status>;
   { device.stop() } -> std::same_as<void>;
   { device.adopt_weights(core) } -> std::same_as<Status>;

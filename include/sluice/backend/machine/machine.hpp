@@ -81,7 +81,6 @@ class Machine final : public BackendWorld {
   [[nodiscard]] const DeviceMemory& device_memory() const { return memory_; }
   [[nodiscard]] CopyTotals moved() const { return device_.moved(); }
   [[nodiscard]] LayerBlocks host_peak() const { return core_.store.host_peak(); }
-  [[nodiscard]] Device& device() { return device_; }
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
   void idle_until(Seconds when) override {
@@ -248,10 +247,10 @@ class Machine final : public BackendWorld {
       });
       requests_.collect_samples(core_);
     }
-    if (requests_.samples().empty()) return;
-    runner_->launch_samples(requests_.samples());
+    const bool any = !requests_.samples().empty();
+    if (any) runner_->launch_samples(requests_.samples());
     device_.lane().finish(); // the link goes on while the device computes
-    requests_.take(*runner_, outcomes_);
+    if (any) requests_.take(*runner_, outcomes_);
   }
   /// Reports the requests that were lost when tokens were chosen, running or not.
   void tell_lost() {
@@ -267,7 +266,6 @@ class Machine final : public BackendWorld {
   /// the computation waited for the link.
   double tell_times() {
     double stalled = 0;
-    device_.lane().finish();
     for (int layer = 0; layer < core_.layers; ++layer) {
       LayerTimes& times = times_[static_cast<std::size_t>(layer)];
       const LayerMoments moments = device_.lane().times(layer);

@@ -12,6 +12,7 @@
 #include "sluice/decoder/weights.hpp"
 #include "sluice/view/view.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -37,7 +38,8 @@ struct MachineCore {
         layers(model.config.shape.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
         store(block, memory, machine_setup.host_blocks,
-              device.kv_blocks(memory.size() - model.outer_bytes() - buffers, block.bytes())),
+              // As many numbers as if layers took nothing: the budget bounds how many are in use.
+              std::max(Bytes{0}, memory.size() - model.outer_bytes() - buffers) / block.bytes()),
         sequences(store, layers),
         weights(std::move(model), memory, device.granularity(block.bytes())),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),

@@ -93,9 +93,6 @@ class StreamDevice {
   }
   /// Weights have whole blocks of the arena.
   [[nodiscard]] static Bytes granularity(Bytes block) { return block; }
-  [[nodiscard]] static std::int64_t kv_blocks(Bytes left, Bytes block) {
-    return std::max<std::int64_t>(0, left.count()) / block.count();
-  }
 
   /// Errors: no memory, a link's rates, copies that are to be late.
   [[nodiscard]] Status connect(MachineCore& core) {

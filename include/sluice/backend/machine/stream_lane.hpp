@@ -5,7 +5,6 @@
 #include "sluice/backend/machine/block_uses.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
