@@ -27,6 +27,10 @@ struct Holding {
   /// Of the layers that are resident, the oldest tokens that the host has as well, in clean copies: whole blocks. KV is
   /// only ever appended to, so that a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
+  /// Of the layers that are resident, those whose hidden states the host has as well, of every token computed: the
+  /// iteration that computes a token writes them out (HCache), so that the request can be preempted without a copy of
+  /// them.
+  LayerSet saved{};
   /// Of `host`: all of each layer goes back after every iteration, not only what is new, so that the layer crosses both
   /// ways (Pie). The head is all tokens.
   bool written_back = false;
