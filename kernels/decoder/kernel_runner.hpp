@@ -31,7 +31,8 @@ struct KernelRunnerConfig {
 };
 
 /// The ModelRunner of a GPU. Everything is enqueued on one queue, so what kernels hand each other needs no wait; a
-/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention.
+/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention;
+/// hidden states that a layer keeps or begins with are one more, and one more upload.
 ///
 /// **A row's result is its own**, bit for bit on one runner, because each kernel's is (docs/kernels.md): products by
 /// own tiles, whatever their size; attention by segments of fixed positions; and where memory of a matrix, of a block
@@ -124,16 +125,26 @@ class KernelRunner final : public ModelRunner {
     queue_.template launch<EmbedConfig{.element = config_.element}>(embed);
   }
 
+  void restore(std::span<const HiddenRows> rows) override {
+    if (rows.empty()) return;
+    // What experts made of the last layer is another row's: added now, in the residual that memory keeps, it changes
+    // no bit of the rows that go on.
+    if (adds_scattered_) normalise(final_norm_, final_norm_bias_, live_rows_);
+    copy_states(rows, [](const HiddenRows& some, T* row) { return CopySegment{some.states, row, 0}; });
+  }
+
   void launch_layer([[maybe_unused]] int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences,
-                    int rows, int stored_rows) override {
+                    int rows, int stored_rows, std::span<const HiddenRows> kept) override {
     SLUICE_ASSERT(layer >= 0 && layer < shape().layers, "a layer of the model");
-    SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= live_rows_,
-                  "rows that the layer before has computed");
+    SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= rows_, "rows that the iteration began with");
     live_rows_ = rows;
     const int all = rows + stored_rows;
     if (all == 0) return;
     const Tables tables = stage(weights, sequences, rows, all);
     normalise(weights.attention_norm, weights.attention_norm_bias, all);
+    copy_states(kept, [](const HiddenRows& some, T* row) { // after the norm, which adds what experts made
+      return CopySegment{row, some.states, 0};
+    });
     project_heads(weights, rows, all);
     place_heads(weights, tables, rows, all);
     if (rows == 0) return;
@@ -305,6 +316,10 @@ class KernelRunner final : public ModelRunner {
     multiply(pieces, product);
   }
 
+  /// Copies between rows of the residual stream and where their hidden states are kept: `segment(some, first row)` has
+  /// the ends of a copy.
+  template <class Segment>
+  void copy_states(std::span<const HiddenRows> rows, const Segment& segment);
   /// Writes and uploads the layer's tables.
   Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int all);
   /// Queries of `rows`, keys and values of `all`.
@@ -333,7 +348,7 @@ class KernelRunner final : public ModelRunner {
   typename Queue::Ticket end_{}; // of what the last iteration enqueued
   bool ended_ = true;            // and none has begun since
   int rows_ = 0;
-  int live_rows_ = 0; // that the last layer has computed
+  int live_rows_ = 0; // that the last layer was given
   const int* position_of_row_ = nullptr;
   bool adds_scattered_ = false; // the next norm does
 

@@ -13,6 +13,37 @@
 
 namespace sluice::kernels {
 
+template <KernelQueue Queue, KernelRunnerConfig config_>
+template <class Segment>
+void KernelRunner<Queue, config_>::copy_states(std::span<const HiddenRows> rows, const Segment& segment) {
+  if (rows.empty()) return;
+  const std::int64_t row_bytes = std::int64_t{shape().hidden} * static_cast<std::int64_t>(sizeof(T));
+  const auto segment_of = [&](const HiddenRows& some) {
+    SLUICE_ASSERT(some.first_row >= 0 && some.rows > 0 && some.first_row + some.rows <= rows_, "rows of the iteration");
+    CopySegment one = segment(some, at<T>(room_.residual) + std::int64_t{some.first_row} * shape().hidden);
+    one.bytes = some.rows * row_bytes;
+    return one;
+  };
+  if (row_bytes % 16 != 0) { // not for the kernel, which copies whole packets
+    for (const HiddenRows& some : rows) {
+      const CopySegment one = segment_of(some);
+      queue_.copy(one.to, one.from, static_cast<std::size_t>(one.bytes));
+    }
+    return;
+  }
+  SLUICE_ASSERT(static_cast<std::int64_t>(rows.size()) <= rows_, "runs of at least one row each");
+  StagedBlock block =
+      staging_.block(queue_, StagedBlock::bytes_of<CopySegment>(rows.size()), at<std::byte>(room_.segments));
+  const Staged<CopySegment> segments = block.take<CopySegment>(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) segments.host[i] = segment_of(rows[i]);
+  staging_.upload(queue_, block);
+  CopySegmentsParams copy;
+  copy.segments = segments.device;
+  copy.count = static_cast<int>(rows.size());
+  copy.ctas = 128; // about as many as a GPU has SMs
+  queue_.template launch<CopySegmentsConfig{.bulk = false}>(copy);
+}
+
 /// Everything in one block and one copy: a layer's few hundred bytes to few hundred kilobytes.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,

@@ -7,6 +7,7 @@
 #include "sluice/decoder/config.hpp"
 
 #include "kernels/attention/attention_plan.hpp"
+#include "kernels/copy/copy_segments.hpp"
 #include "kernels/decoder/staging.hpp"
 #include "kernels/sample/sample.hpp"
 
@@ -29,10 +30,11 @@ struct KernelRunnerLimits {
 ///
 /// More rows or samples never take fewer bytes.
 struct RunnerRoom {
-  std::int64_t turns = 0;  ///< [head_dim / 2] of double, of all iterations: the first, so that it never moves
-  std::int64_t given = 0;  ///< staged: tokens and positions
-  std::int64_t layer = 0;  ///< staged: a layer's tables
-  std::int64_t biases = 0; ///< a layer's biases of queries, keys and values, one after the other
+  std::int64_t turns = 0;    ///< [head_dim / 2] of double, of all iterations: the first, so that it never moves
+  std::int64_t given = 0;    ///< staged: tokens and positions
+  std::int64_t layer = 0;    ///< staged: a layer's tables
+  std::int64_t segments = 0; ///< staged: where hidden states are kept, or come from: at most a run for each row
+  std::int64_t biases = 0;   ///< a layer's biases of queries, keys and values, one after the other
   std::int64_t residual = 0, normed = 0; ///< [rows][hidden]
   std::int64_t first = 0;                ///< the product before: of queries, keys and values, or of gate and up; and
                                          ///< [rows][heads x head_dim], what was attended
@@ -60,6 +62,7 @@ struct RunnerRoom {
     turns = take(shape.head_dim / 2, sizeof(double));
     given = take(2 * rows + staged_gaps, sizeof(int));
     layer = take(layer_bytes(config, limits, rows), 1);
+    segments = take(rows * static_cast<std::int64_t>(sizeof(CopySegment)) + staged_gaps, 1);
     biases = take(config.qkv_bias ? heads : 0, number);
     residual = take(rows * hidden, number);
     normed = take(rows * hidden, number);

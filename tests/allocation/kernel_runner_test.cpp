@@ -65,7 +65,7 @@ void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::
   for (int i = 0; i < decoding; ++i) add(5 * i, 1);
   runner.begin({tokens.data(), static_cast<std::size_t>(row)}, {positions.data(), static_cast<std::size_t>(row)});
   for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer)
-    runner.launch_layer(layer, layers[static_cast<std::size_t>(layer)], sequences, row, 0);
+    runner.launch_layer(layer, layers[static_cast<std::size_t>(layer)], sequences, row, 0, {});
   runner.launch_samples(samples);
   CHECK(runner.tokens().size() == samples.size());
   CHECK(!runner.logits(0).empty());

@@ -22,6 +22,7 @@ class CountingDecoder final : public Decoder {
     ++layers;
     most_rows = rows > most_rows ? rows : most_rows;
   }
+  [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
   void logits(std::span<const int>, std::span<float>) override {}
   [[nodiscard]] const DecoderConfig& config() const override { return config_; }
 

@@ -61,6 +61,10 @@ class Decoder {
   virtual void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                      int stored_rows) = 0;
 
+  /// The hidden state of a row: what enters the layer that is computed next, `hidden` numbers. Who writes it has the
+  /// row go on from there, as one whose hidden state was kept in an earlier iteration.
+  [[nodiscard]] virtual std::span<float> hidden_state(int row) = 0;
+
   /// The logits of some rows after the last layer: `logits` is rows.size() x vocabulary, row-major.
   virtual void logits(std::span<const int> rows, std::span<float> logits) = 0;
 

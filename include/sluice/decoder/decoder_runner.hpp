@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -38,9 +39,18 @@ class DecoderRunner final : public ModelRunner {
     rows_.clear();
     tokens_.clear();
   }
+  void restore(std::span<const HiddenRows> rows) override { restore(*decoder_, rows); }
   void launch_layer(int /*layer*/, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows) override {
+                    int stored_rows, std::span<const HiddenRows> kept) override {
+    keep(*decoder_, kept);
     decoder_->layer(weights, sequences, rows, stored_rows);
+  }
+  /// Between a decoder's rows and hidden states elsewhere, floats both.
+  static void restore(Decoder& decoder, std::span<const HiddenRows> rows) {
+    each_row(decoder, rows, [](std::span<float> row, std::byte* at) { std::memcpy(row.data(), at, row.size_bytes()); });
+  }
+  static void keep(Decoder& decoder, std::span<const HiddenRows> rows) {
+    each_row(decoder, rows, [](std::span<float> row, std::byte* at) { std::memcpy(at, row.data(), row.size_bytes()); });
   }
   void launch_samples(std::span<const SampleRow> rows) override {
     rows_.clear();
@@ -61,6 +71,17 @@ class DecoderRunner final : public ModelRunner {
   [[nodiscard]] const DecoderConfig& config() const override { return decoder_->config(); }
 
  private:
+  template <class Copy>
+  static void each_row(Decoder& decoder, std::span<const HiddenRows> rows, const Copy& copy) {
+    for (const HiddenRows& some : rows) {
+      std::byte* at = some.states;
+      for (int row = some.first_row; row < some.first_row + some.rows; ++row) {
+        const std::span<float> state = decoder.hidden_state(row);
+        copy(state, at);
+        at += state.size_bytes();
+      }
+    }
+  }
   [[nodiscard]] std::size_t vocabulary() const { return static_cast<std::size_t>(decoder_->config().shape.vocabulary); }
 
   std::unique_ptr<Decoder> decoder_;

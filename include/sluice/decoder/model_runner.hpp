@@ -22,6 +22,14 @@ struct SampleRow {
   std::int64_t position = 0; ///< of the token to be drawn
 };
 
+/// Rows of an iteration, and where their hidden states lie: one row after the other, `hidden` numbers each in the
+/// runner's element, in the memory of whatever computes.
+struct HiddenRows {
+  int first_row = 0;
+  int rows = 0;
+  std::byte* states = nullptr;
+};
+
 /// What a Decoder computes, by a device that works on its own: a call enqueues and returns, on a CPU it may compute at
 /// once. Addresses (of blocks, of matrices, of the workspace) are the device's; spans and arrays are the host's and are
 /// free when the call returns.
@@ -47,11 +55,17 @@ class ModelRunner {
   /// read then; what it computes may be under way still.
   virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
 
-  /// Launches one layer of the rows 0 .. `rows` - 1; and of the `stored_rows` behind them only K and V. A later layer
-  /// of the iteration has no row that an earlier one did not compute. Weights and blocks are read, and blocks written,
-  /// until what is recorded behind the launch is done.
+  /// Before a layer is launched: what some rows have computed until now is forgotten, and they go on from hidden states
+  /// that were kept of an earlier iteration, with the bits that they would have computed.
+  virtual void restore(std::span<const HiddenRows> rows) = 0;
+
+  /// Launches one layer of the rows 0 .. `rows` - 1; and of the `stored_rows` behind them only K and V. `kept`: of
+  /// these rows, those whose hidden states, as they enter the layer, are written down. Rows that an earlier layer of
+  /// the iteration did not compute, and that were not restored since, mean nothing: `sequences` leaves them out, or
+  /// nobody asks for what they store. Weights, blocks and hidden states are read and written until what is recorded
+  /// behind the launch is done.
   virtual void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                            int stored_rows) = 0;
+                            int stored_rows, std::span<const HiddenRows> kept) = 0;
 
   /// After the last layer: logits and tokens of some of its rows, none of them twice.
   virtual void launch_samples(std::span<const SampleRow> rows) = 0;

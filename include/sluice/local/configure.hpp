@@ -13,11 +13,11 @@
 
 namespace sluice {
 
-/// The sizes of a model whose KV is f32, as the CPU computes it.
+/// The sizes of a model whose KV and hidden states are f32, as the CPU computes them.
 [[nodiscard]] inline Geometry local_geometry(const ModelWeights& weights, Tokens block_tokens) {
   const ModelShape& shape = weights.config.shape;
   return {shape.layers, Bytes{kv_block_floats(shape, block_tokens) * 4}, weights.layout.bytes,
-          shape.layer_hidden_bytes(block_tokens)};
+          Bytes{std::int64_t{shape.hidden} * 4 * block_tokens.count()}};
 }
 
 /// The configuration of `E`, whose backend is `Cpu`, on `world`, with `cost` as the planner's model. Everything else is

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/decoder_runner.hpp"
 #include "sluice/decoder/model_runner.hpp"
 #include "sluice/decoder/sampler.hpp"
 
@@ -34,12 +35,16 @@ class EnqueuedDecoder final : public ModelRunner {
     enqueue([this, tokens = std::vector(tokens.begin(), tokens.end()),
              positions = std::vector(positions.begin(), positions.end())] { decoder_->begin(tokens, positions); });
   }
+  void restore(std::span<const HiddenRows> rows) override {
+    enqueue([this, rows = std::vector(rows.begin(), rows.end())] { DecoderRunner::restore(*decoder_, rows); });
+  }
   void launch_layer(int /*layer*/, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows) override {
+                    int stored_rows, std::span<const HiddenRows> kept) override {
     struct Pass {
       LayerWeights weights;
       std::vector<SequenceRows> sequences;
       std::vector<std::vector<std::byte*>> blocks;
+      std::vector<HiddenRows> kept;
     };
     auto pass = std::make_shared<Pass>();
     pass->weights = weights;
@@ -50,7 +55,11 @@ class EnqueuedDecoder final : public ModelRunner {
       pass->sequences.push_back(sequence);
     }
     for (std::size_t i = 0; i < pass->sequences.size(); ++i) pass->sequences[i].blocks = pass->blocks[i].data();
-    enqueue([this, pass, rows, stored_rows] { decoder_->layer(pass->weights, pass->sequences, rows, stored_rows); });
+    pass->kept.assign(kept.begin(), kept.end());
+    enqueue([this, pass, rows, stored_rows] {
+      DecoderRunner::keep(*decoder_, pass->kept);
+      decoder_->layer(pass->weights, pass->sequences, rows, stored_rows);
+    });
   }
   void launch_samples(std::span<const SampleRow> rows) override {
     chosen_.assign(rows.size(), 0);

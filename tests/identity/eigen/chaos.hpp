@@ -17,8 +17,8 @@
 
 namespace sluice::testing {
 
-/// Another placement for everybody in every step: layers on the host, layers rebuilt, of all tokens or the oldest, and
-/// sometimes all of it written back.
+/// Another placement for everybody in every step: layers on the host, layers rebuilt, some of hidden states, of all
+/// tokens or the oldest, and sometimes all of it written back.
 struct ChaosPlacement {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -61,7 +61,9 @@ struct ChaosPlacement {
         for (int layer = 0; layer < task.layers(); ++layer) {
           const std::uint64_t where = random.below(4);
           if (where == 0) holding.host.insert(layer);
-          if (where == 1 && rebuilding) holding.nowhere.insert(layer);
+          if (where != 1 || !rebuilding) continue;
+          holding.nowhere.insert(layer);
+          if (random.below(2) == 0) holding.hidden.insert(layer);
         }
         const std::int64_t blocks = task.blocks(claim).count();
         if (rebuilding || random.below(3) == 0)

@@ -77,7 +77,7 @@ inline RealTrial random_real_trial(Random& random) {
   RealTrial trial;
   DecoderConfig config;
   config.shape.layers = 3 + static_cast<int>(random.below(4));
-  config.shape.hidden = 32;
+  config.shape.hidden = random.below(2) == 0 ? 32 : 80; // a half, a fifth or more than K and V
   config.shape.heads = 4;
   config.shape.kv_heads = random.below(2) == 0 ? 2 : 4;
   config.shape.head_dim = 16;
@@ -174,7 +174,8 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s > 0 ? trial.link.to_device_bytes_per_s : 1e9};
   typename Observed::Config config{.limits = trial.limits,
                                    .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
-                                                shape.layer_hidden_bytes(trial.limits.block_tokens)},
+                                                Bytes{shape.hidden * where.element_bytes() *
+                                                      trial.limits.block_tokens.count()}},
                                    .device_blocks = LayerBlocks{kv_blocks},
                                    .host_blocks = LayerBlocks{trial.host_blocks},
                                    .cost = cost,

@@ -195,7 +195,7 @@ class RunnerCase {
           rows.push_back({row, part.count, part.first, part.kv->layers[static_cast<std::size_t>(layer)].data(), 0});
         row += part.count;
       }
-      runner_->launch_layer(layer, weights_of(layer), rows, row, 0);
+      runner_->launch_layer(layer, weights_of(layer), rows, row, 0, {});
     }
   }
   void launch(std::span<const Part> parts) {

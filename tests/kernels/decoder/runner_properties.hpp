@@ -109,7 +109,7 @@ void prefixes_are_rebuilt(SmallModel model, std::uint64_t seed) {
       if (layer < 2 && lost > 0) rows.push_back({2, lost, 0, at, 0});
       if (layer < 2 && lost < prefix) rows.push_back({2 + lost, prefix - lost, lost, at, prefix}); // only pass
       const int all = layer == 0 ? 2 + prefix : 2;
-      runner.launch_layer(layer, one.whole(layer), rows, all, layer == 1 ? prefix : 0);
+      runner.launch_layer(layer, one.whole(layer), rows, all, layer == 1 ? prefix : 0, {});
     }
     const Outcome outcome = one.sample(std::array{0, 1});
     CHECK(outcome.logits[0] == expected.logits.front());
@@ -134,7 +134,7 @@ void what_is_stored_is_left(SmallModel model, std::uint64_t seed) {
   one.runner().begin(tokens, positions);
   for (int layer = 0; layer < one.config().shape.layers; ++layer) {
     const SequenceRows rows{0, count, 0, kv.layers[static_cast<std::size_t>(layer)].data(), stored};
-    one.runner().launch_layer(layer, one.whole(layer), {&rows, 1}, count, 0);
+    one.runner().launch_layer(layer, one.whole(layer), {&rows, 1}, count, 0, {});
   }
   one.device().finish();
   CHECK(kv.stored(one.config(), stored) == before);

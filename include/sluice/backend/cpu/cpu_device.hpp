@@ -36,6 +36,7 @@ class CpuDevice {
     explicit Lane(const CpuMemory& memory) : memory_(&memory) {}
     [[nodiscard]] const std::byte* reads(const DevicePlace& place) const { return memory_->address(place); }
     [[nodiscard]] std::byte* writes(const DevicePlace& place) const { return memory_->address(place); }
+    void given() const {}
     void begins(int layer) {
       if (times_.size() <= static_cast<std::size_t>(layer)) times_.resize(static_cast<std::size_t>(layer) + 1);
       times_[static_cast<std::size_t>(layer)].begun = std::chrono::steady_clock::now();

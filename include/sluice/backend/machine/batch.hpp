@@ -4,10 +4,12 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/ids.hpp"
+#include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/view/view.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,19 +37,30 @@ struct Part {
   std::int64_t head = 0;    ///< its oldest blocks, those that the sets of its holding speak of
   std::int64_t blocks = 0;  ///< after this iteration
   std::int64_t rebuilt = 0; ///< oldest tokens that are passed once more
-  int last_rebuilt = -1;    ///< the last layer for which they are
+  LayerSet made;            ///< layers that make K and V of them, which are nowhere
+  LayerSet passed;          ///< layers that they pass whole, for the sake of layers above
+  LayerSet restored;        ///< of these, the layers that begin with their hidden states, kept on the host
   int first_row = 0, rebuilt_row = 0;
   bool samples = false;
   bool whole = false; ///< was preempted, and comes back as a whole before the first layer
 
   [[nodiscard]] std::int64_t total() const { return held + fresh; }
+  /// Whether the layer computes with the tokens that are passed once more.
+  [[nodiscard]] bool rebuilds(int layer) const { return made.contains(layer) || passed.contains(layer); }
   /// Whether the layer reads all of the claim's KV.
-  [[nodiscard]] bool uses(int layer) const { return fresh > 0 || layer <= last_rebuilt; }
+  [[nodiscard]] bool uses(int layer) const { return fresh > 0 || rebuilds(layer); }
+  void rebuild_nothing() {
+    rebuilt = 0;
+    made = passed = restored = {};
+  }
   [[nodiscard]] KvPlace place(int layer, std::int64_t block) const { return kv_place(*row, head, layer, block); }
 };
 
 /// An iteration's parts, and how their tokens lie in the rows of the model's activations: all new tokens, then those
-/// that are passed again, the latest to stop first.
+/// that are passed again, the latest to stop first. A layer computes the rows up to the last that it needs. Those
+/// before which it does not need are computed for nothing, and do no harm: they have stopped, or begin anew at a later
+/// layer with hidden states of the host. (Where prefixes are restored, layers need different ones; where they pass from
+/// the first layer on there is no such row.)
 class Batch {
  public:
   [[nodiscard]] std::span<const Part> parts() const { return parts_; }
@@ -67,8 +80,7 @@ class Batch {
     for (Part& part : parts_) {
       if (again + part.rebuilt > most_rebuilt) {
         refuse(part);
-        part.rebuilt = 0;
-        part.last_rebuilt = -1;
+        part.rebuild_nothing();
       }
       again += part.rebuilt;
     }
@@ -93,8 +105,10 @@ class Batch {
     fresh_rows_ = static_cast<int>(tokens_.size());
     // By the part's number where they stop together: a sort that keeps their order would allocate.
     std::sort(rebuilding_.begin(), rebuilding_.end(), [this](std::size_t a, std::size_t b) {
-      const int stops = parts_[a].last_rebuilt, other = parts_[b].last_rebuilt;
-      return stops != other ? stops > other : a < b;
+      const Part &one = parts_[a], &other = parts_[b];
+      const std::array stops{one.passed.highest(), one.made.highest()};
+      const std::array others{other.passed.highest(), other.made.highest()};
+      return stops != others ? stops > others : a < b;
     });
     for (const std::size_t i : rebuilding_) {
       parts_[i].rebuilt_row = static_cast<int>(tokens_.size());
@@ -105,23 +119,32 @@ class Batch {
   [[nodiscard]] int fresh_rows() const { return fresh_rows_; }
   /// Rows that pass through a layer to the next, from 0 on.
   [[nodiscard]] int rows(int layer) const {
-    int rows = fresh_rows_;
-    for (const std::size_t i : rebuilding_)
-      if (parts_[i].last_rebuilt > layer) rows += static_cast<int>(parts_[i].rebuilt);
-    return rows;
+    return end_of_rows([layer](const Part& part) { return part.passed.contains(layer); });
   }
   /// Rows behind those, of which the layer is to make K and V and nothing else.
   [[nodiscard]] int stored_rows(int layer) const {
-    int rows = 0;
-    for (const std::size_t i : rebuilding_)
-      if (parts_[i].last_rebuilt == layer) rows += static_cast<int>(parts_[i].rebuilt);
-    return rows;
+    return end_of_rows([layer](const Part& part) { return part.rebuilds(layer); }) - rows(layer);
+  }
+  /// Whether any part's prefix begins anew at the layer.
+  [[nodiscard]] bool restores(int layer) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [layer](const Part& part) { return part.restored.contains(layer); });
   }
 
  private:
+  /// The row behind the last that `needed(part)` says of.
+  template <class Needed>
+  [[nodiscard]] int end_of_rows(const Needed& needed) const {
+    for (std::size_t i = rebuilding_.size(); i-- > 0;) {
+      const Part& part = parts_[rebuilding_[i]];
+      if (needed(part)) return part.rebuilt_row + static_cast<int>(part.rebuilt);
+    }
+    return fresh_rows_;
+  }
+
   std::vector<Part> parts_;
   std::vector<std::int32_t> tokens_, positions_; ///< of each row
-  std::vector<std::size_t> rebuilding_;          ///< parts, whose last rebuilt layer is the latest first
+  std::vector<std::size_t> rebuilding_;          ///< parts, that pass the most layers first
   int fresh_rows_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // open_layer, close_layer: what a layer's computation does to the states of its blocks.
 #pragma once
 
+#include "sluice/backend/machine/hidden_states.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/backend/machine/settle.hpp"
 #include "sluice/core/assert.hpp"
@@ -60,12 +61,13 @@ inline void close_block(MachineCore& core, const Part& part, KvSequence& sequenc
 } // namespace detail
 
 /// Closes a layer that the device has been given: full blocks are sealed, what only passed goes back, what is to leave
-/// is sent.
+/// is sent, and so are hidden states.
 inline void close_layer(MachineCore& core, int layer) {
   for (const Part& part : core.batch.parts()) {
     KvSequence& sequence = core.sequence(part);
     if (sequence.lost || !part.uses(layer)) continue;
     for (std::int64_t block = 0; block < part.blocks; ++block) detail::close_block(core, part, sequence, layer, block);
+    close_hidden(core, sequence, layer);
   }
 }
 

@@ -29,6 +29,7 @@ struct LayerMoments {
 ///
 ///  - `reads(place)`, `writes(place)`: the address of a place for what is launched next, which waits for the copies and
 ///    layers that the place's content needs; the only way to an address of the device's memory.
+///  - `given()`: what addresses were asked for has been given to the device, in the middle of a layer.
 ///  - `begins(layer)`: the layer's launches follow. `launched(layer)`: they have all been given to the device.
 ///  - `finish()`: waits until the device has computed all that it was given; the link goes on meanwhile.
 ///  - `times(layer)`: of a layer that the device has computed.
@@ -36,6 +37,7 @@ template <class L>
 concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
   { lane.reads(place) } -> std::same_as<const std::byte*>;
   { lane.writes(place) } -> std::same_as<std::byte*>;
+  { lane.given() } -> std::same_as<void>;
   { lane.begins(layer) } -> std::same_as<void>;
   { lane.launched(layer) } -> std::same_as<void>;
   { lane.finish() } -> std::same_as<void>;

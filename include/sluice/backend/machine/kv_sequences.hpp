@@ -12,7 +12,15 @@
 
 namespace sluice {
 
-/// One sequence's KV: cells[layer][block].
+/// The hidden states of a sequence that enter one layer.
+struct HiddenTokens {
+  std::int64_t kept = 0;     ///< so many of the oldest tokens have them, on the host or on their way there
+  std::int64_t wanted = 0;   ///< and so many when the layer of the iteration under way has been launched
+  std::int64_t reserved = 0; ///< device blocks that are still to be taken for it
+};
+
+/// One sequence's KV, cells[layer][block]; and behind it, for each layer, the blocks of the hidden states that enter
+/// the layer.
 struct KvSequence {
   RequestId id{};
   bool present = false;
@@ -20,15 +28,24 @@ struct KvSequence {
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV, wherever it is (or would be, of layers that are rebuilt)
   std::vector<std::vector<KvCell>> cells;
-  bool lost = false;     ///< a transfer of it failed for good, or it found no room
-  bool released = false; ///< and its memory was given to other requests
+  std::vector<HiddenTokens> hidden; ///< by layer
+  bool lost = false;                ///< a transfer of it failed for good, or it found no room
+  bool released = false;            ///< and its memory was given to other requests
   std::string_view reason{};
+
+  /// The blocks of the hidden states that enter a layer.
+  [[nodiscard]] std::vector<KvCell>& hidden_cells(int layer) {
+    return cells[hidden.size() + static_cast<std::size_t>(layer)];
+  }
+  [[nodiscard]] const std::vector<KvCell>& hidden_cells(int layer) const {
+    return cells[hidden.size() + static_cast<std::size_t>(layer)];
+  }
 };
 
 /// A cell that is named while other threads work on it, and may be gone by then.
 struct CellRef {
   std::uint32_t slot = 0;
-  std::int32_t layer = 0;
+  std::int32_t layer = 0; ///< from L on those of hidden states
   std::int32_t block = 0;
   std::uint64_t generation = 0;
 };
@@ -71,7 +88,8 @@ class KvSequences {
   void drop(KvSequence& one) {
     for (auto& layer : one.cells)
       for (KvCell& cell : layer) store_->release(cell);
-    one.cells.assign(layers_, {});
+    one.cells.assign(2 * layers_, {});
+    one.hidden.assign(layers_, {});
     one.computed = 0;
     one.lost = one.released = false;
     one.generation = ++generations_;

@@ -14,19 +14,22 @@
 
 namespace sluice {
 
-/// One layer block of one sequence, and where it is: nowhere at first, and again once it is released.
+/// One block of one sequence and layer, and where it is: nowhere at first, and again once it is released. It holds K
+/// and V, or the hidden states of as many tokens as a block has room for.
 struct KvCell {
   static constexpr std::int32_t nowhere = -1;
 
   std::int32_t device = nowhere; ///< its device block, if it has one
   std::int32_t host = nowhere;   ///< its host block, where the host alone has it
-  std::int32_t tokens = 0;       ///< that have K and V in it
+  std::int32_t tokens = 0;       ///< that have something in it
   std::int32_t copied = 0;       ///< of these, those that the device block's copy on the host has too
   bool passing = false;          ///< on the device for one layer of one iteration: its place is elsewhere
   bool queued = false;           ///< waits to be sent
   bool leaves = false;           ///< and is then no longer on the device
   bool awaited = false;          ///< a layer of the iteration under way needs it, and it is not there yet
   bool first = false;            ///< and so does the first layer
+  bool hidden = false;           ///< hidden states are in it
+  bool restores = false;         ///< and a layer of the iteration under way begins with them
 
   [[nodiscard]] bool on_device() const { return device != nowhere; }
   [[nodiscard]] bool on_host() const { return host != nowhere; }
@@ -41,6 +44,11 @@ struct KvBlockShape {
 
   [[nodiscard]] std::int64_t run_bytes() const { return token_bytes * tokens; }
   [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
+
+  std::int64_t hidden_bytes = 0; ///< of one token's hidden state, as it enters a layer; 0: none are ever kept
+  /// Tokens whose hidden states of a layer a block holds, one after the other: whole ones, so that blocks of both kinds
+  /// are one size. 0: none are kept, since not even one fits.
+  [[nodiscard]] std::int64_t hidden_tokens() const { return hidden_bytes > 0 ? bytes().count() / hidden_bytes : 0; }
 };
 
 /// Blocks of two memories: `BlockStates` says what may be done with a block, this class which cell has it and what a
@@ -113,12 +121,31 @@ class KvStore {
     }
     cell.device = static_cast<std::int32_t>(*taken);
     cell.host = KvCell::nowhere;
-    return whole(Way::to_device, *taken, host);
+    return whole(Way::to_device, cell, *taken, host);
   }
   /// Ends a fetch: the bytes are there. The block is clean, whether full or not.
   bool fetched(KvCell& cell) {
     cell.copied = cell.tokens;
     return states_.arrived(block(cell), true);
+  }
+
+  /// Opens a block of hidden states to be appended to: on the device, or beside what the host has of it, to which the
+  /// new ones alone are then sent. False while the block is in a transfer, or where there is no room.
+  [[nodiscard]] bool append(KvCell& cell) {
+    if (cell.on_device()) {
+      const BlockState now = state(cell);
+      return now == BlockState::filling || (now == BlockState::clean && reopen(cell));
+    }
+    if (cell.on_host()) { // no byte is fetched: nothing reads them there
+      if (host_busy(cell) || !fetch(cell)) return false;
+      fetched(cell);
+      return reopen(cell);
+    }
+    // What is on the device has to find a place on the host when it leaves; the ledger counts hidden states by the
+    // byte, and here they have whole blocks.
+    if (states_.host_used() + states_.device_used() >= host_blocks_ || !take(cell)) return false;
+    cell.hidden = true;
+    return true;
   }
 
   /// Begins to send a block to the host; `leaves`: it is then no longer on the device. Of a block that was fetched and
@@ -142,8 +169,11 @@ class KvStore {
     const std::size_t host = *states_.copy_of(at);
     const std::int64_t right = copy ? cell.copied : 0;
     cell.copied = cell.tokens;
-    moved = whole(Way::to_host, at, host);
-    if (right > 0) {
+    moved = whole(Way::to_host, cell, at, host);
+    if (right > 0 && cell.hidden) {
+      moved->device_at = moved->host_at = right * shape_.hidden_bytes;
+      moved->bytes -= moved->device_at;
+    } else if (right > 0) {
       moved->device_at = moved->host_at = right * shape_.token_bytes;
       moved->bytes = (cell.tokens - right) * shape_.token_bytes;
       moved->rows = shape_.runs;
@@ -197,13 +227,13 @@ class KvStore {
 
  private:
   static std::size_t block(const KvCell& cell) { return static_cast<std::size_t>(cell.device); }
-  /// The copy of all bytes of a block.
-  [[nodiscard]] PlacedCopy whole(Way way, std::size_t device, std::size_t host) const {
+  /// The copy of all that a block holds: of K and V all bytes.
+  [[nodiscard]] PlacedCopy whole(Way way, const KvCell& cell, std::size_t device, std::size_t host) const {
     PlacedCopy copy;
     copy.way = way;
     copy.device = {DevicePlace::Kind::kv_block, static_cast<std::int32_t>(device)};
     copy.host_block = static_cast<std::int32_t>(host);
-    copy.bytes = shape_.bytes().count();
+    copy.bytes = cell.hidden ? cell.tokens * shape_.hidden_bytes : shape_.bytes().count();
     return copy;
   }
 

@@ -9,11 +9,11 @@
 
 namespace sluice {
 
-/// KV of one layer of one sequence that is to be on the device before that layer computes.
+/// KV or hidden states of one layer of one sequence that are to be on the device before that layer computes.
 struct KvNeed {
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;
-  int layer = 0;
+  int layer = 0;           ///< as of a CellRef: L more where it is hidden states
   int position = 0;        ///< the layer; L more where it is the next token's
   int number = 0;          ///< in the order of the batch
   int previous = -1;       ///< position of its sequence's offloaded layer before this one; -1: none

@@ -234,7 +234,7 @@ class LinkSchedule {
   }
   /// The first block of a need that could be fetched now, or its end.
   std::size_t fetchable(KvNeed& need) {
-    if (need.position < layers_ && at_.launched > need.layer) need.next = need.blocks.size(); // it has gone back
+    if (need.position < layers_ && at_.launched > need.position) need.next = need.blocks.size(); // it has gone back
     const auto cell_of = [&](std::size_t i) {
       return sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
     };
@@ -304,7 +304,7 @@ class LinkSchedule {
     flight.device_block = static_cast<std::size_t>(cell.device);
     flight.copies = need.copies;
     if (cell.awaited)
-      --room_.reserved(need.layer, need.passing);
+      --room_.reserved(need.position, need.passing);
     else if (need.idle)
       --room_.reserved_idle();
     ++version_;
@@ -387,7 +387,7 @@ class LinkSchedule {
         store_->give_up_copy(*cell);
       }
     }
-    room_.no_longer_awaited(*cell, flight.ref.layer);
+    room_.no_longer_awaited(*cell, flight.ref.layer % layers_); // of hidden states those that enter the layer
   }
   void settle_out(const Flight& flight, bool failed) {
     KvCell* cell = copied(flight);

@@ -2,6 +2,7 @@
 // LinkWaits: where the computing thread waits for the link: for room, and for what a layer needs.
 #pragma once
 
+#include "sluice/backend/machine/hidden_states.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/backend/machine/settle.hpp"
 #include "sluice/core/units.hpp"
@@ -49,6 +50,30 @@ class LinkWaits {
     });
   }
 
+  /// Waits until hidden states with which the layer begins are on the device: all that are still to be read, or as many
+  /// as there is room for, for their blocks are free once they have been read. False where none is left.
+  bool await_hidden(Lock& lock, int layer) {
+    if (!core_->batch.restores(layer)) return false;
+    release_lost(layer);
+    const Seconds asked = now_();
+    for (;;) {
+      wake_();
+      release_lost(layer);
+      bool there = false, missing = false;
+      each_restored(layer, [&](const Part&, const KvCell& cell) { (cell.awaited ? missing : there) = true; });
+      const bool stuck = missing && core_->schedule.stuck();
+      if (!missing || (stuck && there)) {
+        stalled_ += now_() - asked;
+        return there;
+      }
+      if (stuck) {
+        each_restored(layer, [this](const Part& part, const KvCell&) { core_->lose(part.slot, no_room); });
+        continue;
+      }
+      core_->schedule.wait(lock, layer, true);
+    }
+  }
+
   /// Waits until all that the layer needs is on the device, or on its way in an order that the device keeps; blocks for
   /// what the layer makes itself included.
   void await_layer(Lock& lock, int layer) {
@@ -69,6 +94,8 @@ class LinkWaits {
         --core_->schedule.room().reserved(layer, cell.passing);
       }
     }
+    for (const Part& part : core_->batch.parts())
+      if (part.uses(layer) && !core_->sequence(part).lost) open_hidden(lock, core_->sequence(part), layer);
     if (core_->schedule.arrived(layer)) return;
     const Seconds asked = now_();
     while (!core_->schedule.arrived(layer)) {
@@ -88,17 +115,54 @@ class LinkWaits {
 
   /// Takes an empty device block, as soon as there is one; false where there will never be one.
   bool take_block(Lock& lock, KvCell& cell, int layer) {
-    if (core_->store.take(cell)) return true;
+    return try_until_stuck(lock, layer, [&] { return core_->store.take(cell); });
+  }
+  /// Tries until `attempt()` has succeeded, or can never.
+  template <class Attempt>
+  bool try_until_stuck(Lock& lock, int layer, const Attempt& attempt) {
+    if (attempt()) return true;
     const Seconds asked = now_();
     wake_(); // which may already bring what is waited for, where the link has no thread of its own
-    bool taken = core_->store.take(cell);
-    while (!taken && !core_->schedule.stuck()) {
+    bool done = attempt();
+    while (!done && !core_->schedule.stuck()) {
       core_->schedule.wait(lock, layer, true);
       wake_();
-      taken = core_->store.take(cell);
+      done = attempt();
     }
     stalled_ += now_() - asked;
-    return taken;
+    return done;
+  }
+
+  /// Visits what of the layer's hidden states is still to be read, of requests that are not lost.
+  template <class Visit>
+  void each_restored(int layer, const Visit& visit) {
+    for (const Part& part : core_->batch.parts()) {
+      KvSequence& sequence = core_->sequence(part);
+      if (sequence.lost || !part.restored.contains(layer)) continue;
+      for (const KvCell& cell : sequence.hidden_cells(layer))
+        if (cell.restores) visit(part, cell);
+    }
+  }
+  /// Takes blocks for the hidden states that the layer keeps of a sequence. Where there will never be room for them,
+  /// the layer's are given up, those of earlier tokens too.
+  void open_hidden(Lock& lock, KvSequence& sequence, int layer) {
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    if (hidden.wanted <= hidden.kept) return;
+    auto& cells = sequence.hidden_cells(layer);
+    const auto blocks = static_cast<std::size_t>(hidden_blocks(*core_, hidden.wanted));
+    cells.resize(std::max(cells.size(), blocks));
+    auto block = static_cast<std::size_t>(hidden.kept / core_->store.shape().hidden_tokens());
+    for (bool opened = true; opened && block < blocks; ++block) {
+      KvCell& cell = cells[block];
+      opened = try_until_stuck(lock, layer, [&] { return core_->store.append(cell); });
+      if (!opened) {
+        trim_hidden(*core_, sequence, layer, 0);
+        break;
+      }
+      cell.passing = true;
+      cell.queued = cell.leaves = false; // of the last iteration's, what waited to be sent goes with this one's
+    }
+    core_->schedule.room().reserved(layer, true) -= std::exchange(hidden.reserved, 0);
   }
 
   [[nodiscard]] std::int64_t blocks_wanted() {
@@ -111,6 +175,10 @@ class LinkWaits {
       else if (part.uses(layer))
         ++pass_[static_cast<std::size_t>(layer)];
     });
+    // What a layer begins with is not counted: it has been read when what the layer makes takes its blocks.
+    for (const Part& part : core_->batch.parts())
+      for (int layer = 0; layer < core_->layers; ++layer)
+        pass_[static_cast<std::size_t>(layer)] += hidden_to_take(*core_, core_->sequence(part), layer);
     return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
   }
   [[nodiscard]] std::int64_t blocks_leaving() {
@@ -126,11 +194,11 @@ class LinkWaits {
   /// that a layer needs.)
   void drop_prefetched() {
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
-      for (int layer = 0; layer < core_->layers; ++layer) {
-        auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+      for (std::size_t layer = 0; layer < sequence.cells.size(); ++layer) {
+        auto& cells = sequence.cells[layer];
         for (std::size_t block = 0; block < cells.size(); ++block)
           if (cells[block].on_device() && cells[block].passing && !cells[block].queued)
-            evict(*core_, sequence, layer, static_cast<std::int64_t>(block));
+            evict(*core_, sequence, static_cast<int>(layer), static_cast<std::int64_t>(block));
       }
     });
   }
@@ -156,6 +224,11 @@ class LinkWaits {
             --room.reserved_idle();
           room.no_longer_awaited(cell, l);
         }
+        for (KvCell& cell : sequence.hidden_cells(l)) {
+          if (cell.awaited && (!cell.on_device() || cell.leaves)) --room.reserved(l, true);
+          room.no_longer_awaited(cell, l);
+        }
+        room.reserved(l, true) -= std::exchange(sequence.hidden[static_cast<std::size_t>(l)].reserved, 0);
       }
       core_->sequences.abandon(sequence);
     }

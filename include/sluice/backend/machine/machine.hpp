@@ -206,19 +206,22 @@ class Machine final : public BackendWorld {
     auto& lane = device_.lane();
     Lock lock{core_.schedule.mutex};
     const Seconds waited = waits_.stalled();
+    restore_hidden(lock, layer);
     waits_.await_layer(lock, layer);
     times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
     if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
     open_layer(core_, layer);
     if (core_.weights.ready(layer)) point_at_weights(layer); // else all requests are lost: nothing is computed
     rows_.collect(core_, layer, lane);
+    rows_.collect_kept(core_, layer, lane);
     if constexpr (Device::computes_at_once) { // the link goes on meanwhile; elsewhere a launch is short
       lock.unlock();
       device_.wake();
     }
     lane.begins(layer);
     if (!rows_.rows().empty())
-      runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer));
+      runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer),
+                            rows_.hidden());
     lane.launched(layer);
     if constexpr (Device::computes_at_once) lock.lock();
     close_layer(core_, layer);
@@ -227,6 +230,18 @@ class Machine final : public BackendWorld {
     if constexpr (Device::computes_at_once) core_.schedule.computed(layer);
     lock.unlock();
     device_.wake();
+  }
+  /// The prefixes that begin anew at the layer, before what the layer makes of them takes blocks.
+  void restore_hidden(Lock& lock, int layer) {
+    auto& lane = device_.lane();
+    while (waits_.await_hidden(lock, layer)) {
+      rows_.collect_restored(core_, layer, lane);
+      if constexpr (Device::computes_at_once) lock.unlock();
+      runner_->restore(rows_.hidden());
+      lane.given();
+      if constexpr (Device::computes_at_once) lock.lock();
+      rows_.leave_restored(core_);
+    }
   }
   void point_at_weights(int layer) {
     auto& lane = device_.lane();

@@ -8,6 +8,7 @@
 #include "sluice/backend/machine/link_schedule.hpp"
 #include "sluice/backend/machine/machine_setup.hpp"
 #include "sluice/backend/machine/weight_store.hpp"
+#include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/weights.hpp"
 #include "sluice/view/view.hpp"
@@ -15,15 +16,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 namespace sluice {
 
-/// The shape of a layer block of a model's KV, in elements of `element_bytes`.
+/// The shape of a layer block of a model's KV, in elements of `element_bytes`, as its hidden states are.
 [[nodiscard]] inline KvBlockShape kv_block_shape(const ModelShape& shape, Tokens block_tokens,
                                                  std::int64_t element_bytes) {
-  return {std::int64_t{2} * shape.kv_heads, element_bytes * shape.head_dim, block_tokens.count()};
+  return {std::int64_t{2} * shape.kv_heads, element_bytes * shape.head_dim, block_tokens.count(),
+          element_bytes * shape.hidden};
 }
 
 /// The state of a machine, without a byte of it: everything here is a number of a block, a layer or a slot. The steps
@@ -83,5 +86,13 @@ struct MachineCore {
   LinkSchedule schedule;
   Batch batch;
 };
+
+/// A clean block leaves at once: its copy is all that remains.
+inline void leave(MachineCore& core, KvCell& cell) {
+  std::optional<PlacedCopy> nothing;
+  [[maybe_unused]] const bool left = core.store.send(cell, true, nothing);
+  SLUICE_ASSERT(left && !nothing, "a clean block has a copy");
+  cell.queued = cell.leaves = cell.passing = cell.awaited = false;
+}
 
 } // namespace sluice

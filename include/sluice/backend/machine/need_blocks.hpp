@@ -2,6 +2,7 @@
 // BlockNeeds: what the link has to bring for an iteration, and what it may bring for the next.
 #pragma once
 
+#include "sluice/backend/machine/hidden_states.hpp"
 #include "sluice/backend/machine/link_needs.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/core/ids.hpp"
@@ -23,7 +24,10 @@ class BlockNeeds {
     weights_.clear();
     for (const Part& part : core.batch.parts()) {
       int previous = -1;
-      for (int layer = 0; layer < core.layers; ++layer) need_layer(core, part, layer, previous);
+      for (int layer = 0; layer < core.layers; ++layer) {
+        need_layer(core, part, layer, previous);
+        need_hidden(core, part, layer, previous);
+      }
       if (part.fresh > 0) need_next_token(core, part, previous);
     }
     for (int layer = 0; layer < core.layers; ++layer) {
@@ -66,7 +70,7 @@ class BlockNeeds {
   }
 
   /// What passed in this iteration, for the next token.
-  void need_next_token(const MachineCore& core, const Part& part, int& previous) {
+  void need_next_token(MachineCore& core, const Part& part, int& previous) {
     for (int layer = 0; layer < core.layers; ++layer) {
       if (!part.row->holding.host.contains(layer)) continue;
       KvNeed next = need_of(core, part, layer, layer + core.layers, previous);
@@ -76,6 +80,37 @@ class BlockNeeds {
       next.number = static_cast<int>(kv_.size());
       kv_.push_back(std::move(next));
     }
+    for (int layer = 0; layer < core.layers; ++layer) {
+      if (!part.row->holding.hidden.contains(layer)) continue;
+      KvNeed next = need_of(core, part, core.layers + layer, layer + core.layers, previous);
+      const auto blocks = static_cast<std::int32_t>(core.sequence(part).hidden_cells(layer).size());
+      for (std::int32_t block = 0; block < blocks; ++block) next.blocks.push_back(block);
+      put(next, previous);
+    }
+  }
+
+  /// Hidden states with which the layer begins for a part, and blocks for those that the layer keeps.
+  void need_hidden(MachineCore& core, const Part& part, int layer, int& previous) {
+    LayerRoom& room = core.schedule.room();
+    KvSequence& sequence = core.sequence(part);
+    auto& cells = sequence.hidden_cells(layer);
+    if (part.restored.contains(layer)) {
+      KvNeed need = need_of(core, part, core.layers + layer, layer, previous);
+      for (std::int64_t block = 0; block < hidden_blocks(core, part.rebuilt); ++block) {
+        KvCell& cell = cells[static_cast<std::size_t>(block)];
+        const bool leaving = cell.on_device() && cell.leaves;
+        if (cell.on_device() && !leaving && core.store.state(cell) != BlockState::arriving) continue;
+        cell.awaited = true;
+        ++room.missing(layer);
+        if (cell.on_device() && !leaving) continue; // on its way
+        need.blocks.push_back(static_cast<std::int32_t>(block));
+        ++room.reserved(layer, true);
+      }
+      put(need, previous);
+    }
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    hidden.reserved = hidden_to_take(core, sequence, layer);
+    room.reserved(layer, true) += hidden.reserved;
   }
 
   /// One layer of one part: counts blocks that are not there and have to be fetched, and blocks that the layer makes.

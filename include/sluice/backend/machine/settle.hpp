@@ -3,24 +3,16 @@
 #pragma once
 
 #include "sluice/backend/backend.hpp"
+#include "sluice/backend/machine/hidden_states.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/core/assert.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 namespace sluice {
-
-/// A clean block leaves at once: its copy is all that remains.
-inline void leave(MachineCore& core, KvCell& cell) {
-  std::optional<PlacedCopy> nothing;
-  [[maybe_unused]] const bool left = core.store.send(cell, true, nothing);
-  SLUICE_ASSERT(left && !nothing, "a clean block has a copy");
-  cell.queued = cell.leaves = cell.passing = cell.awaited = false;
-}
 
 /// Sends a block that is there to the host, where alone it is to be.
 inline void evict(MachineCore& core, KvSequence& sequence, int layer, std::int64_t block) {
@@ -80,7 +72,8 @@ inline void settle_cells(MachineCore& core, const RequestRow& row, KvSequence& s
 }
 
 /// Finds KV that neither memory has and that is made again: the oldest tokens pass the layers once more, up to the last
-/// in which their KV is missing. A request that sits the iteration out makes only what it is to keep.
+/// in which their KV is missing (plan_hidden: or begin where their hidden states are). A request that sits the
+/// iteration out makes only what it is to keep.
 inline void find_rebuilt(const MachineCore& core, Part& part, const KvSequence& sequence) {
   const std::int64_t held = core.blocks_of(part.held);
   for (int layer = 0; layer < core.layers; ++layer) {
@@ -89,7 +82,7 @@ inline void find_rebuilt(const MachineCore& core, Part& part, const KvSequence& 
       if (cells[static_cast<std::size_t>(block)].exists()) continue;
       if (part.fresh == 0 && part.place(layer, block) == KvPlace::nowhere) continue;
       part.rebuilt = std::max(part.rebuilt, std::min(part.held, (block + 1) * core.block_tokens));
-      part.last_rebuilt = layer;
+      part.made.insert(layer);
       break;
     }
   }
@@ -118,6 +111,7 @@ inline void settle(MachineCore& core, const Iteration& iteration) {
       KvSequence& sequence = core.sequences.of(slot, row.id);
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
       detail::settle_cells(core, row, sequence, computes(slot));
+      settle_hidden(core, row, sequence, computes(slot));
     }
 }
 
@@ -138,8 +132,12 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     part.head = core.head_of(row);
     part.samples = part.fresh > 0 && claim.tokens == row.pending();
     part.whole = sequence.preempted && iteration.first_blocks > 0;
-    for (auto& layer : sequence.cells) layer.resize(std::max(layer.size(), static_cast<std::size_t>(part.blocks)));
+    for (int layer = 0; layer < core.layers; ++layer) {
+      auto& cells = sequence.cells[static_cast<std::size_t>(layer)];
+      cells.resize(std::max(cells.size(), static_cast<std::size_t>(part.blocks)));
+    }
     detail::find_rebuilt(core, part, sequence);
+    plan_hidden(core, part, sequence);
     core.batch.add(part);
   }
   core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
@@ -147,6 +145,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
   core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const Part& part) {
     core.lose(part.slot, "the buffers have no rows for its tokens that are passed again");
+    plan_no_hidden(core.sequence(part));
   });
   SLUICE_ASSERT(core.batch.fresh_rows() <= core.setup.limits.batch_tokens.count(),
                 "a batch keeps to its limit of tokens");

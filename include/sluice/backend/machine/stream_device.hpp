@@ -44,6 +44,7 @@ class StreamDevice {
     [[nodiscard]] std::byte* writes(const DevicePlace& place) {
       return stream().writes(device_->parts_->arena.range(place), content(place));
     }
+    void given() { (void)stream().given(); }
     void begins(int layer) {
       layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
       of(layer) = {stream().arrival(), device_->memory_->record(StreamId::compute), {}};

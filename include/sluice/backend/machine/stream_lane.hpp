@@ -59,6 +59,12 @@ class StreamLane {
   }
   /// The work is behind this ticket.
   Ticket launched() {
+    const Ticket ticket = given();
+    arrival_ = {};
+    return ticket;
+  }
+  /// The same of a part of the work: what it waited for still counts as waited for by the whole.
+  Ticket given() {
     const Ticket ticket = memory_->record(stream_);
     for (const Touched& one : touched_) {
       BlockUses& uses = uses_of(one.content);
@@ -68,7 +74,6 @@ class StreamLane {
         uses.read(one.range, ticket);
     }
     touched_.clear();
-    arrival_ = {};
     return ticket;
   }
   /// What the link brings that the stream waits for, since `launched`; number 0: nothing.

@@ -99,6 +99,11 @@ class BasicDecoder final : public Decoder {
     mlp_.run(pool_, activations_, weights, vectors_, rows);
   }
 
+  [[nodiscard]] std::span<float> hidden_state(int row) override {
+    SLUICE_ASSERT(row >= 0 && row < rows_, "a row that the iteration began with");
+    return {hidden(row), static_cast<std::size_t>(config_.shape.hidden)};
+  }
+
   void logits(std::span<const int> rows, std::span<float> logits) override {
     SLUICE_ASSERT(logits.size() == rows.size() * static_cast<std::size_t>(head_.rows), "a row of logits for each row");
     const auto room = static_cast<std::size_t>(std::max<std::int64_t>(1, activations_.rows()));
