@@ -251,6 +251,8 @@ class LinkSchedule {
     return need.blocks.size();
   }
   [[nodiscard]] bool has_room(const KvNeed& need) const {
+    // Hidden states with which the next layer begins give their block back before the layer takes any.
+    if (need.layer >= layers_ && need.position == at_.launched) return store_->free_blocks() > 0;
     const std::int64_t needed =
         need.idle ? room_.needed_before_idle(at_.launched, weights_blocks())
                   : room_.needed_before(need.first ? 0 : need.position, at_.launched, weights_blocks());

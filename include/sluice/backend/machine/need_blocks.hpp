@@ -25,8 +25,10 @@ class BlockNeeds {
     for (const Part& part : core.batch.parts()) {
       int previous = -1;
       for (int layer = 0; layer < core.layers; ++layer) {
-        need_layer(core, part, layer, previous);
-        need_hidden(core, part, layer, previous);
+        int with_kv = previous, with_hidden = previous; // of one layer neither waits for the other
+        need_layer(core, part, layer, with_kv);
+        need_hidden(core, part, layer, with_hidden);
+        previous = std::max(with_kv, with_hidden);
       }
       if (part.fresh > 0) need_next_token(core, part, previous);
     }
