@@ -224,7 +224,6 @@ TEST_CASE("a flag that would change nothing is refused, and a missing system say
     says("--prompt a " + flag, flag.substr(0, flag.find(' ')) + ": at temperature 0");
   says("--prompt a --rate-scale 2", "--rate-scale: no trace is given");
   says("--prompt a --no-wait", "--no-wait: no trace is given");
-  says("--prompt a --system HCache", "HCache is not here: this backend keeps no hidden states");
   says("--prompt a --system SwappedFirst", "SwappedFirst is not here: it is another name of VllmSwap");
   for (const std::string name :
        {"OrbitFlowPause", "OrbitFlowSrtf", "OrbitFlowPauseShortest", "OrbitFlowPauseRandom", "OrbitFlowEven"})

@@ -11,6 +11,7 @@
 #include "sluice/decoder/measure_decoder.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/local/configure.hpp"
 
 #include "profile/bundle.hpp"
 #include "profile/link.hpp"
@@ -192,7 +193,7 @@ class Iterations {
     backend.ran = all.ran_.get();
     Expected<E> engine =
         E::make({.limits = setup.limits,
-                 .geometry = {shape.layers, Bytes{block}, weights.layout.bytes, shape.layer_hidden_bytes(block_tokens)},
+                 .geometry = local_geometry(weights, block_tokens),
                  .device_blocks = kv,
                  .host_blocks = LayerBlocks{0},
                  .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose

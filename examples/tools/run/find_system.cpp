@@ -22,7 +22,6 @@ struct Missing {
 constexpr std::string_view listed = "one of those that --list names";
 constexpr std::string_view variant = "it is a variant that only sluice-compare was compiled of";
 constexpr std::array missing{
-    Missing{"HCache", "this backend keeps no hidden states", listed},
     Missing{"SwappedFirst", "it is another name of VllmSwap", "VllmSwap"},
     Missing{"OrbitFlowPause", "it is OrbitFlow without the token deposit, which only sluice-compare turns off",
             "OrbitFlow, or another of those that --list names"},

@@ -84,7 +84,7 @@ struct System {
   Runner run = nullptr;
   Server serve = nullptr;
   /// Its placement drops KV and passes those tokens again: every iteration may pass everybody's.
-  bool passes_again = false;
+  bool rebuilds_kv = false;
 };
 
 /// Every system, in the order of the list. Generated (CMakeLists.txt).

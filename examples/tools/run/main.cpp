@@ -28,10 +28,7 @@ int fail(const sluice::Error& error) {
 
 void list_names() {
   for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
-  fmt::print("\nHCache is not here: this backend keeps no hidden states. Ellm passes the oldest tokens through every "
-             "layer for "
-             "that reason.\n\n--model:\n{}",
-             running::models_text());
+  fmt::print("\n--model:\n{}", running::models_text());
 }
 
 /// What the standard library throws where the system refuses memory or threads ends here, in a line.

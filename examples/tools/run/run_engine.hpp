@@ -4,7 +4,6 @@
 
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/progress_watch.hpp"
-#include "sluice/placement/uncached_problem.hpp"
 
 #include "compare/config_of.hpp"
 #include "run/job.hpp"
@@ -15,21 +14,18 @@
 
 namespace running {
 
-/// This backend keeps no hidden states: what eLLM forgets of KV passes all layers again.
-template <class Config>
-inline constexpr bool has_prefix_states = requires(Config config) {
-  config.placement.states;
-};
-
+/// Whether the system makes K and V of a prefix again: an iteration's buffers then need rows for it. Of a placement that
+/// forgets KV (eLLM), or a retention that keeps hidden states instead (HCache).
 template <class System>
-inline constexpr bool passes_again = has_prefix_states<typename System::Config>;
+inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
+  config.placement.states;
+} || System::composition::retention_type::keeps_hidden;
 
 template <class System>
 sluice::Status run_engine(const Job& job) {
   using namespace sluice;
   using E = With<System, compared::CostChoice, Cpu, Watch>;
   typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
-  if constexpr (has_prefix_states<typename E::Config>) config.placement.states = PrefixStates::passed;
   config.observers = std::tuple{Watch{&job.recorded}};
   Expected<E> engine = E::make(std::move(config));
   if (!engine) return engine.error();

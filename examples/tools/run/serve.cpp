@@ -168,7 +168,7 @@ Expected<Served> serve(const Options& options) {
     served.workload = std::move(*trace);
   }
   const Workload& workload = served.workload;
-  if ((*system)->passes_again)
+  if ((*system)->rebuilds_kv)
     setup.rebuilt =
         setup.limits.block_tokens *
         longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();

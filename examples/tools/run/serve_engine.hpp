@@ -32,7 +32,6 @@ sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve_engine(const S
     Recorded* into = &job.recorded;
     const auto configure = [&](FeedListener& feed) {
       typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
-      if constexpr (has_prefix_states<typename E::Config>) config.placement.states = PrefixStates::passed;
       into->feed = &feed;
       config.observers = std::tuple{Watch{std::exchange(into, of_copies.get())}};
       return config;
