@@ -196,3 +196,53 @@ TEST_CASE("hidden states take the host's room by their own size, and are written
     CHECK(movement(holding, before, blocks, block, layers, size).to_host.count() == 0);
   }
 }
+
+TEST_CASE("saved states take room beside resident KV, and cross once: not when their layers' KV goes or comes back") {
+  Random random(68);
+  const auto with_states = [&](int layers) {
+    Holding holding = random_headed(random, layers);
+    holding.hidden = random_set(random, layers) & holding.nowhere;
+    holding.saved = random_set(random, layers) - holding.away();
+    return holding;
+  };
+  const auto has_states = [](const Holding& holding, int layer, std::int64_t block_index) {
+    return holding.saved.contains(layer) ||
+           (holding.hidden.contains(layer) && place(holding, layer, block_index) == Place::nowhere);
+  };
+  const auto stateless = [](Holding holding) {
+    holding.hidden = holding.saved = {};
+    return holding;
+  };
+  for (int round = 0; round < 500; ++round) {
+    const int layers = static_cast<int>(between(random, 1, 80));
+    const Holding from = with_states(layers), to = with_states(layers);
+    const TokenBlocks blocks{between(random, 0, 300)};
+    const HiddenSize size{Bytes{between(random, 1, 400)}, Bytes{100}};
+    std::int64_t kept = 0, written = 0;
+    for (int layer = 0; layer < layers; ++layer)
+      for (std::int64_t i = 0; i < blocks.count(); ++i) {
+        kept += has_states(to, layer, i) ? 1 : 0;
+        written += has_states(to, layer, i) && !has_states(from, layer, i) ? 1 : 0;
+      }
+    const Footprint room = footprint<PerLayer>(to, blocks, block, layers, size);
+    const Footprint without = footprint<PerLayer>(stateless(to), blocks, block, layers, size);
+    CHECK(room.device == without.device);
+    CHECK(room.host - without.host == size.room(kept));
+    const Footprint all{LayerBlocks{blocks.count() * layers}, LayerBlocks{0}};
+    if (to.on_device_alone()) CHECK(room == all);
+    const Movement moved = movement(from, to, blocks, block, layers, size);
+    const Movement kv = movement(stateless(from), stateless(to), blocks, block, layers, size);
+    CHECK(moved.to_device == kv.to_device);
+    CHECK(moved.to_host - kv.to_host == size.room(written));
+
+    // Preempted: the saved layers' KV goes, and their states are there.
+    Holding resident;
+    resident.saved = random_set(random, layers);
+    Holding preempted;
+    preempted.nowhere = preempted.hidden = resident.saved;
+    preempted.host = LayerSet::all(layers) - resident.saved;
+    CHECK(movement(resident, preempted, blocks, block, layers, size).to_host.count() ==
+          blocks.count() * preempted.host.count());
+    CHECK(movement(preempted, resident, blocks, block, layers, size).to_host.count() == 0);
+  }
+}

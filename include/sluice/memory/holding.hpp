@@ -28,8 +28,8 @@ struct Holding {
   /// only ever appended to, so that a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
   /// Of the layers that are resident, those whose hidden states the host has as well, of every token computed: the
-  /// iteration that computes a token writes them out (HCache), so that the request can be preempted without a copy of
-  /// them.
+  /// iteration that computes a token writes its states out (HCache), so that a preempted request's layers can become
+  /// `hidden` with nothing left to write.
   LayerSet saved{};
   /// Of `host`: all of each layer goes back after every iteration, not only what is new, so that the layer crosses both
   /// ways (Pie). The head is all tokens.
@@ -38,6 +38,14 @@ struct Holding {
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
   [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
+  /// Every layer is resident, and the host has nothing of them besides.
+  [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
+  /// The same holding, had no hidden states of resident layers been saved.
+  [[nodiscard]] constexpr Holding without_saved() const {
+    Holding plain = *this;
+    plain.saved = {};
+    return plain;
+  }
   /// Of a request's `blocks`, those that the sets speak of: whole blocks of the head alone.
   [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
@@ -88,12 +96,17 @@ template <class Room>
 [[nodiscard]] constexpr Footprint footprint_by(const Room& room, const Holding& holding, TokenBlocks blocks,
                                                Tokens block_tokens, int layers, HiddenSize hidden) {
   const TokenBlocks copied = holding.copied_blocks(blocks, block_tokens);
-  if (holding.all_resident()) return {room(blocks, layers), room(copied, layers)};
+  if (holding.all_resident()) {
+    const LayerBlocks states =
+        holding.saved.empty() ? LayerBlocks{0} : hidden.room(blocks.count() * holding.saved.count());
+    return {room(blocks, layers), room(copied, layers) + states};
+  }
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
-  return {room(head, resident) + room(blocks - head, layers), room(head, holding.host.count()) +
-                                                                  room(copied, resident) +
-                                                                  hidden.room(head.count() * holding.hidden.count())};
+  // One sum: a request's states are stored one after the other, whether K and V are resident besides or not.
+  const std::int64_t states = head.count() * holding.hidden.count() + blocks.count() * holding.saved.count();
+  return {room(head, resident) + room(blocks - head, layers),
+          room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
 }
 
 /// The same in a layout.
@@ -118,7 +131,8 @@ struct Movement {
 /// layers newly on the device are fetched; blocks in the right place stay, and new copies are written. A layer that
 /// becomes `nowhere` is dropped, one that was `nowhere` and is wanted on the host is first rebuilt by an iteration and
 /// then written out. Where a head shrinks, the tokens that leave it become resident. Hidden states that are newly kept
-/// are written out; hidden states no longer kept are dropped.
+/// are written out, whether K and V stay beside them (`saved`) or go (`hidden`); from the one to the other nothing
+/// crosses, since the host has them. Hidden states no longer kept are dropped.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
                                           Tokens block_tokens, int layers, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
@@ -137,8 +151,11 @@ struct Movement {
               std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
               has * (here & from.nowhere).count();
   }
-  const std::int64_t states = after * (to.hidden - from.hidden).count() +
-                              std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
+  std::int64_t states = after * (to.hidden - from.hidden - from.saved).count() +
+                        std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
+  if (!to.saved.empty())
+    states += blocks.count() * (to.saved - from.saved - from.hidden).count() +
+              (blocks.count() - before) * (to.saved & from.hidden).count();
   return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
 }
 
