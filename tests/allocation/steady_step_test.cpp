@@ -7,6 +7,7 @@
 #include "sluice/placement/fixed_distance.hpp"
 #include "sluice/replan/every_step.hpp"
 #include "sluice/replan/once.hpp"
+#include "sluice/retention/hidden_states.hpp"
 #include "sluice/systems/ellm.hpp"
 #include "sluice/systems/orbitflow.hpp"
 #include "sluice/systems/superinfer.hpp"
@@ -62,7 +63,8 @@ E make_engine(int batch, Memory memory = {}) {
   const Roofline cost{shape, a100_80()};
   const Limits limits{.batch = batch, .max_context = Tokens{std::int64_t{1} << 40}};
   auto made = E::make({.limits = limits,
-                       .geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), Bytes{0}},
+                       .geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), Bytes{0},
+                                    shape.layer_hidden_bytes(limits.block_tokens)},
                        .device_blocks = LayerBlocks{memory.device},
                        .host_blocks = LayerBlocks{memory.host},
                        .cost = cost,
@@ -101,7 +103,8 @@ TEST_CASE("the counter counts") {
 }
 
 TEST_CASE_TEMPLATE("a step of decodes allocates nothing, whoever waits", E, Engine<>, Engine<Asked>, Engine<EveryStep>,
-                   Engine<TokenDeposit>, Engine<Asked, OffloadAll, Once>) {
+                   Engine<TokenDeposit>, Engine<Asked, OffloadAll, Once>, Engine<HiddenStates>,
+                   Engine<Asked, HiddenStates>) {
   auto engine = make_engine<E>(32);
   submit(engine, 1000, Tokens{1'000'000});
   allocations_of(engine, 64); // prompts are computed, vectors find their size

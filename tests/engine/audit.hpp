@@ -64,6 +64,11 @@ struct Audit {
     state.lives[row.id].preempted = true;
     if (kept == Kept::nothing) CHECK(row.computed.count() == 0);
     if (kept == Kept::host) CHECK(row.resident_layers == 0);
+    if (kept == Kept::hidden) {
+      CHECK(row.resident_layers == 0);
+      CHECK_FALSE(row.holding.hidden.empty());
+      CHECK(row.holding.hidden == row.holding.nowhere);
+    }
   }
   void resumed(State& state, const RequestRow& row, Seconds now) const {
     happened(state, now);
@@ -162,7 +167,9 @@ void check_ledger(const E& engine, bool between_iterations = true) {
           on_host += place.host ? 1 : 0;
           states += place.states ? 1 : 0;
         }
-      rounded_up += row.holding.hidden.empty() ? 0 : 1;
+      rounded_up += (row.holding.hidden | row.holding.saved).empty() ? 0 : 1;
+      CHECK_MESSAGE((row.holding.saved & row.holding.away()).empty(), "saved states are those of resident layers");
+      if (!E::composition::retention_type::keeps_hidden) CHECK(row.holding.saved.empty());
     }
   CHECK(counted.device == engine.ledger().device().used());
   CHECK(counted.host == engine.ledger().host().used());

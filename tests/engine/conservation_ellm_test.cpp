@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every engine owes, over random traces: eLLM and its baselines.
+#include "sluice/placement/distance_placement.hpp"
 #include "sluice/relief/pause_resume.hpp"
 #include "sluice/systems/ellm.hpp"
 #include "sluice/systems/hcache.hpp"
@@ -12,6 +13,13 @@ using namespace sluice;
 using EllmFairShare = With<Ellm, FairShare, MoveToHost>;
 using HCachePrefillFirst = Engine<FcfsPrefillFirst, PauseLargest, HiddenStates>;
 using EllmHidden = With<Ellm, HiddenStates>;
+using DistancesHidden = Engine<DistancePlacement, HiddenStates>;
+
+/// Hidden states are saved, and KV stays on the device until its room is needed: no system does this.
+struct StatesAndKv : HiddenStates {
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
+};
+using StatesUntilNeeded = Engine<FcfsPrefillFirst, PauseLargest, StatesAndKv>;
 
 SLUICE_CONSERVES(Ellm)
 SLUICE_CONSERVES(EllmFairShare)
@@ -20,4 +28,6 @@ SLUICE_CONSERVES(VllmSwapSized)
 SLUICE_CONSERVES(HCache)
 SLUICE_CONSERVES(HCachePrefillFirst)
 SLUICE_CONSERVES(EllmHidden)
+SLUICE_CONSERVES(DistancesHidden)
+SLUICE_CONSERVES(StatesUntilNeeded)
 } // namespace

@@ -5,6 +5,7 @@
 #include "sluice/placement/distance_placement.hpp"
 #include "sluice/replan/every_step.hpp"
 #include "sluice/retention/eager_copy.hpp"
+#include "sluice/retention/hidden_states.hpp"
 #include "sluice/retention/move_to_host.hpp"
 #include "sluice/systems/by_length.hpp"
 #include "sluice/systems/future_memory.hpp"
@@ -30,12 +31,22 @@ using RotatingDistances = Engine<Restless, DistancePlacement, MoveToHost>;
 using Copying = With<SuperInfer, Restless>;
 using CopyingDistances = Engine<Restless, DistancePlacement, EagerCopy>;
 using CopyingUnderPressure = Engine<EagerCopy, EveryStep>;
+using RotatingHidden = Engine<Restless, HiddenStates>;
+
+/// Clean copies of KV beside saved hidden states: both are given up where the host is full.
+struct CopiesAndStates : HiddenStates {
+  static constexpr bool copies_ahead = true;
+  LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const { return idle; }
+};
+using CopyingHidden = Engine<Restless, CopiesAndStates, EveryStep>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
 
 SLUICE_CONSERVES(SuperInfer)
 SLUICE_CONSERVES(Rotating)
 SLUICE_CONSERVES(Copying)
 SLUICE_CONSERVES(CopyingUnderPressure)
+SLUICE_CONSERVES(RotatingHidden)
+SLUICE_CONSERVES(CopyingHidden)
 SLUICE_CONSERVES(Ranked)
 SLUICE_CONSERVES(WaitingFirst)
 SLUICE_CONSERVES(SwappedFirst)

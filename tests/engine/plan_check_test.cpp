@@ -32,6 +32,7 @@ enum class Mistake {
   in_flight,
   no_room,
   copies,
+  saved,
   two_places,
   joined,
   none
@@ -61,6 +62,7 @@ struct Careless {
     if (M == Mistake::left_out) plan.requests.pop_back();
     if (M == Mistake::layer) plan.requests.back().holding.host.insert(layers);
     if (M == Mistake::copies) plan.requests.back().holding.copied = Tokens{16};
+    if (M == Mistake::saved) plan.requests.back().holding.saved.insert(0);
     if (M == Mistake::two_places) {
       plan.requests.back().holding.host.insert(1);
       plan.requests.back().holding.nowhere.insert(1);
@@ -140,10 +142,11 @@ TEST_CASE("a plan's word for its blocks in flight is not taken: the transfer rul
   CHECK(says(error_of<Mistake::no_room>(4, 100), {"0 layer blocks of device memory and", "in flight"}));
 }
 
-TEST_CASE("a layer is in one place, and copies are the committer's") {
+TEST_CASE("a layer is in one place, and copies and saved states are the committer's") {
   CHECK(says(error_of<Mistake::two_places>(100, 100), {"request 2 has a layer in two places"}));
   CHECK(
       says(error_of<Mistake::copies>(100, 100), {"request 2 has a layer in two places, or tokens below 0, or copies"}));
+  CHECK(says(error_of<Mistake::saved>(100, 100), {"request 2 has a layer in two places", "or saved states"}));
 }
 
 TEST_CASE("no more requests join than there are") {

@@ -19,7 +19,7 @@ namespace sluice::testing {
 struct Place {
   bool device = false;
   bool host = false;   ///< K and V
-  bool states = false; ///< what enters the layer, on the host
+  bool states = false; ///< what enters the layer, on the host: beside KV on the device, or for want of any
 };
 
 inline Place place_of(const Holding& holding, int layer, std::int64_t block, std::int64_t block_tokens) {
@@ -29,7 +29,7 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   if (holding.host.contains(layer)) return old ? Place{false, true, false} : Place{true, false, false};
   if (holding.nowhere.contains(layer))
     return old ? Place{false, false, holding.hidden.contains(layer)} : Place{true, false, false};
-  return {true, copied, false};
+  return {true, copied, holding.saved.contains(layer)};
 }
 
 /// Layer blocks that cross. What may cross besides stays within the bounds that the engine's own comments give.
@@ -55,7 +55,8 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
   Crossed sum;
   std::int64_t states_in = 0, states_perhaps = 0, kept_states = 0, new_states = 0;
   const bool dropped = after.computed < before.computed;
-  const bool changed = !(before.holding == after.holding);
+  // States that were given up are no other place.
+  const bool changed = !(before.holding.without_saved() == after.holding.without_saved());
   const bool other_layers = before.holding.away() != after.holding.away();
   for (int layer = 0; layer < layers; ++layer)
     for (std::int64_t block = 0; block < std::max(before.blocks, after.blocks); ++block) {
@@ -82,13 +83,16 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       }
       sum.out += is.host && !was.host ? 1 : 0;
       if (is.host && was.host && was.device) ++(other_layers ? sum.perhaps_out : sum.again);
+      // Copies are of all resident layers: where some were nowhere none stays, and they may be made again at once.
+      if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty()) ++sum.perhaps_out;
       kept_states += is.states && !was.states ? 1 : 0;
-      if (was.states && runs && (computes || changed)) {
+      const bool was_hidden = was.states && !was.device;
+      if (was_hidden && runs && (computes || changed)) {
         ++states_in;
         sum.landed += is.device ? 1 : 0;
       }
       // Whose share of the tokens grows is reckoned as fetched whole (BasicEngine::rebuild).
-      if (is.states && !was.states && runs) ++states_perhaps;
+      if (is.states && !is.device && !was_hidden && runs) ++states_perhaps;
     }
   sum.out += hidden.room(kept_states).count() + hidden.room(new_states).count();
   sum.in += hidden.room(states_in).count();

@@ -109,9 +109,10 @@ TEST_CASE("what is kept is not computed again, what is dropped is; what is not m
     const Count::State states = press<HiddenStates>(seed, plenty);
     CHECK(states.hidden == states.preempted);
     CHECK(states.computed == states.least);
-    CHECK(states.to_device == states.to_host);
+    // All of a preempted request comes back; hidden states of those that are never preempted are written as well.
+    CHECK(states.to_device <= states.to_host);
     // Hidden states are half of what K and V are here, and at least some layers are kept so.
-    if (states.preempted == moved.preempted && moved.preempted > 0) CHECK(states.to_host < moved.to_host);
+    if (states.preempted == moved.preempted && moved.preempted > 0) CHECK(states.to_device < moved.to_device);
 
     const Count::State kept = press<KeepUntilNeeded>(seed, plenty);
     CHECK(kept.device == kept.preempted);

@@ -12,3 +12,4 @@
 #include "sluice/engine/core/plan_fit.inl.hpp"
 #include "sluice/engine/core/preemption.inl.hpp"
 #include "sluice/engine/core/prepared.inl.hpp"
+#include "sluice/engine/core/saved_states.inl.hpp"

@@ -98,11 +98,17 @@ class Decider {
 
   /// Lets requests leave by Admission's choice, unless their progress would be lost for want of host memory.
   void let_leave(const View& view, Decision& decision) {
-    LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_);
+    LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
     for (const Slot slot : draft_.proposal.leaving) {
       const RequestRow& request = core_.row(slot);
-      const LayerBlocks room = core_.footprint(request).device;
       const Kept kept = policies_.retention.on_preempt(view, request);
+      LayerBlocks room = core_.footprint(request).device;
+      if constexpr (KeepsHidden<typename C::retention_type>)
+        if (kept == Kept::hidden) { // its states, which `host_left` has for free, and K and V of the other layers
+          const Holding& held = request.holding;
+          room = core_.footprint(moved_to_host(core_, request, kept), request.blocks).host -
+                 core_.footprint(Holding{held.head, held.host, held.nowhere}, request.blocks).host;
+        }
       if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
         detail::keep_after_all(core_, slot,
                                decision.claims); // its progress would be lost for the sake of another request

@@ -90,12 +90,10 @@ struct PolicyFunctions {
     return of(policies).retention.on_reclaim(view, request);
   }
   static LayerSet hidden_layers(const void* policies, const View& view, const RequestRow& request) {
-    if constexpr (KeepsHidden<typename C::retention_type, typename All::predictor_type>) {
+    if constexpr (KeepsHidden<typename C::retention_type, typename All::predictor_type>)
       return of(policies).retention.hidden_layers(view, request, of(policies).predictor());
-    } else {
-      SLUICE_ASSERT(false, "a Retention policy that answers Kept::hidden says of which layers: hidden_layers");
+    else
       return {};
-    }
   }
   static LayerBlocks copy_ahead(const void* policies, const View& view, LayerBlocks idle) {
     if constexpr (CopiesAhead<typename C::retention_type>)
@@ -136,6 +134,7 @@ template <class C>
 inline constexpr PolicyTable policy_table{
     .is = {.returns_layerwise = C::retention_type::returns_layerwise,
            .copies_ahead = CopiesAhead<typename C::retention_type>,
+           .keeps_hidden = KeepsHidden<typename C::retention_type>,
            .finds_released = C::retention_type::finds_released,
            .streams_weights = Policies<C>::streams_weights,
            .lends_weights = LendsWeights<typename C::weights_type>,

@@ -100,7 +100,7 @@ struct DecisionLog {
     case Kept::device:
       return "its KV stays until the room is needed";
     case Kept::hidden:
-      return "its KV moves to the host, of some layers as hidden states";
+      return "its KV moves to the host, but for layers whose hidden states were saved there";
     }
     return "";
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// HiddenStates: of a preempted request, some layers' hidden states are kept on the host, and of the other layers K and
-// V (HCache).
+// HiddenStates: some layers' hidden states are saved on the host as they are computed; a preempted request is made of
+// them again, and of K and V of the other layers (HCache).
 #pragma once
 
 #include "sluice/cost/work.hpp"
 #include "sluice/retention/retention.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace sluice {
 
@@ -28,9 +29,13 @@ namespace sluice {
 /// projected from hidden states while those of the others are fetched, split so that both end together. The two kinds
 /// of layers alternate, so that neither waits for the other.
 ///
+/// A request's hidden states are saved while it runs, by the iteration that computes them: nothing has them afterwards.
+/// When it is preempted they are on the host already, and K and V of the other layers move there. What is saved takes
+/// host memory in any case, and the way out of the link while prompts are computed, whether the request is preempted or
+/// not; where KV needs the room it is given up, and the request is then moved whole, as by MoveToHost.
+///
 /// Where hidden states are larger than K and V (grouped queries) and projecting is expensive, K and V of every layer
-/// are kept: the policy is then MoveToHost, returned layer by layer. HCache saves hidden states as they are computed;
-/// here they cross when the request is preempted, as K and V do in MoveToHost.
+/// are kept: the policy is then MoveToHost, returned layer by layer.
 struct HiddenStates {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
@@ -41,18 +46,21 @@ struct HiddenStates {
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
 
-  /// The layers for this request alone, which decodes one token meanwhile.
+  /// The layers for this request alone, which decodes one token meanwhile, at the length that it joins with: a
+  /// returning request is longer, but both times are nearly proportional to its tokens, and their ratio is not its
+  /// length's.
   template <class Cost>
   LayerSet hidden_layers(const View& view, const RequestRow& row, const Cost& cost) const {
     const Geometry& geometry = view.geometry;
     Work work;
     work.decodes = work.samples = 1;
-    work.decode_context = row.computed + Tokens{1};
+    work.decode_context = row.context() + Tokens{1};
     const Seconds plain = cost.step(work).layer;
-    work.rebuilt.projected = row.computed;
+    work.rebuilt.projected = row.context();
     const Seconds projected = cost.step(work).layer - plain;
     const LinkCost link = cost.link();
-    const auto crosses = [&](Bytes block) { return (block * row.blocks.count() / link.rate + link.per_layer).count(); };
+    const std::int64_t blocks = blocks_for(row.context(), view.limits.block_tokens).count();
+    const auto crosses = [&](Bytes block) { return (block * blocks / link.rate + link.per_layer).count(); };
     const int count = hidden_layer_count(geometry.layers, projected.count(), crosses(geometry.layer_hidden_bytes),
                                          crosses(geometry.layer_block_bytes));
     LayerSet chosen;

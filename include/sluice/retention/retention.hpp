@@ -17,7 +17,8 @@ enum class Kept : std::uint8_t {
   nothing, ///< dropped: all of it is computed again
   host,    ///< moved to the host
   device,  ///< left on the device until its room is needed
-  hidden,  ///< moved to the host, of some layers as the hidden states from which K and V are made again (`KeepsHidden`)
+  hidden,  ///< of some layers the saved hidden states, from which K and V are made again (`KeepsHidden`); K and V of
+           ///< the others are moved to the host
 };
 
 /// `P` says what remains when a request is preempted.
@@ -52,8 +53,8 @@ concept StatesHiding = requires {
 template <class P, class = CostArchetype>
 concept KeepsHidden = StatesHiding<P> && bool(P::keeps_hidden);
 
-/// `P` says, after an answer `Kept::hidden`, of which layers hidden states are kept; of the others K and V are. It may
-/// ask the planner's cost model.
+/// `P` says of which layers hidden states are saved, so that `Kept::hidden` can keep them; of the others K and V are
+/// kept. It may ask the planner's cost model.
 template <class P>
 concept HasHiddenLayers = requires(const P& policy, const View& view, const RequestRow& row,
                                    const CostArchetype& cost) {
@@ -98,7 +99,9 @@ concept RetentionAsSaid = StatesHiding<P> &&
 ///  5. `P::finds_released`: whether released blocks stay findable by their content until they are overwritten
 ///     (PrefixCache); a request with that content then computes only what comes after them.
 ///  6. `P::keeps_hidden`: whether `on_preempt` ever answers `Kept::hidden`; `hidden_layers(view, row, cost)` then says
-///     of which layers.
+///     of which layers, when a request joins with nothing computed: hidden states are written to the host by the
+///     iteration that computes them. The engine saves them while the host has room, gives them up before KV and after
+///     copies, and takes `Kept::hidden` for `Kept::host` where a request has none.
 ///  7. `P::copies_ahead`: whether KV is copied to the host while its request runs; `copy_ahead(view, idle)` then says
 ///     how many layer blocks of full blocks to copy during this iteration, of the `idle` that the way out has time for.
 ///     The engine chooses which, keeps the copies while the host has room for them, and gives them up before anything

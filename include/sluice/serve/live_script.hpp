@@ -324,7 +324,7 @@ function showPlan(e, now) {
   say(cost, `${many(e.plans, 'plan')} so far in ${time(e.planning_s)}${e.plans ? `, ${time(e.planning_s / e.plans)} each; this one ${time(p ? p.wall_s : 0)}` : ''}. ` +
     (e.steps ? `Last step: ${time(e.last_step_s)}, of it ${time(e.last_stall_s)} stalled, ${many(e.last_tokens, 'token')} computed${p ? `; ${time(p.predicted_s)} predicted` : ''}.` : ''));
 }
-const remains = {nothing: 'its KV is dropped', host: 'its KV moves to the host', device: 'its KV stays until the room is needed', hidden: 'its KV moves to the host, of some layers as hidden states'};
+const remains = {nothing: 'its KV is dropped', host: 'its KV moves to the host', device: 'its KV stays until the room is needed', hidden: 'its KV moves to the host, but for layers whose hidden states were saved there'};
 function eventText(v) {
   if (v.kind === 'preempt') return `preempt r${v.id}: ${many(v.generated, 'token')} made, ${count(v.held)} not delivered; ${remains[v.kept] || v.kept}`;
   if (v.kind === 'resume') return `resume r${v.id}: preempted for ${time(v.away_s)}, ${many(v.to_compute, 'token')} to compute`;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HCache: what is kept of a preempted request are hidden states.
+// HCache: what is kept of a preempted request are hidden states, saved as they were computed.
 #pragma once
 
 #include "sluice/retention/hidden_states.hpp"
@@ -9,7 +9,8 @@ namespace sluice {
 
 /// HCache (EuroSys 2025) as eLLM built it (section 6.1): in vLLM, with the batch sized by eLLM's optimiser at r = 0.
 ///
-///   hidden states of some layers, K and V of the others      HiddenStates
+///   hidden states of some layers, saved as they are          HiddenStates
+///   computed; K and V of the others, when preempted
 ///   rebuilt and fetched beside one another, layer by layer   the evaluator, as for eLLM's rebuilt layers
 using HCache = With<VllmRecomputeSized, HiddenStates>;
 

@@ -18,8 +18,8 @@ namespace sluice {
 
 /// Writes phases, holdings, the ledger and the plan in force; says what that moves.
 ///
-/// Copies ahead are in copies_ahead.inl.hpp, lending in lending.inl.hpp, the check of plans in plan_check.inl.hpp: each
-/// can be read without the rest.
+/// Copies ahead are in copies_ahead.inl.hpp, saved hidden states in saved_states.inl.hpp, lending in lending.inl.hpp,
+/// the check of plans in plan_check.inl.hpp: each can be read without the rest.
 class Committer {
  public:
   /// Gives requests their places by `decision`, and preempts those that leave or give way. False, with nothing written
@@ -45,8 +45,8 @@ class Committer {
   /// Looks up which released blocks the requests of these claims could find now, if they do not run. Returns whether
   /// that changed for any of them. Only claims are looked up, so that many waiting requests cost a step no more.
   [[nodiscard]] static bool look_up(Core& core, std::span<const Claim> claims);
-  /// Gives every claim of a steady step room for one more token; false, with nothing done, where a block is missing.
-  /// `opening` requests of the batch open a block with that token.
+  /// Gives every claim of a steady step room for one more token, and for its hidden states where they are saved; false,
+  /// with nothing done, where a block is missing. `opening` requests of the batch open a block with that token.
   [[nodiscard]] bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening);
   /// Copies full blocks to the host as far as the way out has time during an iteration of `compute_s` seconds and the
   /// host has room, those of the request that has run the longest first. `out_blocks` and `in_blocks`: layer blocks
@@ -67,15 +67,21 @@ class Committer {
   struct Change {
     Footprint before, after;
   };
-  [[nodiscard]] static Change change_of(const Core& core, const Decision& decision, const Plan& planned);
+  /// Whether saved hidden states are part of it.
+  enum class States : bool { left_out, counted };
+  [[nodiscard]] Change change_of(const Core& core, const Decision& decision, const Plan& planned, States states) const;
   [[nodiscard]] static const Holding& target_of(const Plan& plan, std::size_t i, const Claim& claim);
   [[nodiscard]] bool possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
                               const PolicyCalls& policies, Seconds now);
   void adopt(Core& core, Draft& draft, const PolicyCalls& policies, LayerBlocks& taken_back);
   void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
   void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
-  void move_claim(Core& core, const Claim& claim, const Holding& target, const PolicyCalls& policies, Seconds now);
+  void move_claim(Core& core, const Claim& claim, const Holding& target, LayerSet saved, const PolicyCalls& policies,
+                  Seconds now);
   void rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held);
+  void ask_for_states(const Core& core, const Decision& decision, const PolicyCalls& policies, Seconds now);
+  [[nodiscard]] LayerSet states_of(const RequestRow& request, std::size_t claim) const;
+  void fit_host(Core& core, const Decision& decision, Change& change);
   static void grow(Core& core, Slot slot, Tokens tokens);
   static void drop(Core& core, RequestRow& request);
   static void leave_list(Core& core, Slot slot, const PolicyCalls& policies);
@@ -85,7 +91,8 @@ class Committer {
   [[nodiscard]] LayerBlocks host_free(const Core& core) const { return core.ledger.host().free() - host_reserved_; }
 
   Moves moves_;
-  LayerBlocks host_reserved_{0};     ///< host memory that the decision's claims take beyond what they have
+  LayerBlocks host_reserved_{0};     ///< host memory that the decision's claims must take beyond what they have
+  std::vector<LayerSet> saved_;      ///< scratch: of claims that join, the layers whose hidden states are to be saved
   std::vector<LayerStream> fetched_; ///< scratch, of a plan that is checked
   Error error_;
 };
@@ -98,6 +105,15 @@ class Committer {
 /// Gives up at least `needed` blocks of the host's memory, if copies take as many: first those of preempted requests,
 /// then of running ones, in both of the newest request first, and of a request the newest.
 void give_up_copies(Core& core, LayerBlocks needed);
+/// Host memory that holds hidden states of running requests: given up whenever KV needs the room.
+[[nodiscard]] LayerBlocks saved_blocks(const Core& core);
+/// Gives up at least `needed` blocks of the host's memory, if saved hidden states take as many: all of a request's, in
+/// the order of `give_up_copies`.
+void give_up_states(Core& core, LayerBlocks needed);
+/// Gives up copies, then saved states. Returns whether there was anything to give up.
+bool give_up_on_host(Core& core, LayerBlocks needed);
+/// How a request is held once it has been preempted and `kept` (`Kept::host` or `Kept::hidden`) remains of it.
+[[nodiscard]] Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept);
 
 } // namespace sluice
 
@@ -108,4 +124,5 @@ void give_up_copies(Core& core, LayerBlocks needed);
 #include "sluice/engine/core/move_claim.inl.hpp"   // IWYU pragma: keep
 #include "sluice/engine/core/plan_check.inl.hpp"   // IWYU pragma: keep
 #include "sluice/engine/core/preemption.inl.hpp"   // IWYU pragma: keep
+#include "sluice/engine/core/saved_states.inl.hpp" // IWYU pragma: keep
 #endif

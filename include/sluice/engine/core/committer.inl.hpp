@@ -17,7 +17,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
                                      Seconds now) {
   const PolicyTable& table = policies.table;
   const Plan& planned = decision.new_plan ? draft.plan : core.plan;
-  Change change = change_of(core, decision, planned);
+  Change change = change_of(core, decision, planned, States::left_out);
   if ((decision.new_plan || decision.mistake != Decision::Mistake::none) &&
       !possible(core, decision, draft, change, policies, now))
     return false;
@@ -30,7 +30,7 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   LayerBlocks taken_back{0}; // by weights that return: only once all requests have moved out
   if (decision.new_plan) adopt(core, draft, policies, taken_back);
   // Host memory that the claims need is reserved before any request is preempted to the host: the plan placed the
-  // claims by it. What the claims give back is free only afterwards.
+  // claims by it. What the claims give back is free only afterwards. Hidden states that they save are not part of it.
   host_reserved_ = std::max(LayerBlocks{0}, change.after.host - change.before.host);
 
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now);
@@ -56,14 +56,8 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;
   if (needed > core.ledger.device().free())
     reclaim(core, needed - core.ledger.device().free(), decision, policies, now);
-  if (table.is.copies_ahead)
-    for (;;) { // copies given up, here or while requests were preempted, may be those of the claims
-      change = change_of(core, decision, core.plan);
-      const LayerBlocks missing = change.after.host - change.before.host - core.ledger.host().free();
-      const LayerBlocks used = core.ledger.host().used();
-      give_up_copies(core, missing);
-      if (missing <= LayerBlocks{0} || core.ledger.host().used() == used) break;
-    }
+  if (table.is.keeps_hidden) ask_for_states(core, decision, policies, now);
+  if (table.is.copies_ahead || table.is.keeps_hidden) fit_host(core, decision, change);
 
   // All claims in one step: the sum fits, but one claim after the other might not.
   core.ledger.replace(change.before, change.after);
@@ -71,14 +65,15 @@ SLUICE_INLINE bool Committer::commit(Core& core, Decision& decision, Draft& draf
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
     const Claim& claim = decision.claims[i];
     RequestRow& request = core.row(claim.slot);
-    if (!decision.new_plan && request.phase == Phase::running && request.holding.all_resident()) {
+    const LayerSet saved = states_of(request, i);
+    if (!decision.new_plan && request.phase == Phase::running && request.holding.all_resident() && saved.empty()) {
       grow(core, claim.slot, claim.tokens);
       continue;
     }
     if (decision.new_plan)
-      move_claim(core, claim, target_of(core.plan, i, claim), policies, now);
-    else
-      move_claim(core, claim, Holding{core.holding_by_plan(request)}, policies, now); // a copy: it may be the row's own
+      move_claim(core, claim, target_of(core.plan, i, claim), saved, policies, now);
+    else // a copy: it may be the row's own
+      move_claim(core, claim, Holding{core.holding_by_plan(request)}, saved, policies, now);
     if (keeps_slots) moves_.stream_slots.resize(moves_.streams.size(), claim.slot);
   }
   if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
@@ -111,7 +106,13 @@ SLUICE_INLINE void Committer::adopt(Core& core, Draft& draft, const PolicyCalls&
   for (const RequestPlan& planned : core.plan.requests) core.row(planned.slot).plan_serial = core.plan_serial;
 }
 
-SLUICE_INLINE Committer::Change Committer::change_of(const Core& core, const Decision& decision, const Plan& planned) {
+SLUICE_INLINE Committer::Change Committer::change_of(const Core& core, const Decision& decision, const Plan& planned,
+                                                     States states) const {
+  const PolicyFacts& is = core.policies->is;
+  const bool leaves_out = is.keeps_hidden && states == States::left_out;
+  const auto held = [&](const RequestRow& request, TokenBlocks blocks) {
+    return leaves_out ? core.footprint_without_saved(request, blocks) : core.footprint(request.holding, blocks);
+  };
   Change change;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
     const Claim& claim = decision.claims[i];
@@ -119,14 +120,18 @@ SLUICE_INLINE Committer::Change Committer::change_of(const Core& core, const Dec
     const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
     if (!decision.new_plan && request.phase == Phase::running) {
       if (blocks == request.blocks) continue;
-      change.after = change.after + (core.footprint(request.holding, blocks) - core.footprint(request));
+      change.after = change.after + (held(request, blocks) - held(request, request.blocks));
       continue;
     }
-    change.before = change.before + core.footprint(request);
+    change.before = change.before + held(request, request.blocks);
     const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
-    change.after =
-        change.after + (core.policies->is.copies_ahead ? core.footprint(with_copies(core, request, target), blocks)
-                                                       : core.footprint(target, blocks));
+    if (!is.copies_ahead && !is.keeps_hidden) {
+      change.after = change.after + core.footprint(target, blocks);
+      continue;
+    }
+    Holding coming = with_copies(core, request, target);
+    coming.saved = leaves_out ? LayerSet{} : states_of(request, i) - target.away();
+    change.after = change.after + core.footprint(coming, blocks);
   }
   return change;
 }
@@ -230,9 +235,18 @@ SLUICE_INLINE void Committer::release(Core& core, Slot slot) {
 }
 
 SLUICE_INLINE bool Committer::grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening) {
+  LayerBlocks states{0}; // hidden states that are written out
   if (opening > 0) {
-    const Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
-    if (growth.device > core.ledger.device().free()) return false;
+    Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
+    if (core.policies->is.keeps_hidden)
+      for (const Claim& claim : claims) {
+        const RequestRow& request = core.row(claim.slot);
+        if (request.slack.count() > 0 || request.holding.saved.empty()) continue;
+        growth.host +=
+            core.footprint(request.holding, request.blocks + TokenBlocks{1}).host - core.footprint(request).host;
+        states += core.geometry.hidden_size().room(request.holding.saved.count());
+      }
+    if (growth.device > core.ledger.device().free() || growth.host > core.ledger.host().free()) return false;
     core.ledger.grow(growth);
   }
   const Tokens last_of_block = core.limits.block_tokens - Tokens{1};
@@ -248,6 +262,7 @@ SLUICE_INLINE bool Committer::grow_steadily(Core& core, std::span<const Claim> c
       core.prefix.extend(claim.slot, request.computed + Tokens{1}, core.limits.block_tokens);
   }
   moves_.nothing(); // the step before may have swapped a request in
+  moves_.to_host = states;
   return true;
 }
 

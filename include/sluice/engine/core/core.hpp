@@ -52,11 +52,16 @@ struct Core {
 
   /// What `blocks` token blocks of a request take of each memory, held as `holding` says.
   [[nodiscard]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
-    if (holding.all_resident() && holding.copied.count() == 0) return {layout.room(blocks), LayerBlocks{0}};
+    if (holding.on_device_alone()) return {layout.room(blocks), LayerBlocks{0}};
     return footprint_away(holding, blocks);
   }
   [[nodiscard]] Footprint footprint(const RequestRow& request) const {
     return footprint(request.holding, request.blocks);
+  }
+  /// The same without saved hidden states, which are given up for whatever else needs the room.
+  [[nodiscard]] Footprint footprint_without_saved(const RequestRow& request, TokenBlocks blocks) const {
+    return request.holding.saved.empty() ? footprint(request.holding, blocks)
+                                         : footprint(request.holding.without_saved(), blocks);
   }
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
 

@@ -9,12 +9,13 @@
 namespace sluice {
 
 /// Moves one claim to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
-/// plan wants on the host and is not there is evicted; the request joins if it did not run.
-SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target,
+/// plan wants on the host and is not there is evicted; the request joins if it did not run. Of the layers in `saved`
+/// the host has, or gets, hidden states besides, as far as they are resident.
+SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target, LayerSet saved,
                                          const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(claim.slot);
-  if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() &&
-      !policies.table.is.copies_ahead) { // the request's KV stays where it is
+  if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() && saved.empty() &&
+      !policies.table.is.copies_ahead) { // the request's KV stays where it is, and nothing is written
     grow(core, claim.slot, claim.tokens);
     request.holding = target;
     return;
@@ -27,11 +28,15 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   if (request.phase != Phase::running) join(core, claim.slot, policies, now);
   grow(core, claim.slot, claim.tokens);
   request.holding = policies.table.is.copies_ahead ? with_copies(core, request, target) : target;
+  request.holding.saved = saved - target.away();
   request.resident_layers = core.geometry.layers - target.away().count();
+  const int with_states = request.holding.saved.count();
   if (held.count() == 0) {
-    // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes.
+    // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes,
+    // and so are hidden states that are saved.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
-    const LayerBlocks written = LayerBlocks{head * target.host.count()} + hidden.room(head * target.hidden.count());
+    const LayerBlocks written = LayerBlocks{head * target.host.count()} +
+                                hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
     moves_.written_blocks += static_cast<double>(written.count());
     moves_.to_host += written;
     return;
@@ -42,12 +47,13 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   moves_.to_host += delta.to_host;
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
   const LayerBlocks fresh =
-      LayerBlocks{grown.count() * target.host.count()} + hidden.room(grown.count() * target.hidden.count());
+      LayerBlocks{grown.count() * target.host.count()} +
+      hidden.room(grown.count() * target.hidden.count() + (request.blocks - held).count() * with_states);
   moves_.to_host += fresh;
-  // One token's KV a step is too little to count, unless the whole layer goes back.
+  // One token's KV or states a step are too little to count, unless the whole layer goes back.
   if (claim.tokens.count() > 1 || target.written_back) moves_.written_blocks += static_cast<double>(fresh.count());
   // A request that sits this iteration out rebuilds nothing for itself, but it does make what the plan wants kept.
-  if (claim.tokens.count() > 0 || !(from == target)) rebuild(core, from, target, held);
+  if (claim.tokens.count() > 0 || !(from == request.holding)) rebuild(core, from, target, held);
   if (claim.tokens.count() == 0 || from.host.empty()) {
     moves_.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
     moves_.to_device += delta.to_device;

@@ -45,10 +45,10 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
   const auto layers_exist = [&](const Holding& holding) {
     return (holding.away() | holding.hidden).highest() < core.geometry.layers;
   };
-  // One place for each layer, and no copies: which copies there are is for the committer to say.
+  // One place for each layer, no copies and no saved states: which of them there are is for the committer to say.
   const auto is_sound = [&](const Holding& holding) {
     return (holding.host & holding.nowhere).empty() && (holding.hidden - holding.nowhere).empty() &&
-           holding.head >= Tokens{0} && holding.copied == Tokens{0};
+           holding.head >= Tokens{0} && holding.copied == Tokens{0} && holding.saved.empty();
   };
   const auto& claims = decision.claims;
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
@@ -58,7 +58,7 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
                    "layers 0 to " + std::to_string(core.geometry.layers - 1));
     if (!is_sound(planned.holding))
       return wrong(detail::request_text(core, planned.slot) +
-                       " has a layer in two places, or tokens below 0, or copies",
+                       " has a layer in two places, or tokens below 0, or copies, or saved states",
                    "each layer on the host, nowhere or resident, hidden states of layers that are nowhere");
     if (i < claims.size() && claims[i].slot == planned.slot) continue; // in the order of the claims, as the role asks
     // Another order, or a request that ended while the plan was made ahead: its row is gone or another's.
@@ -79,7 +79,8 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
                      "a holding for each claim it accepts");
     }
   else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen))
-    return wrong("its rule has a layer away that the model does not have, or one in two places, or copies",
+    return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
+                 "states",
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
   if (plan.in_flight < LayerBlocks{0})
     return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
@@ -87,7 +88,7 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
   std::size_t required = 0;
   while (required < claims.size() && claims[required].required) ++required;
   const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
-  LayerBlocks host{0}; // without copies, which are given up for the plan
+  LayerBlocks host{0}; // without copies and saved states, which are given up for the plan
   fetched_.clear();
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Holding& holding = target_of(plan, i, claims[i]);

@@ -18,14 +18,15 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
   Budget budget;
   for (const Slot slot : core.requests.preempted) {
     const RequestRow& request = core.row(slot);
-    if (!decision.empties_preempted) preempted_host += core.footprint(request).host;
+    if (!decision.empties_preempted) preempted_host += core.footprint_without_saved(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
   // A required claim returns for certain: its footprint has its host memory. An optional claim may not return.
   if (!decision.empties_preempted && !core.requests.preempted.empty())
     for (std::size_t i = 0; i < required; ++i) {
       const RequestRow& request = core.row(decision.claims[i].slot);
-      if (request.phase == Phase::preempted) preempted_host -= core.footprint(request).host;
+      if (request.phase == Phase::preempted)
+        preempted_host -= core.footprint_without_saved(request, request.blocks).host;
     }
   // The host memory of requests that this very decision preempts counts too, unless they are dropped with the rest.
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
@@ -35,7 +36,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
         const RequestRow& request = core.row(slot);
         if (request.phase == Phase::running &&
             policies.table.on_preempt(policies.policies, view, request) != Kept::nothing)
-          preempted_host += core.footprint(request).host;
+          preempted_host += core.footprint_without_saved(request, request.blocks).host;
       }
   }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
@@ -63,9 +64,9 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
     const TokenBlocks blocks =
         request.blocks_after(is_required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
     if (planned.all_resident()) {
-      used.device += core.layout.room(blocks); // copies are given up where they are in the way
+      used.device += core.layout.room(blocks); // copies and saved states are given up where they are in the way
     } else {
-      Holding holding = planned;
+      Holding holding = planned.without_saved();
       holding.copied = Tokens{0};
       used = used + core.footprint_away(holding, blocks);
       away = true;
@@ -125,8 +126,8 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
   for (const Claim& claim : decision.claims) {
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens > request.pending()) return false;
-    Holding holding = request.holding;
-    holding.copied = Tokens{0}; // copies are given up for it
+    Holding holding = request.holding.without_saved();
+    holding.copied = Tokens{0}; // copies and saved states are given up for it
     if (decision.new_plan) {
       holding = draft.plan.unseen;
       for (const RequestPlan& planned : draft.plan.requests)

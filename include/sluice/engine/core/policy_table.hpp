@@ -19,6 +19,7 @@ namespace sluice {
 struct PolicyFacts {
   bool returns_layerwise = false; ///< Retention: KV comes back layer by layer
   bool copies_ahead = false;      ///< Retention: clean copies of full blocks are made on the host
+  bool keeps_hidden = false;      ///< Retention: hidden states of running requests are saved on the host
   bool finds_released = false;    ///< Retention: released blocks are found again by their content
   bool streams_weights = false;   ///< Weights: any but ResidentWeights
   bool lends_weights = false;     ///< Weights: other engines of a node may have their memory

@@ -2,11 +2,22 @@
 // Committer: what becomes of a preempted request's KV, when it is preempted and when its room is needed.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/engine/core/committer.hpp"
 
 #include <algorithm>
 
 namespace sluice {
+
+SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept) {
+  Holding moved = request.holding;
+  moved.head = all_tokens;
+  moved.copied = Tokens{0};
+  moved.saved = {};
+  if (kept == Kept::hidden) moved.nowhere = moved.hidden = request.holding.saved;
+  moved.host = LayerSet::all(core.geometry.layers) - moved.hidden;
+  return moved;
+}
 
 SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
   const PolicyTable& table = policies.table;
@@ -18,21 +29,16 @@ SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& 
   ++request.times_preempted;
   const View view = core.view(now);
   Kept kept = request.computed.count() == 0 ? Kept::nothing : table.on_preempt(policies.policies, view, request);
+  SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");
+  if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
   // Layers held nowhere would lose their newer tokens as well: there is nothing whole to move.
   const bool moves = kept == Kept::host || kept == Kept::hidden;
   if (moves && !request.holding.nowhere.empty()) kept = Kept::nothing;
   if (moves && kept != Kept::nothing) {
-    Holding moved = request.holding;
-    moved.head = all_tokens;
-    moved.host = LayerSet::all(core.geometry.layers);
-    moved.copied = Tokens{0};
-    if (kept == Kept::hidden) {
-      moved.nowhere = moved.hidden = table.hidden_layers(policies.policies, view, request);
-      moved.host = moved.host - moved.hidden;
-    }
+    const Holding moved = moved_to_host(core, request, kept);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(moved, request.blocks);
-    give_up_copies(core, after.host - before.host - host_free(core));
+    give_up_on_host(core, after.host - before.host - host_free(core));
     if (after.host - before.host > host_free(core)) {
       kept = Kept::nothing;
     } else {
@@ -92,10 +98,13 @@ SLUICE_INLINE void Committer::reclaim(Core& core, LayerBlocks needed, const Deci
         less.host.insert(last);
       else
         less.host = every;
+      less.saved = less.saved - less.away();
       const Footprint after = core.footprint(less, request.blocks);
-      const bool fits = after.host - before.host <= host_free(core);
-      if (policies.table.on_reclaim(policies.policies, view, request) == Kept::nothing ||
-          !request.holding.nowhere.empty() || !fits) {
+      const LayerBlocks missing = after.host - before.host - host_free(core);
+      const bool moves = policies.table.on_reclaim(policies.policies, view, request) != Kept::nothing &&
+                         request.holding.nowhere.empty();
+      if (moves && missing.count() > 0 && give_up_on_host(core, missing)) continue; // perhaps of this very request
+      if (!moves || missing.count() > 0) {
         drop(core, request);
         needed -= before.device;
         continue;
