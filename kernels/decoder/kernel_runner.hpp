@@ -43,27 +43,27 @@ struct KernelRunnerConfig {
 /// That is the one wait for reuse (`QueueWait::reuse`), and seldom one: who has the iteration's tokens has waited. On
 /// the device a layer's tables are uploaded over those of the layer before, in the queue's order.
 ///
-/// No step allocates on the device: all buffers lie in the arena, whose size `workspace` says.
+/// No step allocates on the device: all buffers lie in the memory that `place` tells, whose size `workspace` says.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 class KernelRunner final : public ModelRunner {
  public:
   using T = ElementOf<config_.element>;
 
-  /// `weights`: its configuration, and the matrices outside the layers, which lie on the device and stay there.
-  /// `arena`: device memory, at a multiple of 256 bytes, that is the runner's alone.
-  KernelRunner(Queue queue, const ModelWeights& weights, const KernelRunnerLimits& limits, std::span<std::byte> arena)
-      : queue_(std::move(queue)),
-        config_of_model_(weights.config),
-        limits_(limits),
-        arena_(arena),
-        embedding_(weights.embedding),
-        positions_(weights.positions),
-        final_norm_(weights.final_norm),
-        final_norm_bias_(weights.final_norm_bias),
-        head_(weights.head) {
+  /// A runner that computes once it has been told its memory (`place`).
+  KernelRunner(Queue queue, const DecoderConfig& config, const KernelRunnerLimits& limits)
+      : queue_(std::move(queue)), config_of_model_(config), limits_(limits) {
     SLUICE_ASSERT(shape().head_dim == config_.head_dim, "the head size that the kernels are compiled for");
     SLUICE_ASSERT(shape().heads % shape().kv_heads == 0, "query heads in groups");
-    SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(arena.data()) % 256 == 0, "an arena at a multiple of 256 bytes");
+  }
+  /// One that has been: `weights` are its configuration, and the matrices outside the layers as they lie on the device.
+  KernelRunner(Queue queue, const ModelWeights& weights, const KernelRunnerLimits& limits, std::span<std::byte> arena)
+      : KernelRunner(std::move(queue), weights.config, limits) {
+    KernelRunner::place({arena, weights});
+  }
+  void place(const RunnerMemory& memory) override {
+    SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(memory.workspace.data()) % 256 == 0, "at a multiple of 256 bytes");
+    arena_ = memory.workspace;
+    outer_ = memory.weights;
     const std::vector<double> turns = rope_turns(config_of_model_);
     room_ = room_for(0, 0);
     if (!turns.empty()) {
@@ -116,8 +116,8 @@ class KernelRunner final : public ModelRunner {
     EmbedParams embed;
     embed.tokens = given.device;
     embed.positions = where.device;
-    embed.table = data(embedding_);
-    embed.learned = data(positions_);
+    embed.table = data(outer_.embedding);
+    embed.learned = data(outer_.positions);
     embed.position_offset = config_of_model_.position_offset;
     embed.out = at<T>(room_.residual);
     embed.rows = rows_;
@@ -175,10 +175,10 @@ class KernelRunner final : public ModelRunner {
       which.host[i] = rows[i].row;
     }
     staging_.upload(queue_, block);
-    normalise(final_norm_, final_norm_bias_, count, which.device, at<T>(room_.last));
+    normalise(outer_.final_norm, outer_.final_norm_bias, count, which.device, at<T>(room_.last));
     ProductCall product = call(at<T>(room_.last), shape().hidden, count, at<float>(room_.logits), shape().vocabulary);
     product.wide = true;
-    multiply(WeightPieces{head_}, product);
+    multiply(WeightPieces{outer_.head}, product);
     SampleParams sample;
     sample.logits = at<float>(room_.logits);
     sample.ways = ways.device;
@@ -341,7 +341,7 @@ class KernelRunner final : public ModelRunner {
   DecoderConfig config_of_model_;
   KernelRunnerLimits limits_;
   std::span<std::byte> arena_;
-  Matrix embedding_, positions_, final_norm_, final_norm_bias_, head_;
+  OuterWeights outer_;
 
   RunnerRoom room_; // of the iteration
   Staging<Queue> staging_;

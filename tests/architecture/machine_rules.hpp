@@ -12,14 +12,16 @@ namespace architecture {
 
 /// The machine decides in numbers of blocks. An address of a block comes of a lane, which makes whoever asked wait for
 /// whatever the block was last used by; so nobody else may know where an arena begins, and only those who hand
-/// addresses on may name bytes at all.
+/// addresses on may name bytes at all. What lies beside the blocks is a runner's own: no transfer touches it once
+/// anything runs, so there is nothing to wait for, and one header tells the runner where it is (beside.hpp says why).
 inline std::vector<std::string> machine_faults(const Header& header) {
   static const std::string folder = "sluice/backend/machine/";
   static const std::vector<std::string> lanes{folder + "memory_device.hpp", folder + "stream_lane.hpp"};
-  static const std::vector<std::string> with_bytes{folder + "copy.hpp",          folder + "placed_copy.hpp",
-                                                   folder + "device.hpp",        folder + "memory_device.hpp",
-                                                   folder + "stream_lane.hpp",   folder + "stream_link.hpp",
-                                                   folder + "stream_device.hpp", folder + "layer_rows.hpp"};
+  static const std::vector<std::string> beside_lanes{folder + "memory_device.hpp", folder + "beside.hpp"};
+  static const std::vector<std::string> with_bytes{
+      folder + "copy.hpp",          folder + "placed_copy.hpp", folder + "device.hpp",
+      folder + "memory_device.hpp", folder + "stream_lane.hpp", folder + "stream_link.hpp",
+      folder + "stream_device.hpp", folder + "layer_rows.hpp",  folder + "beside.hpp"};
   std::vector<std::string> faults;
   if (header.path.rfind(folder, 0) != 0) return faults;
   static const std::regex device(R"(#include [<"](sluice/backend/(cpu|cuda)/|kernels/|cuda|cublas|cub/))");
@@ -29,6 +31,9 @@ inline std::vector<std::string> machine_faults(const Header& header) {
   static const std::regex arena(R"(\b(device|host)_arena\b)");
   if (!among(header.path, lanes) && std::regex_search(code, arena))
     faults.push_back(header.path + ": knows where an arena begins; ask a lane for an address");
+  static const std::regex beside(R"(\bbeside_arena\b)");
+  if (!among(header.path, beside_lanes) && std::regex_search(code, beside))
+    faults.push_back(header.path + ": knows where a runner's memory begins; only beside.hpp hands it out");
   static const std::regex bytes(R"(\bbyte\s*\*|\bvoid\s*\*\s*(block|cell|kv))");
   if (!among(header.path, with_bytes) && std::regex_search(code, bytes))
     faults.push_back(header.path + ": has an address of bytes; decide by places (DevicePlace)");

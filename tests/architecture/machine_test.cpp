@@ -14,6 +14,10 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
   CHECK(machine_faults({settle, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
   CHECK(machine_faults({"sluice/backend/machine/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
   CHECK(machine_faults({"sluice/backend/machine/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
+  const std::string beside = "sluice/backend/machine/beside.hpp";
+  CHECK(machine_faults({beside, "std::byte* at = memory.beside_arena();"}).empty());
+  CHECK(machine_faults({beside, "auto* at = memory.device_arena();"}).size() == 1);
+  CHECK(machine_faults({"sluice/backend/machine/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
   CHECK(machine_faults({"sluice/backend/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());
 }
 

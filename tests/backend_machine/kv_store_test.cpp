@@ -164,7 +164,7 @@ TEST_CASE("a planted violation is caught at once: what is arriving is sent") {
     (void)!freopen("/dev/null", "w", stderr);
     Stores stores(4);
     KvSequences sequences(stores.store, 1);
-    WeightStore weights(ModelWeights{}, stores.device, Bytes{1});
+    WeightStore weights(ModelWeights{}, stores.device, Bytes{0}, Bytes{1});
     LinkSchedule schedule(stores.store, sequences, weights, 1, true, CopiesCount::when_ended);
     KvSequence& sequence = sequences.of(Slot{0}, RequestId{0});
     sequence.cells[0].resize(1);

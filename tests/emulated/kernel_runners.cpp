@@ -20,7 +20,7 @@ kernels::KernelRunnerLimits limits_of(const MachineSetup& setup) {
   return limits;
 }
 
-/// A runner with the memory that it computes in.
+/// A runner that asks the emulator, at the end of an iteration, whether its kernels did anything wrong.
 template <ElementType element>
 class Runner final : public ModelRunner {
  public:
@@ -28,9 +28,8 @@ class Runner final : public ModelRunner {
 
   Runner(std::shared_ptr<EmulatedGpu> gpu, const ModelWeights& weights, const MachineSetup& setup)
       : gpu_(std::move(gpu)),
-        memory_(static_cast<std::size_t>(workspace(weights, setup).count())),
-        kernels_(emulate::KernelQueue{gpu_->device(), EmulatedGpu::number(StreamId::compute)}, weights,
-                 limits_of(setup), std::span{memory_.data(), memory_.size()}) {}
+        kernels_(emulate::KernelQueue{gpu_->device(), EmulatedGpu::number(StreamId::compute)}, weights.config,
+                 limits_of(setup)) {}
 
   static Bytes workspace(const ModelWeights& weights, const MachineSetup& setup) {
     return Kernels::workspace(weights.config, limits_of(setup), setup.rows(), setup.limits.batch);
@@ -38,6 +37,7 @@ class Runner final : public ModelRunner {
   [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
     return kernels_.workspace(rows, samples);
   }
+  void place(const RunnerMemory& memory) override { kernels_.place(memory); }
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     kernels_.begin(tokens, positions);
   }
@@ -57,7 +57,6 @@ class Runner final : public ModelRunner {
 
  private:
   std::shared_ptr<EmulatedGpu> gpu_;
-  emulate::Memory memory_;
   Kernels kernels_;
 };
 

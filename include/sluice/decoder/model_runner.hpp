@@ -30,6 +30,12 @@ struct HiddenRows {
   std::byte* states = nullptr;
 };
 
+/// Memory of a device that is its runner's alone.
+struct RunnerMemory {
+  std::span<std::byte> workspace; ///< of the size that `ModelRunner::workspace` says, at a multiple of 256 bytes
+  OuterWeights weights;           ///< there before the first iteration, and never written again
+};
+
 /// What a Decoder computes, by a device that works on its own: a call enqueues and returns, on a CPU it may compute at
 /// once. Addresses (of blocks, of matrices, of the workspace) are the device's; spans and arrays are the host's and are
 /// free when the call returns.
@@ -50,6 +56,10 @@ class ModelRunner {
 
   /// The device's memory for iterations of up to `rows` rows, of which up to `samples` yield a token.
   [[nodiscard]] virtual Bytes workspace(std::int64_t rows, std::int64_t samples) const = 0;
+
+  /// Where the device has memory of its own: what of it is the runner's. Called once, before the first iteration. A
+  /// runner that computes in the host's memory finds its own, and reads the host's weights.
+  virtual void place(const RunnerMemory& /*memory*/) {}
 
   /// Begins an iteration: `tokens` and `positions`, one of each a row. What the iteration before was given has been
   /// read then; what it computes may be under way still.

@@ -165,18 +165,49 @@ struct LayerWeights {
   }
 };
 
-/// A model's weights as they lie on the host: mapped from files, or made. A backend copies the layers that are to be on
-/// its device from here, and streams the others from here.
-struct ModelWeights {
-  DecoderConfig config;
-  LayerLayout layout;
-  /// For each layer and place of the layout, where its bytes are.
-  std::vector<std::vector<const std::byte*>> layers;
-  // Outside the layers; on the device all the time. In a model without a head of its own, `head` is the embedding.
+/// The matrices outside the layers; on the device all the time. In a model without a head of its own, `head` is the
+/// embedding.
+struct OuterWeights {
   Matrix embedding; ///< vocabulary x hidden
   Matrix positions; ///< learned: positions x hidden
   Matrix final_norm, final_norm_bias;
   Matrix head; ///< vocabulary x hidden
+
+  [[nodiscard]] bool is_head_tied() const { return head.head == embedding.head; }
+  /// Lays all one behind the other, each at a multiple of `alignment` bytes: calls `visit(member, at)` for each that
+  /// has memory of its own, and returns the bytes of all.
+  template <class Visit>
+  std::int64_t lay_out(std::int64_t alignment, Visit&& visit) const {
+    std::int64_t at = 0;
+    for (Matrix OuterWeights::*const member :
+         {&OuterWeights::embedding, &OuterWeights::positions, &OuterWeights::final_norm, &OuterWeights::final_norm_bias,
+          &OuterWeights::head}) {
+      const Matrix& matrix = this->*member;
+      if (matrix.empty() || (member == &OuterWeights::head && is_head_tied())) continue;
+      visit(member, at);
+      at += (matrix.rows * matrix.row_bytes() + alignment - 1) / alignment * alignment;
+    }
+    return at;
+  }
+  /// The same matrices in the memory at `start`, laid out so.
+  [[nodiscard]] OuterWeights moved_to(const std::byte* start, std::int64_t alignment) const {
+    OuterWeights moved = *this;
+    lay_out(alignment, [&](Matrix OuterWeights::*member, std::int64_t at) {
+      const Matrix& matrix = this->*member;
+      moved.*member = Matrix::whole(start + at, matrix.rows, matrix.columns, matrix.type);
+    });
+    if (is_head_tied()) moved.head = moved.embedding;
+    return moved;
+  }
+};
+
+/// A model's weights as they lie on the host: mapped from files, or made. A backend copies the layers that are to be on
+/// its device from here, and streams the others from here.
+struct ModelWeights : OuterWeights {
+  DecoderConfig config;
+  LayerLayout layout;
+  /// For each layer and place of the layout, where its bytes are.
+  std::vector<std::vector<const std::byte*>> layers;
   /// Tells the owner that nothing reads a layer's bytes for now, so that pages of a mapped file need not stay in
   /// memory.
   std::function<void(int layer)> forget = [](int) {};
@@ -184,11 +215,7 @@ struct ModelWeights {
 
   /// Embedding, positions, last norm and head: a tied head counts once.
   [[nodiscard]] Bytes outer_bytes() const {
-    std::int64_t bytes = 0;
-    for (const Matrix* matrix : {&embedding, &positions, &final_norm, &final_norm_bias})
-      bytes += matrix->rows * matrix->row_bytes();
-    if (head.head != embedding.head) bytes += head.rows * head.row_bytes();
-    return Bytes{bytes};
+    return Bytes{lay_out(1, [](Matrix OuterWeights::*, std::int64_t) {})};
   }
 };
 

@@ -20,7 +20,7 @@
 namespace sluice::testing {
 
 /// The emulator's device as a machine asks for one. Nothing happens on it but while the host rests, asks or waits, and
-/// then whatever is drawn: copies and layers are late on purpose. Both arenas are full of what is no number, so what is
+/// then whatever is drawn: copies and layers are late on purpose. All memory is full of what is no number, so what is
 /// read before it was written shows in the logits.
 class EmulatedGpu {
  public:
@@ -28,12 +28,14 @@ class EmulatedGpu {
 
   explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
 
-  [[nodiscard]] Status reserve(Bytes device, Bytes host) {
-    device_arena_ = noise(device);
+  [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
+    device_arena_ = noise(blocks);
+    beside_arena_ = noise(beside);
     host_arena_ = noise(host);
     return {};
   }
   [[nodiscard]] std::byte* device_arena() { return device_arena_.get(); }
+  [[nodiscard]] std::byte* beside_arena() { return beside_arena_.get(); }
   [[nodiscard]] std::byte* host_arena() { return host_arena_.get(); }
 
   void copy_async(StreamId stream, const Copy& copy) {
@@ -104,7 +106,7 @@ class EmulatedGpu {
   }
 
   Random random_;
-  Arena device_arena_, host_arena_; // outlive the device, whose streams may still use them
+  Arena device_arena_, beside_arena_, host_arena_; // outlive the device, whose streams may still use them
   emulate::Device device_;
   std::array<Marks, stream_count> marks_;
 };

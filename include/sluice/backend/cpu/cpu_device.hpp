@@ -9,6 +9,9 @@
 #include "sluice/backend/machine/link_schedule.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/weights.hpp"
 
 #include <algorithm>
 #include <array>
@@ -61,8 +64,12 @@ class CpuDevice {
   /// Weights are taken of the device's memory to the byte.
   [[nodiscard]] static Bytes granularity(Bytes /*block*/) { return Bytes{1}; }
 
+  [[nodiscard]] static Bytes beside(const ModelWeights& model, Bytes workspace) {
+    return model.outer_bytes() + workspace;
+  }
+
   /// Reserves the memories, and starts the link.
-  [[nodiscard]] Status connect(MachineCore& core) {
+  [[nodiscard]] Status connect(MachineCore& core, ModelRunner& /*runner*/) {
     if (Status status = memory_.reserve(core); !status) return status;
     source_ = std::make_unique<Source>(Source{&memory_, &core.schedule, {}});
     engine_ = std::make_unique<CopyEngine<Source>>(*source_, core.setup.link, core.setup.faults);
@@ -73,6 +80,8 @@ class CpuDevice {
   /// Lets what is under way end. The schedule has been halted.
   void stop() { engine_.reset(); }
 
+  /// A decoder reads the weights outside the layers where the host has them.
+  void load(const MachineCore& /*core*/) const {}
   [[nodiscard]] Status adopt_weights(const MachineCore& core) { return memory_.adopt_weights(core); }
   /// Copies at once, with no link between.
   void put(const PlacedCopy& placed) {

@@ -9,6 +9,8 @@
 #include "sluice/backend/machine/placed_copy.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/weights.hpp"
 
 #include <chrono>
 #include <concepts>
@@ -53,19 +55,24 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///  - `copies_count(setup)`: when blocks change hands.
 ///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
 ///  blocks.
-///  - `connect(core)`: reserves both memories and starts the link, which asks `core.schedule` from then on; `stop()`
-///    ends it. Errors: the system has not that much memory, or the device cannot keep what the setup asks of the link.
+///  - `beside(model, workspace)`: what the runner's workspace and the weights outside the layers take of the memory.
+///  - `connect(core, runner)`: reserves both memories, tells the runner what is its own, and starts the link, which
+///    from then on asks `core.schedule`; `stop()` ends it. Errors: the system has not that much memory, or the device
+///    cannot keep what the setup asks of the link.
+///  - `load(core)`: brings the weights outside the layers over, before anything runs.
 ///  - `adopt_weights(core)`: the plan of the weights has changed. Error: no address space for its slots.
 ///  - `put(copy)`: copies at once: weights, before anything runs.
 ///  - `wake()`: the schedule may have something to move. `moved()`: what the link has done. `lane()`: where layers go.
 template <class D>
-concept MachineDevice = requires(D& device, MachineCore& core, const MachineSetup& setup, const PlacedCopy& copy,
-                                 Bytes bytes) {
+concept MachineDevice = requires(D& device, MachineCore& core, ModelRunner& runner, const ModelWeights& model,
+                                 const MachineSetup& setup, const PlacedCopy& copy, Bytes bytes) {
   requires std::same_as<decltype(D::computes_at_once), const bool>;
   { device.element_bytes() } -> std::same_as<std::int64_t>;
   { device.copies_count(setup) } -> std::same_as<CopiesCount>;
   { device.granularity(bytes) } -> std::same_as<Bytes>;
-  { device.connect(core) } -> std::same_as<Status>;
+  { device.beside(model, bytes) } -> std::same_as<Bytes>;
+  { device.connect(core, runner) } -> std::same_as<Status>;
+  { device.load(core) } -> std::same_as<void>;
   { device.stop() } -> std::same_as<void>;
   { device.adopt_weights(core) } -> std::same_as<Status>;
   { device.put(copy) } -> std::same_as<void>;

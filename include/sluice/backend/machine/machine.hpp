@@ -52,10 +52,10 @@ class Machine final : public BackendWorld {
                                                  Args&&... args) {
     auto machine = std::shared_ptr<Machine>{
         new Machine(std::move(weights), std::move(runner), setup, std::move(listener), std::forward<Args>(args)...)};
-    if (!machine->memory_.take(machine->runner_->workspace(setup.rows(), setup.limits.batch)))
+    if (!machine->memory_.take(machine->core_.workspace))
       return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
                    "more memory, or smaller limits"};
-    if (Status status = machine->device_.connect(machine->core_); !status) return status.error();
+    if (Status status = machine->device_.connect(machine->core_, *machine->runner_); !status) return status.error();
     return machine;
   }
   ~Machine() override {
@@ -169,9 +169,9 @@ class Machine final : public BackendWorld {
   template <class... Args>
   Machine(ModelWeights weights, std::unique_ptr<ModelRunner> runner, const MachineSetup& setup, TokenListener listener,
           Args&&... args)
-      : runner_(std::move(runner)),
-        memory_(setup.device_memory),
+      : memory_(setup.device_memory),
         device_(std::forward<Args>(args)...),
+        runner_(std::move(runner)),
         core_(std::move(weights), setup,
               kv_block_shape(runner_->config().shape, setup.limits.block_tokens, device_.element_bytes()), memory_,
               runner_->workspace(setup.rows(), setup.limits.batch), device_),
@@ -188,6 +188,7 @@ class Machine final : public BackendWorld {
   /// The clock stands still meanwhile: a server loads before it serves.
   [[nodiscard]] Status load_by(const WeightsPlan& plan) {
     const Seconds before = now();
+    device_.load(core_);
     Status status = core_.weights.load(plan, [this](const PlacedCopy& copy) { device_.put(copy); });
     if (status) status = device_.adopt_weights(core_);
     loaded_ = status.ok();
@@ -305,9 +306,9 @@ class Machine final : public BackendWorld {
     return Device::computes_at_once ? waits_.stalled().count() : stalled;
   }
 
-  std::unique_ptr<ModelRunner> runner_;
   DeviceMemory memory_;
   Device device_;
+  std::unique_ptr<ModelRunner> runner_; ///< goes before the device, whose memory it computes in
   MachineCore core_;
   TokenRequests requests_;
   LinkWaits waits_;

@@ -33,18 +33,21 @@ namespace sluice {
 /// of an iteration are functions over this (settle.hpp, link_waits.hpp, need_blocks.hpp, close_layer.hpp), the same for
 /// every device; `schedule.mutex` guards it while a link moves. Do not move it: the schedule has its parts' addresses.
 struct MachineCore {
-  /// `buffers`: memory that an iteration computes in. What a device says of itself: see MachineDevice (device.hpp).
+  /// `workspace_bytes`: memory that an iteration computes in. What a device says of itself: see MachineDevice
+  /// (device.hpp).
   template <class Device>
   MachineCore(ModelWeights model, const MachineSetup& machine_setup, const KvBlockShape& block, DeviceMemory& memory,
-              Bytes buffers, const Device& device)
+              Bytes workspace_bytes, const Device& device)
       : setup(machine_setup),
+        workspace(workspace_bytes),
+        beside(device.beside(model, workspace_bytes)),
         layers(model.config.shape.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
         store(block, memory, machine_setup.host_blocks,
               // As many numbers as if layers took nothing: the budget bounds how many are in use.
-              std::max(Bytes{0}, memory.size() - model.outer_bytes() - buffers) / block.bytes()),
+              std::max(Bytes{0}, memory.size() - beside) / block.bytes()),
         sequences(store, layers),
-        weights(std::move(model), memory, device.granularity(block.bytes())),
+        weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes())),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
                  machine_setup.faults) {}
   MachineCore(const MachineCore&) = delete;
@@ -78,6 +81,8 @@ struct MachineCore {
   }
 
   MachineSetup setup;
+  Bytes workspace; ///< that the runner computes in
+  Bytes beside;    ///< workspace and the weights outside the layers, as they lie in the memory
   int layers;
   std::int64_t block_tokens;
   KvStore store;

@@ -29,10 +29,12 @@ struct Ticket {
   friend constexpr bool operator==(const Ticket&, const Ticket&) = default;
 };
 
-/// One arena of the device's memory, one of memory of the host that the device can copy from and to, and streams.
+/// One reservation of the device's memory, one of memory of the host that the device can copy from and to, and streams.
 ///
-///  - `reserve(device, host)`: both arenas, once, aligned for any access. Error: there is not that much.
-///  - `device_arena()`, `host_arena()`: their first bytes.
+///  - `reserve(blocks, beside, host)`: all that there will ever be, once: of the device's memory the blocks, and what
+///    lies beside them (beside.hpp); and memory of the host. Each begins at a multiple of 256 bytes. Error: there is
+///    not that much.
+///  - `device_arena()`, `beside_arena()`, `host_arena()`: their first bytes.
 ///  - `copy_async(stream, copy)`: from any memory to any other, or within the device's; the copy's bytes may be read
 ///  and
 ///    written until a ticket taken behind it is done.
@@ -44,8 +46,9 @@ struct Ticket {
 ///  - `rest()`: the host has nothing to do until something is done. Returns when that may be so, or soon.
 template <class M>
 concept MemoryDevice = requires(M& memory, StreamId stream, const Ticket& ticket, const Copy& copy, Bytes bytes) {
-  { memory.reserve(bytes, bytes) } -> std::same_as<Status>;
+  { memory.reserve(bytes, bytes, bytes) } -> std::same_as<Status>;
   { memory.device_arena() } -> std::same_as<std::byte*>;
+  { memory.beside_arena() } -> std::same_as<std::byte*>;
   { memory.host_arena() } -> std::same_as<std::byte*>;
   { memory.copy_async(stream, copy) } -> std::same_as<void>;
   { memory.record(stream) } -> std::same_as<Ticket>;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/backend/machine/arena.hpp"
+#include "sluice/backend/machine/beside.hpp"
 #include "sluice/backend/machine/block_uses.hpp"
 #include "sluice/backend/machine/device.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
@@ -12,6 +13,8 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/ring_queue.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/weights.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -95,8 +98,12 @@ class StreamDevice {
   /// Weights have whole blocks of the arena.
   [[nodiscard]] static Bytes granularity(Bytes block) { return block; }
 
+  [[nodiscard]] static Bytes beside(const ModelWeights& model, Bytes workspace) {
+    return bytes_beside(model, workspace);
+  }
+
   /// Errors: no memory, a link's rates, copies that are to be late.
-  [[nodiscard]] Status connect(MachineCore& core) {
+  [[nodiscard]] Status connect(MachineCore& core, ModelRunner& runner) {
     const LinkRates& link = core.setup.link;
     if (link.to_device_bytes_per_s > 0 || link.to_host_bytes_per_s > 0 || link.per_copy_s > 0)
       return Error{ErrorCode::unsupported, "link", "a rate is stated, and this device's link is as fast as it is",
@@ -104,10 +111,16 @@ class StreamDevice {
     const FaultPlan& faults = core.setup.faults;
     if (faults.most_delay.count() > 0 || faults.least_slowdown != 1 || faults.most_slowdown != 1)
       return Error{ErrorCode::unsupported, "faults", "copies are to be late or slow", "faults that fail or reorder"};
+    if (core.beside > core.setup.device_memory)
+      return Error{ErrorCode::out_of_memory, "device memory",
+                   "the buffers of an iteration and the weights outside the layers do not fit", "more memory"};
     const Bytes block = core.store.shape().bytes();
     const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
-    if (Status status = memory_->reserve(bytes(core.store.device_blocks()), bytes(core.store.host_blocks())); !status)
+    if (Status status =
+            memory_->reserve(bytes(core.store.device_blocks()), core.beside, bytes(core.store.host_blocks()));
+        !status)
       return status;
+    runner.place(memory_beside(*memory_, core));
     parts_ = std::make_unique<Parts>(*memory_, core, waits_);
     core.weights.find_places_by({[](void* device, const DevicePlace& place, std::int64_t wanted) {
                                    return static_cast<StreamDevice*>(device)->take(place, wanted);
@@ -128,6 +141,7 @@ class StreamDevice {
     for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
   }
 
+  void load(const MachineCore& core) { load_beside(*memory_, core); }
   [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
   void put(const PlacedCopy& placed) {
     StreamLane<Memory, Waits>& lane = parts_->to_device;

@@ -51,9 +51,10 @@ class WeightStore {
     void* device = nullptr;
   };
 
-  /// `granularity`: what is taken of the device's memory is rounded up to it.
-  WeightStore(ModelWeights weights, DeviceMemory& device, Bytes granularity)
-      : host_(std::move(weights)), device_(&device), granularity_(granularity.count()) {}
+  /// `outer`: what the weights outside the layers take of the device's memory. `granularity`: what a layer takes of it
+  /// is rounded up to that.
+  WeightStore(ModelWeights weights, DeviceMemory& device, Bytes outer, Bytes granularity)
+      : host_(std::move(weights)), device_(&device), outer_(outer), granularity_(granularity.count()) {}
 
   void find_places_by(const Places& places) { places_ = places; }
 
@@ -65,7 +66,7 @@ class WeightStore {
   /// A plan to load by before there is any: all layers stay, or the first ones, as many as fit beside a slot through
   /// which the others pass. Error: what never streams does not fit, or there is no room for a slot.
   [[nodiscard]] Expected<WeightsPlan> fitting() const {
-    const std::int64_t left = (device_->free() - host_.outer_bytes()).count();
+    const std::int64_t left = (device_->free() - outer_).count();
     const int layers = host_.config.shape.layers;
     const std::int64_t layer = rounded(layer_bytes().count());
     WeightsPlan plan;
@@ -83,7 +84,7 @@ class WeightStore {
     const auto layers = static_cast<std::size_t>(host_.config.shape.layers);
     layers_.resize(layers);
     plan_ = plan;
-    if (!device_->take(host_.outer_bytes())) return no_room();
+    if (!device_->take(outer_)) return no_room();
     for (std::size_t l = 0; l < layers; ++l) {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
@@ -264,6 +265,7 @@ class WeightStore {
 
   ModelWeights host_;
   DeviceMemory* device_;
+  Bytes outer_;
   std::int64_t granularity_;
   Places places_;
   WeightsPlan plan_;
