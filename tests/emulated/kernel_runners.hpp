@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/backend/machine/stream_memory.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/model_runner.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -20,14 +21,17 @@ std::unique_ptr<ModelRunner> make_kernel_runner(ElementType element, std::shared
 /// Device memory that such a runner computes in.
 Bytes kernel_workspace(ElementType element, const ModelWeights& weights, const MachineSetup& setup);
 
-/// Device memory for `kv_blocks` beside the weights, which have whole blocks of the arena.
+/// Device memory for `kv_blocks` beside the weights and a workspace.
+inline Bytes device_memory_for(std::int64_t kv_blocks, Bytes workspace, ElementType element,
+                               const ModelWeights& weights, MachineSetup setup) {
+  setup.device_memory = Bytes{0};
+  const std::int64_t beside = -stream_kv_blocks(weights, workspace, bytes_of(element), setup).count();
+  const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * bytes_of(element);
+  return Bytes{(kv_blocks + beside) * block};
+}
 inline Bytes device_memory_for(std::int64_t kv_blocks, ElementType element, const ModelWeights& weights,
                                const MachineSetup& setup) {
-  const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * bytes_of(element);
-  const std::int64_t layer = (weights.layout.bytes.count() + block - 1) / block;
-  const std::int64_t layers = weights.config.shape.layers;
-  return weights.outer_bytes() + kernel_workspace(element, weights, setup) +
-         Bytes{(kv_blocks + layers * layer + 2 * layers) * block};
+  return device_memory_for(kv_blocks, kernel_workspace(element, weights, setup), element, weights, setup);
 }
 
 } // namespace sluice::testing

@@ -207,8 +207,10 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
                   return running::make_machine(bench.weights, std::move(decoder), mine, std::move(listener));
                 });
   check_systems(bench, expected, [&](std::uint64_t seed) {
-    return [&, seed](MachineSetup mine, const LocalMemory&, std::unique_ptr<Decoder> decoder, TokenListener listener) {
-      mine.device_memory += bench.block() * (2 * bench.weights.config.shape.layers); // weights have whole blocks
+    return [&, seed](MachineSetup mine, const LocalMemory& memory, std::unique_ptr<Decoder> decoder,
+                     TokenListener listener) {
+      mine.device_memory = testing::device_memory_for(memory.kv.count(), iteration_buffers(*decoder, mine),
+                                                      ElementType::f32, bench.weights, mine);
       auto gpu = std::make_shared<EmulatedGpu>(seed);
       auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
       runner->set_block_tokens(mine.limits.block_tokens);

@@ -29,7 +29,7 @@ class EnqueuedDecoder final : public ModelRunner {
       : decoder_(std::move(decoder)), gpu_(std::move(gpu)) {}
 
   [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    return decoder_->workspace(rows, samples);
+    return DecoderRunner::workspace(*decoder_, rows, samples);
   }
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     enqueue([this, tokens = std::vector(tokens.begin(), tokens.end()),

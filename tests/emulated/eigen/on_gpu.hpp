@@ -7,6 +7,7 @@
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
+#include "emulated/kernel_runners.hpp"
 #include "identity/eigen/real_run.hpp"
 
 #include <cstdint>
@@ -26,11 +27,10 @@ struct OnGpu {
 
   [[nodiscard]] static std::int64_t element_bytes() { return 4; }
 
-  /// Weights have whole blocks here: the arena is as much larger.
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
-    const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
-    setup.device_memory += Bytes{block * 2 * trial.layers()};
+    setup.device_memory =
+        device_memory_for(kv_blocks, iteration_buffers(decoder, setup), ElementType::f32, trial.weights, setup);
     return setup;
   }
   [[nodiscard]] Expected<std::shared_ptr<GpuMachine<Waits>>> make(const RealTrial& trial,

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine is told of a device's memory: whatever plan of the weights it makes of that, everything finds room.
+#include "sluice/backend/machine/device_memory.hpp"
+#include "sluice/backend/machine/stream_memory.hpp"
+#include "sluice/backend/machine/weight_store.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/weights/weights.hpp"
+
+#include "support/small_models.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+using namespace sluice;
+
+TEST_CASE("homes and slots in whole blocks leave the KV that the engine reckons with, whatever share streams") {
+  Random random(1);
+  std::int64_t most_rounded = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    ModelWeights weights = testing::small_weights(testing::small_models[random.below(4)], ElementType::bf16);
+    const int layers = weights.config.shape.layers;
+    MachineSetup setup;
+    setup.limits.block_tokens = Tokens{static_cast<std::int64_t>(1 + random.below(200))};
+    setup.device_memory = Bytes{static_cast<std::int64_t>(200'000 + random.below(500'000))};
+    const Bytes workspace{static_cast<std::int64_t>(random.below(10'000))};
+    const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, 2).bytes();
+    const LayerBlocks kv = stream_kv_blocks(weights, workspace, 2, setup);
+
+    const Geometry geometry{layers, block, weights.layout.bytes, Bytes{0}};
+    const int streamed = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(layers)));
+    const int slots = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(streamed)));
+    const double share = random.below(3) == 0 ? 1 : random.uniform();
+    const WeightsPlan plan = WeightsLevel::of(geometry, LayerSet::all(streamed), slots, share).plan;
+    const std::int64_t wanted = (kv + plan.freed).count();
+    if (wanted < 0) continue;
+
+    DeviceMemory memory(setup.device_memory);
+    REQUIRE(memory.take(workspace));
+    const Bytes outer = bytes_beside(weights, workspace) - workspace;
+    WeightStore store(std::move(weights), memory, outer, block);
+    REQUIRE(store.load(plan, [](const PlacedCopy&) {}).ok());
+    const std::int64_t left = (memory.free() - store.to_take()) / block;
+    CHECK(left >= wanted);
+    most_rounded = std::max(most_rounded, layers - (left - wanted));
+  }
+  CHECK_MESSAGE(most_rounded == 3, "blocks that parts took beyond whole layers: one for each of three");
+}
+
+TEST_CASE("memory that is too small is short of as many blocks as it lacks") {
+  const ModelWeights weights = testing::small_weights(testing::SmallModel::opt, ElementType::bf16);
+  MachineSetup setup;
+  const auto blocks = [&](Bytes memory) {
+    setup.device_memory = memory;
+    return stream_kv_blocks(weights, Bytes{1000}, 2, setup).count();
+  };
+  const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, 2).bytes();
+  const std::int64_t none = blocks(Bytes{0});
+  CHECK(none < 0);
+  for (std::int64_t more = -none - 2; more < -none + 3; ++more) {
+    CHECK(blocks(block * more) == none + more);
+    CHECK(blocks(block * more + block - Bytes{1}) <= none + more + 1);
+  }
+}
