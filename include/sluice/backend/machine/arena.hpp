@@ -9,9 +9,11 @@
 #include "sluice/core/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -23,14 +25,12 @@ namespace sluice {
 /// be ordered by a stream.
 class Arena {
  public:
-  explicit Arena(MachineCore& core) : core_(&core), block_(core.store.shape().bytes().count()) {
-    homes_.resize(static_cast<std::size_t>(core.layers));
-  }
+  explicit Arena(MachineCore& core) : core_(&core), block_(core.store.shape().bytes().count()) {}
 
   /// The blocks of a place: of a home or a slot those that it has now.
   [[nodiscard]] BlockRange range(const DevicePlace& place) const {
     if (place.kind == DevicePlace::Kind::kv_block) return {static_cast<std::size_t>(place.index), 1};
-    const std::vector<BlockRange>& ranges = place.kind == DevicePlace::Kind::home ? homes_ : slots_;
+    const std::vector<BlockRange>& ranges = ranges_[list_of(place)];
     const auto at = static_cast<std::size_t>(place.index);
     return at < ranges.size() ? ranges[at] : BlockRange{};
   }
@@ -40,6 +40,7 @@ class Arena {
   /// many blocks.
   template <class Relocate>
   [[nodiscard]] WeightStore::Taken take(const DevicePlace& place, std::int64_t bytes, const Relocate& relocate) {
+    knows_holders_ = false;
     BlockRange& mine = own(place);
     const std::size_t wanted = blocks(bytes);
     if (mine.count >= wanted) return WeightStore::Taken::more;
@@ -74,9 +75,12 @@ class Arena {
   [[nodiscard]] std::size_t blocks(std::int64_t bytes) const {
     return static_cast<std::size_t>((bytes + block_ - 1) / block_);
   }
-  BlockRange& own(const DevicePlace& place) {
+  static std::size_t list_of(const DevicePlace& place) {
     SLUICE_ASSERT(place.kind != DevicePlace::Kind::kv_block, "a home or a slot");
-    std::vector<BlockRange>& ranges = place.kind == DevicePlace::Kind::home ? homes_ : slots_;
+    return place.kind == DevicePlace::Kind::home ? 0 : 1;
+  }
+  BlockRange& own(const DevicePlace& place) {
+    std::vector<BlockRange>& ranges = ranges_[list_of(place)];
     const auto at = static_cast<std::size_t>(place.index);
     if (at >= ranges.size()) ranges.resize(at + 1);
     return ranges[at];
@@ -118,16 +122,27 @@ class Arena {
   }
   template <class Relocate>
   void move_out(const BlockRange& range, const Relocate& relocate) {
-    core_->sequences.for_each([&](Slot, KvSequence& sequence) {
+    find_holders();
+    for (std::size_t block = range.first; block < range.end(); ++block) {
+      if (core_->store.states().state(block) == BlockState::empty) continue;
+      const std::optional<std::size_t> to = core_->store.states().relocate(block, range.first, range.count);
+      SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
+      relocate(block, *to);
+      KvCell* const cell = std::exchange(holders_[block], nullptr);
+      SLUICE_ASSERT(cell != nullptr, "a block in use, and in no transfer, is a cell's");
+      cell->device = static_cast<std::int32_t>(*to);
+      holders_[*to] = cell;
+    }
+  }
+  /// Finds out whose each block is, once for all that one `take` moves: a compaction moves blocks one by one, and there
+  /// are many cells.
+  void find_holders() {
+    if (std::exchange(knows_holders_, true)) return;
+    holders_.assign(core_->store.device_blocks(), nullptr);
+    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
       for (auto& cells : sequence.cells)
-        for (KvCell& cell : cells) {
-          const auto block = static_cast<std::size_t>(cell.device);
-          if (!cell.on_device() || block < range.first || block >= range.end()) continue;
-          const std::optional<std::size_t> to = core_->store.states().relocate(block, range.first, range.count);
-          SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
-          relocate(block, *to);
-          cell.device = static_cast<std::int32_t>(*to);
-        }
+        for (KvCell& cell : cells)
+          if (cell.on_device()) holders_[static_cast<std::size_t>(cell.device)] = &cell;
     });
   }
   /// Moves all weights to the end of the arena: plans that stream other shares than those before leave gaps that are
@@ -135,8 +150,8 @@ class Arena {
   template <class Relocate>
   bool compact(const Relocate& relocate) {
     std::vector<BlockRange*> ranges;
-    for (std::vector<BlockRange>* all : {&homes_, &slots_})
-      for (BlockRange& range : *all)
+    for (std::vector<BlockRange>& all : ranges_)
+      for (BlockRange& range : all)
         if (range.count > 0) ranges.push_back(&range);
     if (ranges.empty()) return false;
     std::sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) { return a->first > b->first; });
@@ -183,7 +198,9 @@ class Arena {
 
   MachineCore* core_;
   std::int64_t block_;
-  std::vector<BlockRange> homes_, slots_;
+  std::array<std::vector<BlockRange>, 2> ranges_; ///< of homes and of slots, by their number
+  std::vector<KvCell*> holders_;                  ///< by block, within one `take`
+  bool knows_holders_ = false;
 };
 
 } // namespace sluice
