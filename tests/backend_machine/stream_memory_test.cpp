@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine is told of a device's memory: whatever plan of the weights it makes of that, everything finds room.
 #include "sluice/backend/machine/device_memory.hpp"
+#include "sluice/backend/machine/host_images.hpp"
 #include "sluice/backend/machine/stream_memory.hpp"
 #include "sluice/backend/machine/weight_store.hpp"
 #include "sluice/core/random.hpp"
@@ -10,7 +11,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 using namespace sluice;
 
@@ -61,5 +64,36 @@ TEST_CASE("memory that is too small is short of as many blocks as it lacks") {
   for (std::int64_t more = -none - 2; more < -none + 3; ++more) {
     CHECK(blocks(block * more) == none + more);
     CHECK(blocks(block * more + block - Bytes{1}) <= none + more + 1);
+  }
+}
+
+TEST_CASE("of the host's memory each staged layer takes as many blocks as its image fills, once") {
+  const ModelWeights weights = testing::small_weights(testing::SmallModel::llama, ElementType::bf16);
+  for (const std::int64_t tokens : {1, 16, 100}) {
+    MachineSetup setup;
+    setup.limits.block_tokens = Tokens{tokens};
+    setup.host_blocks = LayerBlocks{7};
+    const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, 2).bytes();
+    CHECK(stream_host_bytes(weights, 2, setup) == block * 7);
+    setup.staged = LayerSet{}.insert(0).insert(2).insert(100); // the model has three
+    const Bytes images = stream_host_bytes(weights, 2, setup) - block * 7;
+    CHECK(images >= weights.layout.bytes * 2);
+    CHECK(images < (weights.layout.bytes + block) * 2);
+
+    const HostImages staged(setup, weights, block);
+    CHECK_FALSE(staged.find(1, 0, 1));
+    std::size_t end = 7;
+    for (const int layer : {0, 2}) { // behind the host's blocks, and behind one another
+      const std::optional<BlockPiece> first = staged.find(layer, 0, 1);
+      const std::optional<BlockPiece> last = staged.find(layer, weights.layout.bytes.count() - 1, 1);
+      REQUIRE((first && last));
+      CHECK(first->blocks.first == end);
+      CHECK(first->at == 0);
+      CHECK(last->blocks.count == 1);
+      CHECK((static_cast<std::int64_t>(last->blocks.first - end) * block).count() + last->at ==
+            weights.layout.bytes.count() - 1);
+      end = last->blocks.end();
+    }
+    CHECK(staged.arena_blocks() == end);
   }
 }

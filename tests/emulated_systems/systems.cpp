@@ -154,6 +154,7 @@ void check_systems(Bench& bench, const Output& expected, const Make& make) {
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
+  setup.staged = LayerSet::all(bench.weights.config.shape.layers);
   std::uint64_t seed = 0;
   for (const running::System& system : running::systems()) {
     const std::string name{system.name};

@@ -18,6 +18,7 @@ struct OnKernels {
   [[nodiscard]] std::int64_t element_bytes() const { return bytes_of(element); }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
+    setup.staged = LayerSet::all(trial.layers());
     setup.device_memory = device_memory_for(kv_blocks, element, trial.weights, setup);
     return setup;
   }

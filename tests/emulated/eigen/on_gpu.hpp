@@ -31,6 +31,8 @@ struct OnGpu {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
     setup.device_memory =
         device_memory_for(kv_blocks, iteration_buffers(decoder, setup), ElementType::f32, trial.weights, setup);
+    for (int layer = 0; layer < trial.layers(); ++layer) // half of the images are the device's to copy from
+      if ((seed >> (8 + layer) & 1) != 0) setup.staged.insert(layer);
     return setup;
   }
   [[nodiscard]] Expected<std::shared_ptr<GpuMachine<Waits>>> make(const RealTrial& trial,

@@ -17,6 +17,19 @@ struct BlockRange {
   [[nodiscard]] std::size_t end() const { return first + count; }
 };
 
+/// Bytes of a range of blocks: the blocks that they lie in, and where in these they begin.
+struct BlockPiece {
+  BlockRange blocks;
+  std::int64_t at = 0;
+};
+[[nodiscard]] inline BlockPiece piece_of(const BlockRange& range, std::int64_t at, std::int64_t bytes,
+                                         std::int64_t block_bytes) {
+  const std::int64_t into = at % block_bytes;
+  return {{range.first + static_cast<std::size_t>(at / block_bytes),
+           static_cast<std::size_t>((into + bytes + block_bytes - 1) / block_bytes)},
+          into};
+}
+
 /// By block, the tickets of its last writer and last readers. Streams keep their order, so one number each says all.
 class BlockUses {
  public:

@@ -4,6 +4,7 @@
 
 #include "sluice/backend/machine/fault.hpp"
 #include "sluice/backend/machine/link_rates.hpp"
+#include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/view/view.hpp"
 
@@ -14,6 +15,10 @@ namespace sluice {
 struct MachineSetup {
   Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
   LayerBlocks host_blocks{0};
+  /// Layers whose weights a plan may stream. A device that copies by itself keeps their images a second time, in the
+  /// host's memory that it copies from: so much more of that, for as long as the machine is there. A layer that streams
+  /// and is not named is copied from where ModelWeights has it: the bytes are the same, but the host waits for them.
+  LayerSet staged;
   Limits limits;
   /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
   /// PrefixStates::passed), on top of the batch's: the buffers have rows for them.

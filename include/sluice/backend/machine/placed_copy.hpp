@@ -26,8 +26,9 @@ struct PlacedCopy {
   DevicePlace device;
   std::int64_t device_at = 0;       ///< bytes from the start of the place
   const std::byte* image = nullptr; ///< of weights: where they lie on the host, which nothing ever writes
+  std::int32_t layer = -1;          ///< of weights
   std::int32_t host_block = -1;     ///< of KV: the host's block
-  std::int64_t host_at = 0;         ///< bytes from its start
+  std::int64_t host_at = 0;         ///< bytes from its start, or from that of the layer's image
   std::int64_t bytes = 0;           ///< of one row
   std::int64_t rows = 1;
   std::int64_t stride = 0; ///< of no meaning where there is one row

@@ -6,6 +6,7 @@
 #include "sluice/backend/machine/beside.hpp"
 #include "sluice/backend/machine/block_uses.hpp"
 #include "sluice/backend/machine/device.hpp"
+#include "sluice/backend/machine/host_images.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
 #include "sluice/backend/machine/placed_copy.hpp"
 #include "sluice/backend/machine/stream_lane.hpp"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -116,12 +118,12 @@ class StreamDevice {
                    "the buffers of an iteration and the weights outside the layers do not fit", "more memory"};
     const Bytes block = core.store.shape().bytes();
     const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
-    if (Status status =
-            memory_->reserve(bytes(core.store.device_blocks()), core.beside, bytes(core.store.host_blocks()));
+    const HostImages images(core.setup, core.weights.host(), block);
+    if (Status status = memory_->reserve(bytes(core.store.device_blocks()), core.beside, bytes(images.arena_blocks()));
         !status)
       return status;
     runner.place(memory_beside(*memory_, core));
-    parts_ = std::make_unique<Parts>(*memory_, core, waits_);
+    parts_ = std::make_unique<Parts>(*memory_, core, images, waits_);
     core.weights.find_places_by({[](void* device, const DevicePlace& place, std::int64_t wanted) {
                                    return static_cast<StreamDevice*>(device)->take(place, wanted);
                                  },
@@ -141,17 +143,12 @@ class StreamDevice {
     for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
   }
 
-  void load(const MachineCore& core) { load_beside(*memory_, core); }
-  [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
-  void put(const PlacedCopy& placed) {
-    StreamLane<Memory, Waits>& lane = parts_->to_device;
-    Copy copy;
-    copy.from = placed.image;
-    copy.to = lane.writes(parts_->arena.range(placed.device), StreamWait::Content::weights) + placed.device_at;
-    copy.bytes = placed.bytes;
-    memory_->copy_async(lane.stream(), copy);
-    memory_->synchronize(lane.launched());
+  void load(const MachineCore& core) {
+    stage(core.weights.host());
+    load_beside(*memory_, core);
   }
+  [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
+  void put(const PlacedCopy& placed) { parts_->link.put(placed); }
   /// Tells the schedule what the device has come to, and gives the link what there is.
   void wake() {
     tell_computed();
@@ -162,23 +159,40 @@ class StreamDevice {
 
  private:
   struct Parts {
-    Parts(Memory& memory, MachineCore& of, const Waits& waits)
+    Parts(Memory& memory, MachineCore& of, const HostImages& staged, const Waits& waits)
         : core(&of),
+          images(staged),
           device_uses(of.store.device_blocks()),
-          host_uses(of.store.host_blocks()),
+          host_uses(staged.arena_blocks()),
           arena(of),
           compute(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::compute, waits),
           to_device(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::to_device, waits),
           to_host(memory, device_uses, host_uses, of.store.shape().bytes().count(), StreamId::to_host, waits),
-          link(memory, of, arena, to_device, to_host) {}
+          link(memory, of, arena, images, to_device, to_host) {}
 
     MachineCore* core;
+    HostImages images;
     BlockUses device_uses, host_uses;
     Arena arena;
     StreamLane<Memory, Waits> compute, to_device, to_host;
     StreamLink<Memory, Waits> link;
   };
 
+  /// Writes the images of layers that may stream into the host's arena. From then on nothing reads them elsewhere.
+  void stage(const ModelWeights& weights) {
+    StreamLane<Memory, Waits>& lane = parts_->to_device;
+    for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
+      if (!parts_->images.layers().contains(layer)) continue;
+      for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
+        const TensorPlace& tensor = weights.layout.places[i];
+        const BlockPiece piece = *parts_->images.find(layer, tensor.offset, tensor.bytes());
+        std::memcpy(lane.writes(piece.blocks, StreamWait::Content::host) + piece.at,
+                    weights.layers[static_cast<std::size_t>(layer)][i], static_cast<std::size_t>(tensor.bytes()));
+      }
+      (void)lane.launched();
+      weights.forget(layer);
+    }
+  }
   /// A home or a slot gets its blocks. KV that is in the way moves on the stream that will bring the weights.
   WeightStore::Taken take(const DevicePlace& place, std::int64_t wanted) {
     using Content = StreamWait::Content;

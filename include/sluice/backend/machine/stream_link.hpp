@@ -5,6 +5,7 @@
 #include "sluice/backend/machine/arena.hpp"
 #include "sluice/backend/machine/copy.hpp"
 #include "sluice/backend/machine/fault.hpp"
+#include "sluice/backend/machine/host_images.hpp"
 #include "sluice/backend/machine/link_rates.hpp"
 #include "sluice/backend/machine/link_schedule.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
@@ -31,8 +32,14 @@ class StreamLink {
   static constexpr std::int64_t batch_bytes = 1 << 20; ///< a batch takes no more copies from here on
   static constexpr int batch_copies = 32;
 
-  StreamLink(Memory& memory, MachineCore& core, Arena& arena, Lane& to_device, Lane& to_host)
-      : memory_(&memory), core_(&core), arena_(&arena), lanes_{&to_device, &to_host} {}
+  StreamLink(Memory& memory, MachineCore& core, Arena& arena, const HostImages& images, Lane& to_device, Lane& to_host)
+      : memory_(&memory), core_(&core), arena_(&arena), images_(&images), lanes_{&to_device, &to_host} {}
+
+  /// Copies at once, before anything runs.
+  void put(const PlacedCopy& placed) {
+    memory_->copy_async(lane(Way::to_device).stream(), addressed(Way::to_device, placed));
+    memory_->synchronize(lane(Way::to_device).launched());
+  }
 
   /// Ends what is done, and begins what there is room for, until nothing changes.
   void pump() {
@@ -122,27 +129,27 @@ class StreamLink {
   [[nodiscard]] Copy addressed(Way way, const PlacedCopy& placed) {
     using Content = StreamWait::Content;
     const Content content = placed.image != nullptr ? Content::weights : Content::kv;
-    BlockRange there = arena_->range(placed.device);
-    std::int64_t at = placed.device_at;
-    if (content == Content::weights) { // of a home or a slot the blocks that the piece lies in
-      const std::int64_t block = core_->store.shape().bytes().count();
-      const auto skipped = static_cast<std::size_t>(at / block);
-      at -= static_cast<std::int64_t>(skipped) * block;
-      there = {there.first + skipped, static_cast<std::size_t>((at + placed.bytes + block - 1) / block)};
-    }
+    BlockPiece there{arena_->range(placed.device), placed.device_at};
+    if (content == Content::weights)
+      there = piece_of(there.blocks, there.at, placed.bytes, core_->store.shape().bytes().count());
     Copy copy;
     copy.bytes = placed.bytes;
     copy.rows = placed.rows;
     copy.from_stride = copy.to_stride = placed.stride;
     copy.tag = placed.tag;
     if (way == Way::to_device) {
-      copy.to = lane(way).writes(there, content) + at;
-      copy.from = placed.image != nullptr ? placed.image : host(way, placed, false) + placed.host_at;
+      copy.to = lane(way).writes(there.blocks, content) + there.at;
+      copy.from = content == Content::weights ? image(placed) : host(way, placed, false) + placed.host_at;
     } else {
-      copy.from = lane(way).reads(there, content) + at;
+      copy.from = lane(way).reads(there.blocks, content) + there.at;
       copy.to = const_cast<std::byte*>(host(way, placed, true)) + placed.host_at;
     }
     return copy;
+  }
+  /// Weights come from the host's arena, if it has the layer's image.
+  const std::byte* image(const PlacedCopy& placed) {
+    const std::optional<BlockPiece> piece = images_->find(placed.layer, placed.host_at, placed.bytes);
+    return piece ? lane(Way::to_device).reads(piece->blocks, StreamWait::Content::host) + piece->at : placed.image;
   }
   const std::byte* host(Way way, const PlacedCopy& placed, bool writes) {
     const BlockRange block{static_cast<std::size_t>(placed.host_block), 1};
@@ -153,6 +160,7 @@ class StreamLink {
   Memory* memory_;
   MachineCore* core_;
   Arena* arena_;
+  const HostImages* images_;
   std::array<Lane*, 2> lanes_;               ///< by way; one serves both where the link has one
   std::array<RingQueue<Batch>, 2> batches_;  ///< by way: under way
   std::array<CopyTotals::OneWay, 2> totals_; ///< by way

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream_kv_blocks: how much KV a device has room for whose memory is one arena of blocks.
+// stream_kv_blocks, stream_host_bytes: the two memories of a machine whose device has one of its own.
 #pragma once
 
 #include "sluice/backend/machine/beside.hpp"
+#include "sluice/backend/machine/host_images.hpp"
 #include "sluice/backend/machine/machine_core.hpp"
 #include "sluice/backend/machine/machine_setup.hpp"
 #include "sluice/core/units.hpp"
@@ -32,6 +33,14 @@ namespace sluice {
   const std::int64_t left = (setup.device_memory - bytes_beside(weights, workspace)).count();
   const std::int64_t all = left >= 0 ? left / block : -whole(-left, block);
   return LayerBlocks{all - shape.layers * (whole(weights.layout.bytes.count(), block) + 1)};
+}
+
+/// Memory of the host that such a machine takes for good, pinned: the host's KV, and the images of layers that may
+/// stream.
+[[nodiscard]] inline Bytes stream_host_bytes(const ModelWeights& weights, std::int64_t element_bytes,
+                                             const MachineSetup& setup) {
+  const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, element_bytes).bytes();
+  return block * static_cast<std::int64_t>(HostImages(setup, weights, block).arena_blocks());
 }
 
 } // namespace sluice

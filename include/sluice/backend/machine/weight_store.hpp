@@ -194,6 +194,8 @@ class WeightStore {
     PlacedCopy copy;
     copy.device = passage.to;
     copy.device_at = passage.to_at;
+    copy.layer = passage.layer;
+    copy.host_at = passage.at;
     copy.image = host_.layers[static_cast<std::size_t>(passage.layer)][index] + into;
     copy.bytes = bytes;
     // After a tensor comes padding that aligns the next one: its bytes belong to no tensor.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights that stream come from memory that the device reserved, where they were staged; and from nowhere else.
+#include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/backend/machine/stream_memory.hpp"
+
+#include "emulated/eigen/on_gpu.hpp"
+#include "identity/eigen/chaos_checks.hpp"
+#include "support/prompt_memory.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace sluice::testing {
+namespace {
+
+/// A device that has done what it is asked at once, and knows what it copied from where.
+struct OnPrompt {
+  std::shared_ptr<PromptMemory> memory = std::make_shared<PromptMemory>();
+  LayerSet staged;
+
+  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    MachineSetup setup = OnGpu<>{}.setup(trial, decoder, kv_blocks);
+    setup.staged = staged;
+    return setup;
+  }
+  [[nodiscard]] auto make(const RealTrial& trial, std::unique_ptr<Decoder> decoder, const MachineSetup& setup,
+                          TokenListener listener) const {
+    auto machine =
+        Machine<StreamDevice<PromptMemory>>::make(trial.weights, std::make_unique<DecoderRunner>(std::move(decoder)),
+                                                  setup, std::move(listener), memory, element_bytes());
+    CHECK(memory->host_bytes() == stream_host_bytes(trial.weights, element_bytes(), setup));
+    return machine;
+  }
+};
+
+} // namespace
+
+TEST_CASE("what was staged is all that streams, and its layers come from nowhere else") {
+  Random random(1);
+  int unstaged = 0;
+  for (int round = 0; round < 10; ++round) {
+    CAPTURE(round);
+    const RealTrial trial = random_gpu_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    std::int64_t outer = 0;
+    trial.weights.lay_out(1, [&](Matrix OuterWeights::*, std::int64_t) { ++outer; });
+    for (const LayerSet staged : {LayerSet::all(trial.layers()), LayerSet::all(trial.layers() - 1), LayerSet{}}) {
+      const OnPrompt device{.staged = staged};
+      const std::int64_t kv = 11 * trial.largest() / 10 + 2 * trial.layers() + 8;
+      const RealResult result = run_real<With<Chaos, ChaosWeights>>(
+          trial, kv, [](auto&) {}, {}, device);
+      check_identity(result, expected);
+      CHECK(device.memory->inside() > 0);
+      if (staged.count() == trial.layers())
+        CHECK(device.memory->outside() == outer);
+      else
+        unstaged += device.memory->outside() > outer ? 1 : 0;
+    }
+  }
+  CHECK(unstaged == 20);
+}
+
+} // namespace sluice::testing
