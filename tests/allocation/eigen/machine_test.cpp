@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step that decodes for real allocates nothing either, on this machine's processor.
+// A step that decodes for real allocates nothing either, on this machine's processor and on a device with streams.
 #include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/backend/cpu/cpu_machine.hpp"
+#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/backend/machine/stream_memory.hpp"
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/decoder/eigen/make_decoder.hpp"
 #include "sluice/engine/engine.hpp"
@@ -12,6 +14,7 @@
 
 #include "allocation/allocations.hpp"
 #include "engine/trials.hpp"
+#include "support/prompt_memory.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,8 +29,29 @@ using allocation_tests::allocations;
 
 namespace {
 
+/// The processor as the device.
+struct OnCpu {
+  static auto make(const ModelWeights& weights, std::unique_ptr<Decoder> decoder, const MachineSetup& setup,
+                   LayerBlocks /*kv*/) {
+    return make_cpu_machine(weights, std::move(decoder), setup);
+  }
+};
+/// A device with streams, on which the decoder computes when it is launched.
+struct OnStreams {
+  static auto make(const ModelWeights& weights, std::unique_ptr<Decoder> decoder, MachineSetup setup, LayerBlocks kv) {
+    const auto blocks = [&] { return stream_kv_blocks(weights, iteration_buffers(*decoder, setup), 4, setup); };
+    setup.device_memory = Bytes{0};
+    const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, 4).bytes();
+    setup.device_memory = block * (kv - blocks()).count();
+    REQUIRE(blocks() == kv);
+    return Machine<StreamDevice<testing::PromptMemory>>::make(
+        weights, std::make_unique<DecoderRunner>(std::move(decoder)), setup, TokenListener{},
+        std::make_shared<testing::PromptMemory>(), std::int64_t{4});
+  }
+};
+
 /// Allocations of eight steps of decodes that fill no block, of requests that are all there.
-template <class System>
+template <class System, class Where>
 std::int64_t allocations_of_decodes(double share_of_kv) {
   using E = With<System, Cpu, testing::SmallCost>;
   const ModelWeights weights = tiny_llama();
@@ -46,7 +70,7 @@ std::int64_t allocations_of_decodes(double share_of_kv) {
   WantedMemory wanted;
   wanted.kv = Bytes{static_cast<std::int64_t>(share_of_kv * static_cast<double>(most.of(most.all).count()))};
   const LocalMemory memory = divide_memory(weights, *decoder, specs, wanted, setup);
-  auto machine = make_cpu_machine(weights, std::move(decoder), setup);
+  auto machine = Where::make(weights, std::move(decoder), setup, memory.kv);
   REQUIRE(machine);
   auto engine = E::make(configure_local<E>(weights, setup.limits, memory, testing::SmallCost{}, *machine));
   REQUIRE(engine);
@@ -75,7 +99,9 @@ std::int64_t allocations_of_decodes(double share_of_kv) {
 
 } // namespace
 
-TEST_CASE("a step that decodes for real allocates nothing") { CHECK(allocations_of_decodes<Engine<>>(1) == 0); }
-TEST_CASE("nor does one for which KV crosses the link") {
-  CHECK(allocations_of_decodes<Engine<OffloadAll, Once>>(0.9) == 0);
+TEST_CASE_TEMPLATE("a step that decodes for real allocates nothing", Where, OnCpu, OnStreams) {
+  CHECK(allocations_of_decodes<Engine<>, Where>(1) == 0);
+}
+TEST_CASE_TEMPLATE("nor does one for which KV crosses the link", Where, OnCpu, OnStreams) {
+  CHECK(allocations_of_decodes<Engine<OffloadAll, Once>, Where>(0.9) == 0);
 }
