@@ -59,8 +59,7 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///  - `connect(core, runner)`: reserves both memories, tells the runner what is its own, and starts the link, which
 ///    from then on asks `core.schedule`; `stop()` ends it. Errors: the system has not that much memory, or the device
 ///    cannot keep what the setup asks of the link.
-///  - `load(core)`: before anything runs, brings the weights outside the layers over, and stages layers that may
-///  stream.
+///  - `load(core)`: before anything runs: brings the weights outside the layers over, stages layers that may stream.
 ///  - `adopt_weights(core)`: the plan of the weights has changed. Error: no address space for its slots.
 ///  - `put(copy)`: copies at once: weights, before anything runs.
 ///  - `wake()`: the schedule may have something to move. `moved()`: what the link has done. `lane()`: where layers go.
