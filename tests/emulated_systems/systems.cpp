@@ -114,7 +114,7 @@ struct Bench {
   Output run(const running::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
     MachineSetup setup = wanted;
     std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, 1);
-    if (system.rebuilds_kv) setup.rebuilt = setup.limits.block_tokens * 4 * 3;
+    if (system.rebuilds_kv) running::rebuild(setup, weights.config.shape, LayerBlocks{4 * 3});
     WantedMemory memory_wanted;
     memory_wanted.kv = kv;
     const LocalMemory memory = divide_memory(weights, *decoder, work.specs, memory_wanted, setup);

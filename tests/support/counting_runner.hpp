@@ -27,6 +27,7 @@ class CountingRunner final : public ModelRunner {
   [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
     return runner_->workspace(rows, samples);
   }
+  void place(const RunnerMemory& memory) override { runner_->place(memory); }
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     runner_->begin(tokens, positions);
   }

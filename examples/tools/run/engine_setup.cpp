@@ -19,6 +19,12 @@ WantedMemory wanted_memory(const Options& options) {
   return {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)};
 }
 
+void rebuild(MachineSetup& setup, const ModelShape& shape, LayerBlocks most) {
+  setup.rebuilt = setup.limits.block_tokens * most.count();
+  setup.hidden_blocks =
+      hidden_in_flight(kv_block_shape(shape, setup.limits.block_tokens, 4), setup.rows(), setup.limits.batch);
+}
+
 compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights,
                              std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;

@@ -18,6 +18,9 @@ namespace running {
 /// The memory that the flags ask for.
 sluice::WantedMemory wanted_memory(const Options& options);
 
+/// The machine of a system that makes KV again: rows for the tokens of `most` blocks, and room for their hidden states.
+void rebuild(sluice::MachineSetup& setup, const sluice::ModelShape& shape, sluice::LayerBlocks most);
+
 /// `costs`' device gets the memories that were divided. `requests`: those that the memory was divided for.
 compared::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
                              std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,

@@ -83,7 +83,7 @@ struct System {
   std::string_view what; ///< one line for --list
   Runner run = nullptr;
   Server serve = nullptr;
-  /// Its placement drops KV and passes those tokens again: every iteration may pass everybody's.
+  /// It makes K and V of tokens again that it has forgotten: every iteration may do so with everybody's.
   bool rebuilds_kv = false;
 };
 

@@ -14,12 +14,13 @@
 
 namespace running {
 
-/// Whether the system makes K and V of a prefix again: an iteration's buffers then need rows for it. Of a placement that
-/// forgets KV (eLLM), or a retention that keeps hidden states instead (HCache).
+/// Whether the system makes K and V of a prefix again: an iteration's buffers then need rows for it. Of a placement
+/// that forgets KV (eLLM), or a retention that keeps hidden states instead (HCache).
 template <class System>
 inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
   config.placement.states;
-} || System::composition::retention_type::keeps_hidden;
+}
+|| System::composition::retention_type::keeps_hidden;
 
 template <class System>
 sluice::Status run_engine(const Job& job) {

@@ -169,9 +169,8 @@ Expected<Served> serve(const Options& options) {
   }
   const Workload& workload = served.workload;
   if ((*system)->rebuilds_kv)
-    setup.rebuilt =
-        setup.limits.block_tokens *
-        longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)).count();
+    rebuild(setup, weights.config.shape,
+            longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
   const LocalMemory memory = divide_memory(weights, *decoder, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty())
     if (Status status = check_address_space(options, memory); !status) return status.error();

@@ -82,8 +82,7 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
   const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   if (system.rebuilds_kv)
-    setup.rebuilt =
-        setup.limits.block_tokens * longest_batch(batch, setup.limits.block_tokens, 1, batch.size()).count();
+    running::rebuild(setup, weights.config.shape, longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
   const LocalMemory memory = divide_memory(weights, *decoder, batch, running::wanted_memory(options.run), setup);
   if (memory.kv.count() < 0)
     return running::flag_error(

@@ -29,7 +29,7 @@ namespace sluice {
 /// The memories of a run, each of a stated size, both parts of this machine's memory.
 struct LocalMemory {
   Bytes weights{0}; ///< all of them
-  Bytes buffers{0}; ///< of an iteration
+  Bytes buffers{0}; ///< of an iteration, with blocks for hidden states on their way
   Bytes block{0};   ///< a layer block of KV
   Bytes device{0};
   LayerBlocks kv{0};   ///< on the device, next to weights and buffers; below 0 where the weights alone are larger
@@ -70,8 +70,8 @@ struct WantedMemory {
   const Bytes half{physical_memory().count() / 2};
   LocalMemory memory;
   memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
-  memory.buffers = iteration_buffers(decoder, setup);
   memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
+  memory.buffers = iteration_buffers(decoder, setup) + memory.of(setup.hidden_blocks);
   if (wanted.device) {
     memory.device = *wanted.device;
   } else if (wanted.kv) {

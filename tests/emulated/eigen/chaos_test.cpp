@@ -32,6 +32,12 @@ TEST_CASE("nor do rotations with copies ahead, on such a device") {
   check_chaos<GpuTrials, With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 25, 1.1);
 }
 
+TEST_CASE("nor do hidden states in place of K and V, on such a device") {
+  check_chaos<GpuTrials, With<Chaos, ChaosHidden>>(16, 25, 0.8);
+  check_chaos<GpuTrials, With<Chaos, ChaosHidden, FairShare>>(17, 25, 1.1);
+  check_chaos<GpuTrials, With<Chaos, ChaosHidden, EarliestDeadlineFirst, ChaosWeights>>(18, 25, 1.1, 25);
+}
+
 TEST_CASE("nor do users who leave, on such a device") {
   check_chaos<GpuTrials, Chaos>(11, 25, 0.8, 25);
   check_chaos<GpuTrials, With<Chaos, FairShare>>(12, 25, 1.1, 25);

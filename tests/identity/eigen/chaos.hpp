@@ -114,6 +114,21 @@ struct ChaosSwap : ChaosRetention {
   static constexpr bool returns_layerwise = false;
 };
 
+/// Of some layers hidden states are saved as they are computed, and kept in place of K and V, or not.
+struct ChaosHidden : ChaosRetention {
+  static constexpr bool keeps_hidden = true;
+  [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const {
+    return (view.step + index(row.id)) % 3 == 0 ? ChaosRetention::on_preempt(view, row) : Kept::hidden;
+  }
+  template <class Cost>
+  [[nodiscard]] LayerSet hidden_layers(const View& view, const RequestRow& row, const Cost& /*cost*/) const {
+    LayerSet chosen;
+    for (int layer = 0; layer < view.geometry.layers; ++layer)
+      if ((static_cast<std::uint32_t>(layer) + index(row.id)) % 3 != 0) chosen.insert(layer);
+    return chosen;
+  }
+};
+
 /// Other layers stream in every step, whole or in part, through more slots or fewer.
 struct ChaosWeights {
   using role = roles::Weights;
@@ -140,6 +155,7 @@ struct ChaosWeights {
 };
 
 static_assert(Weights<ChaosWeights>);
-static_assert(Placement<ChaosPlacement> && Relief<ChaosRelief> && Retention<ChaosRetention> && Retention<ChaosSwap>);
+static_assert(Placement<ChaosPlacement> && Relief<ChaosRelief> && Retention<ChaosRetention> && Retention<ChaosSwap> &&
+              Retention<ChaosHidden>);
 
 } // namespace sluice::testing

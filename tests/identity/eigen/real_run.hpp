@@ -41,6 +41,7 @@ struct RealTrial {
   bool loads = false;          ///< weights are loaded before the first request
   std::uint64_t leaving = 0;   ///< after a step one in so many requests is cancelled; 0: none
   bool rows_to_rebuild = true; ///< the buffers have some for everybody's tokens
+  bool room_for_hidden = true; ///< and so has the device, for hidden states on their way
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
@@ -63,6 +64,9 @@ struct RealTrial {
     MachineSetup setup;
     setup.limits = limits;
     if (rows_to_rebuild) setup.rebuilt = limits.block_tokens * (all() / layers());
+    if (room_for_hidden)
+      setup.hidden_blocks =
+          hidden_in_flight(kv_block_shape(weights.config.shape, limits.block_tokens, 4), setup.rows(), limits.batch);
     setup.link = link;
     setup.faults = faults;
     setup.skips_idle = true;
@@ -92,6 +96,7 @@ inline RealTrial random_real_trial(Random& random) {
   const double rate = random.below(3) == 0 ? 0 : 20e6 * (1 + 9 * random.uniform());
   trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = rate;
   trial.host_blocks = 1'000'000;
+  trial.room_for_hidden = random.below(2) == 0;
   trial.slo = Seconds{random.below(2) == 0 ? 10 : 0.0005};
   const std::size_t count = 2 + random.below(5);
   for (std::size_t i = 0; i < count; ++i) {
@@ -172,14 +177,14 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   SmallCost cost;
   cost.base = Seconds{1e-3};
   cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s > 0 ? trial.link.to_device_bytes_per_s : 1e9};
-  typename Observed::Config config{.limits = trial.limits,
-                                   .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
-                                                Bytes{shape.hidden * where.element_bytes() *
-                                                      trial.limits.block_tokens.count()}},
-                                   .device_blocks = LayerBlocks{kv_blocks},
-                                   .host_blocks = LayerBlocks{trial.host_blocks},
-                                   .cost = cost,
-                                   .backend = Cpu{*machine}};
+  typename Observed::Config config{
+      .limits = trial.limits,
+      .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
+                   Bytes{shape.hidden * where.element_bytes() * trial.limits.block_tokens.count()}},
+      .device_blocks = LayerBlocks{kv_blocks},
+      .host_blocks = LayerBlocks{trial.host_blocks},
+      .cost = cost,
+      .backend = Cpu{*machine}};
   change(config);
   Expected<Observed> engine = Observed::make(std::move(config));
   REQUIRE(engine);

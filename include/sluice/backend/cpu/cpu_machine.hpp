@@ -39,7 +39,7 @@ using CpuMachine = Machine<CpuDevice>;
                                                   const MachineSetup& setup) {
   const std::int64_t block = kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4;
   const std::int64_t beside = (weights.outer_bytes() + weights.layout.bytes * weights.config.shape.layers).count() +
-                              iteration_buffers(decoder, setup).count();
+                              iteration_buffers(decoder, setup).count() + block * setup.hidden_blocks.count();
   const std::int64_t left = setup.device_memory.count() - beside;
   return LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
 }

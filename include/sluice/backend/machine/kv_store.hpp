@@ -51,6 +51,13 @@ struct KvBlockShape {
   [[nodiscard]] std::int64_t hidden_tokens() const { return hidden_bytes > 0 ? bytes().count() / hidden_bytes : 0; }
 };
 
+/// Device blocks for the hidden states that iterations of up to `rows` rows and `batch` requests keep: those of a layer
+/// that computes, and of one whose states cross the link meanwhile.
+[[nodiscard]] inline LayerBlocks hidden_in_flight(const KvBlockShape& block, std::int64_t rows, int batch) {
+  const std::int64_t each = block.hidden_tokens();
+  return LayerBlocks{each == 0 ? 0 : 2 * ((rows + each - 1) / each + batch)}; // each request's last is not full
+}
+
 /// Blocks of two memories: `BlockStates` says what may be done with a block, this class which cell has it and what a
 /// transfer copies. Blocks are numbers here: where their bytes lie is the device's business, so nothing here moves a
 /// byte or waits. Operations that a state forbids do nothing and return false. Not synchronised.

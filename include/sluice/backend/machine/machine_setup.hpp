@@ -23,6 +23,9 @@ struct MachineSetup {
   /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
   /// PrefixStates::passed), on top of the batch's: the buffers have rows for them.
   Tokens rebuilt{0};
+  /// Device blocks beside those for KV, in which hidden states lie between the layer that keeps them and the link
+  /// (`hidden_in_flight`). With fewer a layer waits, and with none that are free its states are given up.
+  LayerBlocks hidden_blocks{0};
   LinkRates link;
   FaultPlan faults{};
   bool skips_idle = false; ///< time with nothing to run passes at once

@@ -32,7 +32,7 @@ namespace sluice {
   const std::int64_t block = kv_block_shape(shape, setup.limits.block_tokens, element_bytes).bytes().count();
   const std::int64_t left = (setup.device_memory - bytes_beside(weights, workspace)).count();
   const std::int64_t all = left >= 0 ? left / block : -whole(-left, block);
-  return LayerBlocks{all - shape.layers * (whole(weights.layout.bytes.count(), block) + 1)};
+  return LayerBlocks{all - shape.layers * (whole(weights.layout.bytes.count(), block) + 1)} - setup.hidden_blocks;
 }
 
 /// Memory of the host that such a machine takes for good, pinned: the host's KV, and the images of layers that may

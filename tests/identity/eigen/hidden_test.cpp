@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hidden states on a real machine: kept as they are computed, and begun with where K and V are gone.
+#include "sluice/admission/fcfs.hpp"
+#include "sluice/decoder/decoder_runner.hpp"
+#include "sluice/relief/preempt_newest.hpp"
+#include "sluice/retention/drop.hpp"
+#include "sluice/transfer/fair_share.hpp"
+#include "sluice/transfer/next_layer.hpp"
+
+#include "identity/eigen/chaos_checks.hpp"
+#include "support/counting_runner.hpp"
+
+namespace sluice::testing {
+
+namespace {
+
+/// A trial on this machine, whose rows are counted.
+struct Counted {
+  std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
+
+  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    return trial.setup(decoder, kv_blocks);
+  }
+  [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                                           const MachineSetup& setup, TokenListener listener) const {
+    auto runner = std::make_unique<DecoderRunner>(std::move(decoder));
+    return CpuMachine::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
+                            std::move(listener));
+  }
+};
+
+/// Of every layer but the first hidden states, as HCache where projecting costs nothing.
+struct AllHidden {
+  using role = roles::Retention;
+  static constexpr bool returns_layerwise = true;
+  static constexpr bool finds_released = false;
+  static constexpr bool keeps_hidden = true;
+  static constexpr bool copies_ahead = false;
+  [[nodiscard]] Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::hidden; }
+  [[nodiscard]] Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
+  template <class Cost>
+  [[nodiscard]] LayerSet hidden_layers(const View& view, const RequestRow& /*row*/, const Cost& /*cost*/) const {
+    return LayerSet::all(view.geometry.layers).erase(0);
+  }
+};
+
+} // namespace
+
+TEST_CASE("hidden states saved, kept and given up in every step change no token and no logit") {
+  check_chaos<CpuTrials, With<Chaos, ChaosHidden>>(21, 8, 0.8);
+  check_chaos<CpuTrials, With<Chaos, ChaosHidden, NextLayer>>(22, 8, 1.1);
+  check_chaos<CpuTrials, With<Chaos, ChaosHidden, FairShare, ChaosWeights>>(23, 8, 1.1, 25);
+}
+
+TEST_CASE("who comes back with hidden states passes no layer again; who comes back with nothing passes all") {
+  using Recompute = Engine<Fcfs, EveryStep, PreemptNewest, Drop>;
+  Random random(5);
+  CountedRows with, without;
+  std::int64_t preempted = 0;
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_real_trial(random);
+    trial.slo = Seconds{10};
+    trial.room_for_hidden = true;
+    trial.arrivals.assign(trial.arrivals.size(), 0);
+    const std::vector<RealOutput> expected = alone(trial);
+    const std::int64_t kv = trial.largest() + trial.layers() + 8;
+    const auto nothing = [](auto&) {};
+    const Counted counted;
+    const RealResult result = run_real<With<Recompute, AllHidden>>(trial, kv, nothing, {}, counted);
+    check_identity(result, expected);
+    CHECK(result.refused == 0);
+    preempted += result.preempted;
+    with.passed += counted.counts->passed;
+    with.stored += counted.counts->stored;
+    with.restored += counted.counts->restored;
+    with.kept += counted.counts->kept;
+    // Each token passes each layer once, whoever is preempted.
+    std::int64_t tokens = 0;
+    for (std::size_t i = 0; i < trial.prompts.size(); ++i)
+      tokens += static_cast<std::int64_t>(trial.prompts[i].size()) + trial.outputs[i] - 1;
+    CHECK(counted.counts->passed == tokens * trial.layers());
+    const Counted dropping;
+    check_identity(run_real<Recompute>(trial, kv, nothing, {}, dropping), expected);
+    without.passed += dropping.counts->passed;
+    without.restored += dropping.counts->restored;
+  }
+  CHECK(preempted > 0);
+  CHECK(with.restored > 0);
+  CHECK(with.kept > with.restored / 4);
+  CHECK(without.restored == 0);
+  CHECK(with.passed < without.passed);
+}
+
+} // namespace sluice::testing
