@@ -129,7 +129,7 @@ class KernelRunner final : public ModelRunner {
     if (rows.empty()) return;
     // What experts made of the last layer is another row's: added now, in the residual that memory keeps, it changes
     // no bit of the rows that go on.
-    if (adds_scattered_) normalise(final_norm_, final_norm_bias_, live_rows_);
+    if (adds_scattered_) normalise(outer_.final_norm, outer_.final_norm_bias, live_rows_);
     copy_states(rows, [](const HiddenRows& some, T* row) { return CopySegment{some.states, row, 0}; });
   }
 
