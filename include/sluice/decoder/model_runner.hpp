@@ -2,6 +2,7 @@
 // ModelRunner: a decoder's passes on a device: launched layer by layer, sampled there, and waited for at the end.
 #pragma once
 
+#include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/config.hpp"
 #include "sluice/decoder/decoder.hpp"
@@ -87,6 +88,11 @@ class ModelRunner {
   /// The logits of the samples' row `sample`, fetched to the host and waited for: for who listens, not for each step.
   /// First asked for before the next iteration begins; valid until its `launch_samples`.
   [[nodiscard]] virtual std::span<const float> logits(std::size_t sample) = 0;
+
+  /// Ok, or why nothing that was computed since the last iteration is to be believed: the device has failed, for good.
+  /// Tokens of such an iteration are numbers below 0 or of the vocabulary, which nobody is told. Asked once an
+  /// iteration, after its tokens.
+  [[nodiscard]] virtual Status status() { return {}; }
 
   [[nodiscard]] virtual const DecoderConfig& config() const = 0;
 };

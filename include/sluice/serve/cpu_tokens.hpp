@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuTokens: the tokens that a CpuMachine computes, kept until delivery releases them.
+// CpuTokens: the tokens that a machine computes, kept until delivery releases them.
 #pragma once
 
-#include "sluice/backend/cpu/cpu_machine.hpp"
+#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/serve/token_source.hpp"
 
@@ -52,7 +52,7 @@ class CpuTokens final : public TokenSource {
     listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
     return listener;
   }
-  void attach(std::shared_ptr<CpuMachine> machine) {
+  void attach(std::shared_ptr<TokenWorld> machine) {
     const DecoderConfig& config = machine->weights().config;
     end_tokens_ = config.end_tokens;
     machine_ = std::move(machine);
@@ -107,7 +107,7 @@ class CpuTokens final : public TokenSource {
     if (kept.wanted >= 0) kept.chances.push_back(detail::chances_of(kept.logits, token, kept.wanted));
   }
 
-  std::shared_ptr<CpuMachine> machine_;
+  std::shared_ptr<TokenWorld> machine_;
   std::vector<int> end_tokens_;
   std::unordered_map<std::uint32_t, Kept> requests_;
 };

@@ -14,7 +14,7 @@
 #include "sluice/backend/machine/need_blocks.hpp"
 #include "sluice/backend/machine/settle.hpp"
 #include "sluice/backend/machine/token_requests.hpp"
-#include "sluice/backend/machine/world.hpp"
+#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/decoder/model_runner.hpp"
 #include "sluice/decoder/weights.hpp"
@@ -28,6 +28,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ namespace sluice {
 /// and copies into transfers; the runner computes. One thread steps the machine; links and planning may have their own.
 /// Do not move it: lanes have its address.
 template <MachineDevice Device>
-class Machine final : public BackendWorld {
+class Machine final : public TokenWorld {
  public:
   /// Makes a machine, which keeps `weights`. Errors: the buffers of an iteration do not fit, or the system refuses the
   /// memory.
@@ -66,21 +67,17 @@ class Machine final : public BackendWorld {
     device_.stop(); // before what the lanes work on
   }
 
-  /// Tells the machine a request's tokens: before the first iteration in which the engine may run it.
-  void enter(RequestId id, TokenRequest request) { requests_.enter(id, std::move(request)); }
-  /// The prompt, and the tokens generated so far.
-  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.tokens(id); }
-  /// Of the tokens that a request has generated, `count` from `first` on: those that Delivery has released, say. They
-  /// stay at least until the next iteration.
-  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const {
+  void enter(RequestId id, TokenRequest request) override { requests_.enter(id, std::move(request)); }
+  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const override { return requests_.tokens(id); }
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const override {
     return requests_.generated(id, first, count);
   }
-  void forget(RequestId id) { requests_.forget(id); }
+  void forget(RequestId id) override { requests_.forget(id); }
 
-  [[nodiscard]] const ModelWeights& weights() const { return core_.weights.host(); }
-  [[nodiscard]] const DeviceMemory& device_memory() const { return memory_; }
-  [[nodiscard]] CopyTotals moved() const { return device_.moved(); }
-  [[nodiscard]] LayerBlocks host_peak() const { return core_.store.host_peak(); }
+  [[nodiscard]] const ModelWeights& weights() const override { return core_.weights.host(); }
+  [[nodiscard]] const DeviceMemory& device_memory() const override { return memory_; }
+  [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
+  [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
   void idle_until(Seconds when) override {
@@ -136,7 +133,10 @@ class Machine final : public BackendWorld {
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
     for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
     choose_tokens();
-    tell_lost();
+    if (const Status status = runner_->status(); status)
+      tell_lost();
+    else
+      tell_failed(status.error());
     const double stalled = tell_times();
     return {now() - start_, Seconds{stalled}};
   }
@@ -278,6 +278,17 @@ class Machine final : public BackendWorld {
       core_.sequences.leave(sequence);
     }
   }
+  /// A device that has failed has lost everything: all requests that have KV end with what the device says, whatever
+  /// their tokens would have told of them.
+  void tell_failed(const Error& error) {
+    failure_ = error.line();
+    outcomes_.clear();
+    const Lock lock{core_.schedule.mutex};
+    core_.sequences.for_each([this](Slot slot, KvSequence& sequence) {
+      outcomes_.push_back({slot, true, failure_});
+      core_.sequences.leave(sequence);
+    });
+  }
   /// Collects when layers were computed and what came over the link, in the iteration's time. Returns the seconds that
   /// the computation waited for the link.
   double tell_times() {
@@ -321,6 +332,7 @@ class Machine final : public BackendWorld {
   std::vector<LinkTimes> link_times_;
   std::vector<LinkSpan> spans_;
   std::vector<RequestOutcome> outcomes_;
+  std::string failure_;      ///< of the device
   std::vector<Slot> losing_; ///< slots whose loss is told in this iteration
   Seconds start_{0};
 
