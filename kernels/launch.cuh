@@ -2,6 +2,7 @@
 // Launcher: a kernel on a GPU's stream, with the limits of the launch checked and the driver's error as this project's.
 #pragma once
 
+#include "sluice/backend/cuda/cudart/driver.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/type_name.hpp"
 
@@ -12,39 +13,7 @@
 
 namespace sluice::kernels {
 
-/// Whether the error ended the context: every later call gives the same one, until the process ends.
-[[nodiscard]] inline bool ends_context(cudaError_t error) {
-  switch (error) {
-  case cudaErrorIllegalAddress:
-  case cudaErrorLaunchFailure:
-  case cudaErrorLaunchTimeout:
-  case cudaErrorAssert:
-  case cudaErrorHardwareStackError:
-  case cudaErrorIllegalInstruction:
-  case cudaErrorMisalignedAddress:
-  case cudaErrorInvalidAddressSpace:
-  case cudaErrorInvalidPc:
-  case cudaErrorECCUncorrectable:
-    return true;
-  default:
-    return false;
-  }
-}
-
-/// What the driver said, or nothing. `where`: what was asked of it.
-[[nodiscard]] inline Status status_of(cudaError_t error, std::string where) {
-  if (error == cudaSuccess) return {};
-  const std::string said = std::string{cudaGetErrorName(error)} + ", " + cudaGetErrorString(error);
-  if (error == cudaErrorMemoryAllocation) {
-    return Error{ErrorCode::out_of_memory, std::move(where), said, "as much free memory as was asked for"};
-  }
-  if (ends_context(error)) {
-    return Error{ErrorCode::unsupported, std::move(where),
-                 said + ", of this or of earlier work: the process can use the device no more",
-                 "a process that begins anew"};
-  }
-  return Error{ErrorCode::unsupported, std::move(where), said, "a driver and a device that can run it"};
-}
+using sluice::status_of; // beside those of libraries
 
 /// Launches one kernel. Made once per device: a shared memory of more than 48 KiB has to be allowed first.
 template <Kernel K>

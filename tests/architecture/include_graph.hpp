@@ -75,14 +75,14 @@ inline bool in_folder(const std::string& path, const std::string& name) {
 /// The folder whose name admits an include of `<name>` that is not the standard library's; none of a standard header.
 inline std::optional<std::string> library_of(const std::string& name) {
   static const std::map<std::string, std::string> known{
-      {"Eigen", "eigen"}, {"boost", "beast"}, {"cub", "cuda"}, {"thrust", "cuda"}, {"unicode", "icu"}};
+      {"Eigen", "eigen"}, {"boost", "beast"}, {"cub", "cudart"}, {"thrust", "cudart"}, {"unicode", "icu"}};
   const std::size_t slash = name.find('/');
   if (slash != std::string::npos) {
     const std::string first = name.substr(0, slash);
     const auto found = known.find(first);
     return found == known.end() ? first : found->second;
   }
-  if (name.rfind("cuda", 0) == 0) return "cuda";
+  if (name.rfind("cuda", 0) == 0) return "cudart";
   if (name.find('.') != std::string::npos) return name.substr(0, name.find('.'));
   return std::nullopt;
 }

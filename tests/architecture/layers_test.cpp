@@ -12,7 +12,7 @@ int sluice_odr_second();
 namespace {
 
 Layers three_layers() {
-  std::istringstream text("# a comment\ncore\nmodel device\nengine\nmodel -> device\nlibraries: nlohmann cuda\n"
+  std::istringstream text("# a comment\ncore\nmodel device\nengine\nmodel -> device\nlibraries: nlohmann cudart\n"
                           "system: core/mapped.hpp engine/real/\n");
   return read_layers(text);
 }
@@ -51,7 +51,7 @@ TEST_CASE("the layer check keeps libraries in the folders that name them") {
   CHECK(faults("sluice/engine/a.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);
   CHECK(faults("sluice/engine/nlohmann/b.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 0);
   CHECK(faults("sluice/engine/a.hpp", "#include <cuda_runtime.h>\n") == 1);
-  CHECK(faults("sluice/engine/cuda/a.hpp", "#include <cuda_runtime.h>\n") == 0);
+  CHECK(faults("sluice/engine/cudart/a.hpp", "#include <cuda_runtime.h>\n") == 0);
   CHECK(faults("sluice/engine/a.hpp", "#include <Eigen/Dense>\n") == 1);
   CHECK(faults("sluice/engine/a.hpp", "#include <iostream>\n") == 1);
   CHECK(faults("sluice/sluice.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceBytes, PinnedBytes: memory of a GPU, and memory of the host that a GPU copies from and to by itself.
+#pragma once
+
+#include "sluice/backend/cuda/cudart/driver.hpp"
+#include "sluice/core/expected.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+
+struct FreeDeviceBytes {
+  void operator()(std::byte* at) const {
+    (void)cudaFree(at);
+  } // fails only where the context has ended, and all with it
+};
+struct FreePinnedBytes {
+  void operator()(std::byte* at) const { (void)cudaFreeHost(at); }
+};
+
+/// So many bytes, freed when this goes; zero bytes are none.
+template <class Free>
+class Allocation {
+ public:
+  Allocation() = default;
+  Allocation(std::byte* at, std::size_t size) : at_(at), size_(size) {}
+  Allocation(Allocation&& other) noexcept : at_(std::move(other.at_)), size_(std::exchange(other.size_, 0)) {}
+  Allocation& operator=(Allocation&& other) noexcept {
+    at_ = std::move(other.at_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  [[nodiscard]] std::byte* data() const { return at_.get(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  std::unique_ptr<std::byte, Free> at_;
+  std::size_t size_ = 0;
+};
+
+} // namespace detail
+
+using DeviceBytes = detail::Allocation<detail::FreeDeviceBytes>;
+using PinnedBytes = detail::Allocation<detail::FreePinnedBytes>;
+
+/// At a multiple of 256 bytes. Error: that much is not free; how much is, and how much was asked for, `for` what.
+[[nodiscard]] inline Expected<DeviceBytes> device_bytes(std::size_t bytes, const std::string& what) {
+  if (bytes == 0) return DeviceBytes{};
+  void* at = nullptr;
+  const cudaError_t error = cudaMalloc(&at, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    std::size_t free = 0, all = 0;
+    (void)cudaGetLastError(); // it was told
+    (void)cudaMemGetInfo(&free, &all);
+    return Error{ErrorCode::out_of_memory, "cuda: device memory",
+                 gibibytes(bytes) + " for " + what + " are wanted, and " + gibibytes(free) + " of " + gibibytes(all) +
+                     " are free",
+                 "a smaller --device-memory, or a GPU that nothing else uses"};
+  }
+  if (Status status = status_of(error, "cuda: device memory for " + what); !status) return status.error();
+  return DeviceBytes{static_cast<std::byte*>(at), bytes};
+}
+
+/// Pages that stay where they are, so that copies need no thread of the host. Error: the system gives no more of them.
+[[nodiscard]] inline Expected<PinnedBytes> pinned_bytes(std::size_t bytes, const std::string& what) {
+  if (bytes == 0) return PinnedBytes{};
+  void* at = nullptr;
+  const cudaError_t error = cudaHostAlloc(&at, bytes, cudaHostAllocDefault);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return Error{ErrorCode::out_of_memory, "cuda: pinned memory",
+                 "the system refuses " + gibibytes(bytes) + " for " + what, "a smaller --host-memory"};
+  }
+  if (Status status = status_of(error, "cuda: pinned memory for " + what); !status) return status.error();
+  return PinnedBytes{static_cast<std::byte*>(at), bytes};
+}
+
+} // namespace sluice

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// CopyBatch: a batch done in any order leaves what its copies leave one after the other.
+#include "sluice/backend/cuda/copy_batch.hpp"
+#include "sluice/core/random.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+using Memory = std::vector<std::byte>;
+
+/// Does the batch's copies in an order that is drawn, and empties it.
+void give(CopyBatch& batch, Random& random) {
+  std::vector<std::size_t> order(batch.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
+  for (const std::size_t i : order) std::memcpy(batch.to()[i], batch.from()[i], batch.bytes()[i]);
+  batch.clear();
+}
+
+} // namespace
+
+TEST_CASE("copies of a batch in any order leave what they leave one after the other") {
+  std::size_t largest = 0, joined = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Memory batched(512), plain;
+    for (std::byte& byte : batched) byte = static_cast<std::byte>(random() & 0xff);
+    plain = batched;
+    CopyBatch batch;
+    std::int64_t from = 0, to = 0;
+    for (int i = 0; i < 100; ++i) {
+      const auto bytes = static_cast<std::int64_t>(1 + random.below(8));
+      const bool goes_on = random.below(3) == 0 && from + bytes < 256 && to + bytes < 512;
+      if (!goes_on) {
+        from = static_cast<std::int64_t>(random.below(500));
+        to = static_cast<std::int64_t>(random.below(500));
+      }
+      if (from < to + bytes && to < from + bytes) continue; // a copy onto itself is none
+      Copy copy;
+      copy.from = batched.data() + from;
+      copy.to = batched.data() + to;
+      copy.bytes = bytes;
+      std::memcpy(plain.data() + to, plain.data() + from, static_cast<std::size_t>(bytes));
+      const std::size_t before = batch.size();
+      if (!batch.take(copy)) {
+        give(batch, random);
+        REQUIRE(batch.take(copy));
+      } else if (batch.size() == before) {
+        ++joined;
+      }
+      largest = std::max(largest, batch.size());
+      from += bytes;
+      to += bytes;
+    }
+    give(batch, random);
+    CHECK(batched == plain);
+  }
+  CHECK(largest > 3);
+  CHECK(joined > 0); // what lies side by side on both sides is one copy
+}
+
+TEST_CASE("a batch is full at some time") {
+  Memory memory(CopyBatch::most * 8);
+  CopyBatch batch;
+  Copy copy;
+  copy.bytes = 1;
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < 2 * CopyBatch::most; ++i) {
+    copy.from = memory.data() + 4 * i;
+    copy.to = memory.data() + 4 * i + 2;
+    taken += batch.take(copy) ? 1U : 0U;
+  }
+  CHECK(taken == CopyBatch::most);
+  CHECK(batch.size() == CopyBatch::most);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// CudaMemory on a CUDA runtime that is the kernels' emulator: blocks end with what copying one after the other gives,
+// whatever order is drawn; and what the driver refuses, at first or at last, is one line and no hang.
+#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/pinned_weights.hpp"
+#include "sluice/backend/machine/block_uses.hpp"
+#include "sluice/backend/machine/stream_lane.hpp"
+#include "sluice/core/random.hpp"
+
+#include "backend_cuda/cudart/runtime.hpp"
+#include "support/small_models.hpp"
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+using testing::emulated_runtime;
+using testing::restart_runtime;
+using Lane = StreamLane<CudaMemory, EveryWait>;
+
+constexpr std::int64_t block_bytes = 64, blocks = 24;
+
+/// Blocks of both memories, copied at random by three streams that know each block's tickets; and the same done one
+/// after the other.
+class Copied {
+ public:
+  explicit Copied(std::uint64_t seed) : random_(seed) {
+    Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
+    REQUIRE(memory);
+    memory_ = *memory;
+    REQUIRE(memory_->reserve(Bytes{block_bytes * blocks}, Bytes{256}, Bytes{block_bytes * blocks}));
+    for (std::byte* const arena : {memory_->device_arena(), memory_->host_arena()})
+      for (std::int64_t i = 0; i < block_bytes * blocks; ++i) arena[i] = static_cast<std::byte>(random_() & 0xff);
+    device_.assign(memory_->device_arena(), memory_->device_arena() + block_bytes * blocks);
+    host_.assign(memory_->host_arena(), memory_->host_arena() + block_bytes * blocks);
+  }
+
+  void run(int steps) {
+    EveryWait waits;
+    BlockUses device_uses(static_cast<std::size_t>(blocks)), host_uses(static_cast<std::size_t>(blocks));
+    std::vector<Lane> lanes;
+    for (const StreamId stream : all_streams)
+      lanes.emplace_back(*memory_, device_uses, host_uses, block_bytes, stream, waits);
+    for (int step = 0; step < steps; ++step) {
+      Lane& lane = lanes[random_.below(lanes.size())];
+      const std::uint64_t copies = 1 + random_.below(6);
+      for (std::uint64_t i = 0; i < copies; ++i) copy(lane);
+      const Ticket ticket = lane.launched();
+      if (random_.below(8) == 0) memory_->synchronize(ticket);
+      if (random_.below(4) == 0) memory_->rest();
+      if (random_.below(4) == 0) (void)memory_->done(ticket);
+    }
+    for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
+  }
+  [[nodiscard]] bool as_in_order() const {
+    return std::memcmp(memory_->device_arena(), device_.data(), device_.size()) == 0 &&
+           std::memcmp(memory_->host_arena(), host_.data(), host_.size()) == 0;
+  }
+  CudaMemory& memory() { return *memory_; }
+
+ private:
+  void copy(Lane& lane) {
+    using Content = StreamWait::Content;
+    const Content from = random_.below(2) == 0 ? Content::kv : Content::host,
+                  to = random_.below(2) == 0 ? Content::kv : Content::host;
+    const std::size_t a = random_.below(blocks), b = random_.below(blocks);
+    if (from == to && a == b) return;
+    Copy copy;
+    copy.from = lane.reads({a, 1}, from);
+    copy.to = lane.writes({b, 1}, to);
+    copy.bytes = block_bytes;
+    if (random_.below(4) == 0) { // a part of each row
+      copy.rows = 4;
+      copy.from_stride = copy.to_stride = block_bytes / 4;
+      copy.bytes = 5;
+    }
+    memory_->copy_async(lane.stream(), copy);
+    std::vector<std::byte>& source = from == Content::host ? host_ : device_;
+    std::vector<std::byte>& target = to == Content::host ? host_ : device_;
+    for (std::int64_t row = 0; row < copy.rows; ++row)
+      std::memmove(target.data() + static_cast<std::int64_t>(b) * block_bytes + row * copy.to_stride,
+                   source.data() + static_cast<std::int64_t>(a) * block_bytes + row * copy.from_stride,
+                   static_cast<std::size_t>(copy.bytes));
+  }
+
+  Random random_;
+  std::shared_ptr<CudaMemory> memory_;
+  std::vector<std::byte> device_, host_;
+};
+
+} // namespace
+
+TEST_CASE("blocks end with what copying one after the other gives, in any order of streams and of batches") {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    restart_runtime(seed);
+    emulated_runtime().batches = seed % 4 != 3;
+    {
+      Copied copied(seed);
+      copied.run(200);
+      CHECK(copied.as_in_order());
+      CHECK(copied.memory().status().ok());
+      CHECK(copied.memory().batches() == emulated_runtime().batches);
+      CHECK((emulated_runtime().batched > 0) == emulated_runtime().batches);
+    }
+    CHECK(emulated_runtime().events == 0);
+    CHECK(emulated_runtime().allocations == 0);
+  }
+}
+
+TEST_CASE("a lost context is one line, and everything comes to an end") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    restart_runtime(seed);
+    {
+      Copied copied(seed);
+      emulated_runtime().calls = 0;
+      emulated_runtime().fails_at = static_cast<std::int64_t>(seed * 7);
+      copied.run(100); // returns
+      const Ticket ticket = copied.memory().record(StreamId::compute);
+      CHECK(copied.memory().done(ticket));
+      CHECK(copied.memory().time(ticket) > CudaMemory::Time{});
+      REQUIRE(!copied.memory().check());
+      const std::string line = copied.memory().status().error().line();
+      CHECK(line.find("cuda: ") == 0);
+      CHECK(line.find("cudaErrorIllegalAddress") != std::string::npos);
+      CHECK(line.find("a process that begins anew") != std::string::npos);
+    }
+    CHECK(emulated_runtime().events == 0);
+  }
+}
+
+TEST_CASE("times are the host's, in order, and outlive their events") {
+  restart_runtime(1);
+  Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
+  REQUIRE(memory);
+  const auto before = std::chrono::steady_clock::now();
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 3000; ++i) tickets.push_back((*memory)->record(StreamId::to_host));
+  (*memory)->synchronize(tickets.back());
+  const auto after = std::chrono::steady_clock::now();
+  CHECK(emulated_runtime().events < 1100); // most of 3000 were another ticket's before
+  auto last = before - std::chrono::microseconds{200};
+  for (const Ticket& ticket : tickets) {
+    CHECK((*memory)->done(ticket));
+    const auto time = (*memory)->time(ticket);
+    REQUIRE(time >= last);
+    last = time;
+  }
+  CHECK(last <= after + std::chrono::microseconds{200});
+  CHECK((*memory)->done(Ticket{})); // nothing
+}
+
+TEST_CASE("what is missing is said in a line each") {
+  restart_runtime(1);
+  const auto says = [](const std::string& part) {
+    const auto memory = CudaMemory::make();
+    REQUIRE(!memory);
+    CHECK_MESSAGE(memory.error().line().find(part) == 0, memory.error().line());
+  };
+  emulated_runtime().driver_version = 0;
+  says("cuda: no driver is loaded; expected NVIDIA's, for CUDA 13.0");
+  emulated_runtime().driver_version = 12040;
+  says("cuda: the driver is for CUDA 12.4, and this program for CUDA 13.0; expected a newer driver");
+  emulated_runtime().driver_version = 13000;
+  emulated_runtime().devices = 0;
+  says("cuda: the driver shows no GPU");
+  emulated_runtime().devices = 1;
+  const auto memory = CudaMemory::make();
+  REQUIRE(memory);
+  const Status large = (*memory)->reserve(Bytes{std::int64_t{3} << 30}, Bytes{0}, Bytes{0});
+  REQUIRE(!large);
+  CHECK(large.error().code == ErrorCode::out_of_memory);
+  CHECK_MESSAGE(
+      large.error().line().find(
+          "cuda: device memory: 3.0 GiB for KV and layers' weights are wanted, and 1.0 GiB of 80.0 GiB are free") == 0,
+      large.error().line());
+}
+
+TEST_CASE("pinned weights are the model's, each number in the element that is asked for") {
+  restart_runtime(1);
+  const ModelWeights weights = testing::small_weights(testing::SmallModel::llama, ElementType::f32);
+  for (const ElementType element : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
+    const Expected<ModelWeights> pinned = pinned_weights(weights, element);
+    REQUIRE(pinned);
+    const auto same = [&](const std::byte* a, const std::byte* b, std::int64_t numbers) {
+      for (std::int64_t i = 0; i < numbers; ++i) {
+        std::byte rounded[4];
+        store_element(rounded, element, load_element(a + i * 4, ElementType::f32));
+        if (std::memcmp(rounded, b + i * bytes_of(element), static_cast<std::size_t>(bytes_of(element))) != 0)
+          return false;
+      }
+      return true;
+    };
+    for (std::size_t layer = 0; layer < weights.layers.size(); ++layer)
+      for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
+        const TensorPlace& place = weights.layout.places[i];
+        CHECK(pinned->layout.places[i].type == element);
+        CHECK(same(weights.layers[layer][i], pinned->layers[layer][i], place.rows * place.columns));
+      }
+    for (Matrix OuterWeights::*const member :
+         {&OuterWeights::embedding, &OuterWeights::final_norm, &OuterWeights::head}) {
+      const Matrix &a = weights.*member, &b = (*pinned).*member;
+      CHECK(b.type == element);
+      CHECK(same(a.row(0), b.row(0), a.rows * a.columns));
+    }
+    CHECK(pinned->is_head_tied() == weights.is_head_tied());
+  }
+}
