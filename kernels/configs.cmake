@@ -20,13 +20,16 @@ foreach(element IN ITEMS f32 f16 bf16)
   sluice_kernel(experts/scatter_rows.hpp ScatterRows "${of}")
 
   # Attention: one warp for decoding, four for prompts. Query groups, block sizes and lengths are parameters at run time.
-  foreach(head_dim IN ITEMS 64 80 96 128)
+  # Heads of 32 are those of the small models that come with the project, which rebuild nothing.
+  foreach(head_dim IN ITEMS 32 64 80 96 128)
     set(of_heads "${of}, .head_dim = ${head_dim}")
     sluice_kernel(rows/rope_and_store.hpp RopeAndStore "${of_heads}")
     sluice_kernel(attention/paged_attention.hpp PagedAttention "${of_heads}, .warps = 1, .stages = 2")
     sluice_kernel(attention/paged_attention.hpp PagedAttention "${of_heads}, .warps = 4, .stages = 2")
     sluice_kernel(attention/merge_segments.hpp MergeSegments "${of_heads}")
-    sluice_kernel(attention/rebuild_and_decode.hpp RebuildAndDecode "${of_heads}")
+    if(NOT head_dim EQUAL 32)
+      sluice_kernel(attention/rebuild_and_decode.hpp RebuildAndDecode "${of_heads}")
+    endif()
   endforeach()
 
   # Products, by the rows of a tile: few for decoding, many for prompts.

@@ -35,38 +35,43 @@ struct NeededKernel {
   return decoder;
 }
 
-/// Every configuration that a step of the decoder may launch, whatever is offloaded and how: block copies by both ways,
-/// K and V rebuilt beside decoding. Biases, QK norms, learned positions and rotations are parameters of the same
-/// kernels.
+/// Calls `visit(config)` for every configuration that a step of the decoder may launch, whatever is offloaded and how:
+/// block copies by both ways, K and V rebuilt beside decoding. Biases, QK norms, learned positions and rotations are
+/// parameters of the same kernels.
+template <class Visit>
+void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit&& visit) {
+  const int head_dim = decoder.shape.head_dim;
+  visit(EmbedConfig{.element = element});
+  visit(NormConfig{.element = element, .kind = decoder.norm});
+  visit(RopeAndStoreConfig{.element = element, .head_dim = head_dim});
+  for (const int warps : {1, 4}) // decoding; prompts
+    visit(PagedAttentionConfig{.element = element, .head_dim = head_dim, .warps = warps});
+  visit(MergeSegmentsConfig{.element = element, .head_dim = head_dim});
+  visit(RebuildAndDecodeConfig{.element = element, .head_dim = head_dim});
+  for (const int rows : {16, 64, 128}) visit(TileProductConfig{.element = element, .tile_rows = rows});
+  if (decoder.mlp == MlpKind::experts) {
+    visit(RouteConfig{.element = ElementType::f32}); // a router's logits, like the head's, are not rounded
+    visit(PlaceConfig{});
+    visit(GatherRowsConfig{.element = element});
+    for (const int rows : {16, 64, 128}) visit(GroupedProductConfig{.element = element, .tile_rows = rows});
+    visit(ScatterRowsConfig{.element = element});
+  }
+  if (decoder.mlp == MlpKind::relu)
+    visit(ActivationConfig{.element = element, .kind = ActivationKind::relu, .gated = false});
+  else
+    visit(ActivationConfig{.element = element, .kind = ActivationKind::silu, .gated = true});
+  visit(SampleConfig{.element = ElementType::f32});
+  for (const bool bulk : {false, true}) visit(CopySegmentsConfig{.bulk = bulk});
+}
+
+/// The same as text, with which of them are compiled.
 [[nodiscard]] inline std::vector<NeededKernel> needed_kernels(const DecoderConfig& decoder, ElementType element) {
   std::vector<NeededKernel> needed;
-  const auto need = [&needed]<ListedConfig Config>(const Config& config) {
+  each_needed_kernel(decoder, element, [&needed]<ListedConfig Config>(const Config& config) {
     const auto& listed = KernelFamily<Config>::configs;
     needed.push_back({std::string{KernelFamily<Config>::name}, describe(config), line_of(config),
                       std::find(listed.begin(), listed.end(), config) != listed.end()});
-  };
-  const int head_dim = decoder.shape.head_dim;
-  need(EmbedConfig{.element = element});
-  need(NormConfig{.element = element, .kind = decoder.norm});
-  need(RopeAndStoreConfig{.element = element, .head_dim = head_dim});
-  for (const int warps : {1, 4}) // decoding; prompts
-    need(PagedAttentionConfig{.element = element, .head_dim = head_dim, .warps = warps});
-  need(MergeSegmentsConfig{.element = element, .head_dim = head_dim});
-  need(RebuildAndDecodeConfig{.element = element, .head_dim = head_dim});
-  for (const int rows : {16, 64, 128}) need(TileProductConfig{.element = element, .tile_rows = rows});
-  if (decoder.mlp == MlpKind::experts) {
-    need(RouteConfig{.element = ElementType::f32}); // a router's logits, like the head's, are not rounded
-    need(PlaceConfig{});
-    need(GatherRowsConfig{.element = element});
-    for (const int rows : {16, 64, 128}) need(GroupedProductConfig{.element = element, .tile_rows = rows});
-    need(ScatterRowsConfig{.element = element});
-  }
-  if (decoder.mlp == MlpKind::relu)
-    need(ActivationConfig{.element = element, .kind = ActivationKind::relu, .gated = false});
-  else
-    need(ActivationConfig{.element = element, .kind = ActivationKind::silu, .gated = true});
-  need(SampleConfig{.element = ElementType::f32});
-  for (const bool bulk : {false, true}) need(CopySegmentsConfig{.bulk = bulk});
+  });
   return needed;
 }
 

@@ -26,7 +26,7 @@ namespace sluice {
   return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE))};
 }
 
-/// The memories of a run, each of a stated size, both parts of this machine's memory.
+/// The memories of a run, each of a stated size; where the CPU computes, both parts of this machine's memory.
 struct LocalMemory {
   Bytes weights{0}; ///< all of them
   Bytes buffers{0}; ///< of an iteration, with blocks for hidden states on their way
@@ -61,36 +61,58 @@ struct WantedMemory {
   return across_layers(TokenBlocks{sum}, layers);
 }
 
+/// What a machine takes of its device's memory, whatever the requests.
+struct MemoryNeeds {
+  Bytes weights{0}; ///< as they lie on the device, all of them
+  Bytes buffers{0}; ///< of an iteration
+  Bytes block{0};   ///< a layer block of KV
+  Bytes unasked{0}; ///< the most that is taken of the device where the user says nothing, if a request has room in it
+};
+
 /// Divides both memories by the limits of `setup`, and writes into `setup` how much of each the machine is to take.
-[[nodiscard]] inline LocalMemory divide_memory(const ModelWeights& weights, const Decoder& decoder,
+[[nodiscard]] inline LocalMemory divide_memory(const MemoryNeeds& needs, int layers,
                                                std::span<const RequestSpec> requests, const WantedMemory& wanted,
                                                MachineSetup& setup) {
-  const ModelShape& shape = weights.config.shape;
   const Tokens block_tokens = setup.limits.block_tokens;
-  const Bytes half{physical_memory().count() / 2};
   LocalMemory memory;
-  memory.weights = weights.outer_bytes() + weights.layout.bytes * shape.layers;
-  memory.block = Bytes{kv_block_floats(shape, block_tokens) * 4};
-  memory.buffers = iteration_buffers(decoder, setup) + memory.of(setup.hidden_blocks);
+  memory.weights = needs.weights;
+  memory.block = needs.block;
+  memory.buffers = needs.buffers + memory.of(setup.hidden_blocks);
   if (wanted.device) {
     memory.device = *wanted.device;
   } else if (wanted.kv) {
     memory.device = memory.with(LayerBlocks{0}) + *wanted.kv;
   } else {
     const auto batch = static_cast<std::size_t>(setup.limits.batch);
-    const Bytes one = memory.with(longest_batch(requests, block_tokens, shape.layers, 1));
+    const Bytes one = memory.with(longest_batch(requests, block_tokens, layers, 1));
     memory.device =
-        std::min(memory.with(longest_batch(requests, block_tokens, shape.layers, batch)), std::max(one, half));
+        std::min(memory.with(longest_batch(requests, block_tokens, layers, batch)), std::max(one, needs.unasked));
   }
-  memory.all = longest_batch(requests, block_tokens, shape.layers, requests.size());
+  memory.all = longest_batch(requests, block_tokens, layers, requests.size());
   // Beyond the memory that all requests could hold at once, and as much again in flight, more would only lengthen the
   // tables of blocks.
-  const LayerBlocks most = memory.all * 2 + LayerBlocks{shape.layers};
+  const LayerBlocks most = memory.all * 2 + LayerBlocks{layers};
   setup.device_memory = std::min(memory.device, memory.with(most));
-  memory.kv = device_kv_blocks(weights, decoder, setup);
+  const std::int64_t block = memory.block.count();
+  const std::int64_t left = (setup.device_memory - memory.weights - memory.buffers).count();
+  memory.kv = LayerBlocks{left >= 0 ? left / block : -((block - 1 - left) / block)};
+  const Bytes half{physical_memory().count() / 2};
   memory.host = LayerBlocks{wanted.host.value_or(std::min(half, memory.of(memory.all))) / memory.block};
   setup.host_blocks = std::min(memory.host, most);
   return memory;
+}
+
+/// Where the CPU computes, and both memories are parts of this machine's.
+[[nodiscard]] inline MemoryNeeds cpu_needs(const ModelWeights& weights, const Decoder& decoder,
+                                           const MachineSetup& setup) {
+  const ModelShape& shape = weights.config.shape;
+  return {weights.outer_bytes() + weights.layout.bytes * shape.layers, iteration_buffers(decoder, setup),
+          Bytes{kv_block_floats(shape, setup.limits.block_tokens) * 4}, Bytes{physical_memory().count() / 2}};
+}
+[[nodiscard]] inline LocalMemory divide_memory(const ModelWeights& weights, const Decoder& decoder,
+                                               std::span<const RequestSpec> requests, const WantedMemory& wanted,
+                                               MachineSetup& setup) {
+  return divide_memory(cpu_needs(weights, decoder, setup), weights.config.shape.layers, requests, wanted, setup);
 }
 
 } // namespace sluice

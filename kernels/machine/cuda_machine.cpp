@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/machine/cuda_machine.hpp"
+
+#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/pinned_weights.hpp"
+#include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/backend/machine/stream_memory.hpp"
+
+#include "kernels/machine/cuda_runner.hpp"
+#include "kernels/needs.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace {
+
+using CudaMachine = Machine<StreamDevice<CudaMemory>>;
+
+/// The first line that speaks against the model.
+Status check_model(const DecoderConfig& config, ElementType element) {
+  const auto& sizes = kernels::runner_head_dims;
+  const int head_dim = config.shape.head_dim;
+  if (std::find(sizes.begin(), sizes.end(), head_dim) == sizes.end()) {
+    std::string all;
+    for (const int size : sizes)
+      all += (all.empty() ? "" : size == sizes.back() ? " or " : ", ") + std::to_string(size);
+    return Error{ErrorCode::unsupported, "cuda", "the model has heads of " + std::to_string(head_dim),
+                 "heads of " + all};
+  }
+  const std::vector<std::string> exceeded = kernels::exceeded_limits(config, element);
+  if (!exceeded.empty()) return Error{ErrorCode::unsupported, "cuda", exceeded.front(), ""};
+  return {};
+}
+
+/// Readies the kernels that a runner launches: here, and not at the first launch, what this GPU has not is found.
+Status prepare_kernels(const DecoderConfig& config, ElementType element) {
+  Status first;
+  kernels::each_needed_kernel(config, element, [&]<class Config>(const Config& wanted) {
+    constexpr bool launched = !std::is_same_v<Config, kernels::RebuildAndDecodeConfig> &&
+                              !std::is_same_v<Config, kernels::CopySegmentsConfig>;
+    if constexpr (launched) {
+      if (!first) return;
+      const auto kernel = kernels::find_kernel(wanted);
+      first = kernel ? kernel->prepare() : Status{kernel.error()};
+    }
+  });
+  return first;
+}
+
+} // namespace
+
+Expected<CudaDevice> open_cuda() {
+  Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
+  if (!memory) return memory.error();
+  cudaDeviceProp properties{};
+  if (Status status = status_of(cudaGetDeviceProperties(&properties, 0), "cuda: the GPU's properties"); !status)
+    return status.error();
+  std::size_t free = 0, all = 0;
+  if (Status status = status_of(cudaMemGetInfo(&free, &all), "cuda: the GPU's memory"); !status) return status.error();
+  return CudaDevice{*std::move(memory), properties.name, Bytes{static_cast<std::int64_t>(all)},
+                    Bytes{static_cast<std::int64_t>(free)}};
+}
+
+Expected<ModelWeights> cuda_weights(const ModelWeights& weights, ElementType element) {
+  if (Status status = check_model(weights.config, element); !status) return status.error();
+  return pinned_weights(weights, element);
+}
+
+MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup) {
+  const ElementType element = weights.embedding.type;
+  MemoryNeeds needs;
+  needs.buffers = kernels::cuda_workspace(weights.config, element, setup);
+  needs.block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, bytes_of(element)).bytes();
+  // All that no KV can have: what stream_kv_blocks leaves of a memory that is large enough for the rest.
+  MachineSetup ample = setup;
+  const std::int64_t blocks = 1 + 4 * weights.config.shape.layers * (1 + weights.layout.bytes / needs.block);
+  ample.device_memory = bytes_beside(weights, needs.buffers) + needs.block * blocks;
+  const LayerBlocks kv = stream_kv_blocks(weights, needs.buffers, bytes_of(element), ample);
+  needs.weights = ample.device_memory - needs.buffers - needs.block * kv.count();
+  return needs;
+}
+
+Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& device, ModelWeights weights,
+                                                        const MachineSetup& setup, TokenListener listener) {
+  const ElementType element = weights.embedding.type;
+  if (Status status = check_model(weights.config, element); !status) return status.error();
+  if (Status status = prepare_kernels(weights.config, element); !status) return status.error();
+  std::unique_ptr<ModelRunner> runner =
+      kernels::make_cuda_runner(element, device.memory, weights.config, kernels::cuda_runner_limits(setup));
+  Expected<std::shared_ptr<CudaMachine>> machine =
+      CudaMachine::make(std::move(weights), std::move(runner), setup, std::move(listener), device.memory,
+                        std::int64_t{bytes_of(element)});
+  if (!machine) return machine.error();
+  if (!device.memory->status()) return device.memory->status().error();
+  return std::shared_ptr<TokenWorld>{*std::move(machine)};
+}
+
+Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const ModelWeights& weights, ElementType element,
+                                                        const MachineSetup& setup, TokenListener listener) {
+  Expected<CudaDevice> device = open_cuda();
+  if (!device) return device.error();
+  Expected<ModelWeights> pinned = cuda_weights(weights, element);
+  if (!pinned) return pinned.error();
+  return make_cuda_machine(*device, *std::move(pinned), setup, std::move(listener));
+}
+
+} // namespace sluice

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// CudaRunner: a KernelRunner on a GPU's compute stream, which says when the GPU has failed.
+#pragma once
+
+#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/decoder/model_runner.hpp"
+
+#include "kernels/decoder/cuda_queue.cuh"
+#include "kernels/decoder/kernel_runner.hpp"
+#include "kernels/machine/cuda_runner.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice::kernels {
+
+/// What a failed GPU left in the host's memory is nobody's token: it has -1, and 0 for a logit.
+template <KernelRunnerConfig config_>
+class CudaRunner final : public ModelRunner {
+ public:
+  CudaRunner(std::shared_ptr<CudaMemory> memory, const DecoderConfig& config, const KernelRunnerLimits& limits)
+      : memory_(std::move(memory)), kernels_(CudaQueue{memory_}, config, limits) {}
+
+  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
+    return kernels_.workspace(rows, samples);
+  }
+  void place(const RunnerMemory& memory) override { kernels_.place(memory); }
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
+    kernels_.begin(tokens, positions);
+  }
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                    int stored_rows) override {
+    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows);
+  }
+  void launch_samples(std::span<const SampleRow> rows) override { kernels_.launch_samples(rows); }
+  [[nodiscard]] std::span<const std::int32_t> tokens() override {
+    const std::span<const std::int32_t> tokens = kernels_.tokens();
+    if (memory_->status()) return tokens;
+    none_.assign(tokens.size(), -1);
+    return none_;
+  }
+  [[nodiscard]] std::span<const float> logits(std::size_t sample) override {
+    const std::span<const float> logits = kernels_.logits(sample);
+    if (memory_->status()) return logits;
+    zeros_.assign(logits.size(), 0);
+    return zeros_;
+  }
+  [[nodiscard]] Status status() override { return memory_->check(); }
+  [[nodiscard]] const DecoderConfig& config() const override { return kernels_.config(); }
+
+ private:
+  std::shared_ptr<CudaMemory> memory_;
+  KernelRunner<CudaQueue, config_> kernels_;
+  std::vector<std::int32_t> none_;
+  std::vector<float> zeros_;
+};
+
+namespace detail {
+
+template <ElementType element, std::size_t at = 0>
+[[nodiscard]] std::unique_ptr<ModelRunner> cuda_runner(std::shared_ptr<CudaMemory> memory, const DecoderConfig& config,
+                                                       const KernelRunnerLimits& limits) {
+  if constexpr (at < runner_head_dims.size()) {
+    constexpr int head_dim = runner_head_dims[at];
+    if (config.shape.head_dim == head_dim)
+      return std::make_unique<CudaRunner<KernelRunnerConfig{element, head_dim}>>(std::move(memory), config, limits);
+    return cuda_runner<element, at + 1>(std::move(memory), config, limits);
+  } else {
+    SLUICE_ASSERT(false, "a size of heads that there is a runner for");
+    return nullptr;
+  }
+}
+
+} // namespace detail
+
+template <ElementType element>
+std::unique_ptr<ModelRunner> CudaRunners<element>::make(std::shared_ptr<CudaMemory> memory, const DecoderConfig& config,
+                                                        const KernelRunnerLimits& limits) {
+  return detail::cuda_runner<element>(std::move(memory), config, limits);
+}
+
+} // namespace sluice::kernels

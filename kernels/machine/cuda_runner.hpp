@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_cuda_runner: a model's passes on a GPU, by kernels of one of three elements.
+#pragma once
+
+#include "sluice/backend/machine/machine_setup.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/decoder/config.hpp"
+#include "sluice/decoder/element_type.hpp"
+#include "sluice/decoder/model_runner.hpp"
+
+#include "kernels/decoder/runner_room.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace sluice {
+
+class CudaMemory;
+
+namespace kernels {
+
+/// The sizes of heads that there are runners for.
+inline constexpr std::array runner_head_dims{32, 64, 80, 96, 128};
+
+/// Each element's are compiled apart.
+template <ElementType element>
+struct CudaRunners {
+  /// On the compute stream of `memory`. `config` has heads of one of the sizes.
+  [[nodiscard]] static std::unique_ptr<ModelRunner> make(std::shared_ptr<CudaMemory> memory,
+                                                         const DecoderConfig& config, const KernelRunnerLimits& limits);
+};
+
+[[nodiscard]] inline std::unique_ptr<ModelRunner> make_cuda_runner(ElementType element,
+                                                                   std::shared_ptr<CudaMemory> memory,
+                                                                   const DecoderConfig& config,
+                                                                   const KernelRunnerLimits& limits) {
+  switch (element) {
+  case ElementType::f32:
+    return CudaRunners<ElementType::f32>::make(std::move(memory), config, limits);
+  case ElementType::f16:
+    return CudaRunners<ElementType::f16>::make(std::move(memory), config, limits);
+  case ElementType::bf16:
+    break;
+  }
+  return CudaRunners<ElementType::bf16>::make(std::move(memory), config, limits);
+}
+
+/// By the limits of a setup alone: memory is divided once it is known how much of it a runner takes. A layer's table
+/// has the blocks of a batch of the longest, and as many of requests that only keep what is rebuilt for them.
+[[nodiscard]] inline KernelRunnerLimits cuda_runner_limits(const MachineSetup& setup) {
+  KernelRunnerLimits limits;
+  limits.block_tokens = setup.limits.block_tokens;
+  const std::int64_t longest = blocks_for(setup.limits.max_context, limits.block_tokens).count();
+  limits.table_blocks = std::max(limits.table_blocks, 2 * setup.limits.batch * longest);
+  return limits;
+}
+[[nodiscard]] inline Bytes cuda_workspace(const DecoderConfig& config, ElementType element, const MachineSetup& setup) {
+  return Bytes{
+      RunnerRoom{config, bytes_of(element), cuda_runner_limits(setup), setup.rows(), setup.limits.batch}.bytes};
+}
+
+} // namespace kernels
+} // namespace sluice
