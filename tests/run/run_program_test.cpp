@@ -337,6 +337,9 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --link 0", "--link: it is '0'; expected a rate");
   says("--prompt a --link 2GB/h", "--link");
   says("--prompt a --lanes none", "--lanes: it is 'none'");
+  says("--prompt a --backend gpu", "--backend: it is 'gpu'; expected cpu or cuda");
+  says("--prompt a --backend cuda --link 1GB/s", "--link: with --backend cuda");
+  says("--prompt a --backend cuda --threads 2", "--threads: with --backend cuda");
   says("--prompt a --temperature -1", "--temperature");
   says("--prompt a --top-p 2", "--top-p");
   says("--prompt a --slo-tbt 0", "--slo-tbt");

@@ -60,8 +60,16 @@ Expected<Costs> profile_of(const Options& options, const LinkRates& link, const 
 
 Expected<Costs> costs_of(const Options& options, const ModelWeights& weights, Decoder& decoder,
                          const MachineSetup& setup) {
-  if (!options.profile.empty()) return profile_of(options, setup.link, weights.config.shape);
-  return roofline_of(setup.link, weights.config.shape, rates_of(weights, decoder, setup.limits));
+  return costs_of(options, weights.config.shape, setup.link,
+                  [&]() -> Expected<LocalRates> { return rates_of(weights, decoder, setup.limits); });
+}
+
+Expected<Costs> costs_of(const Options& options, const ModelShape& shape, const LinkRates& link,
+                         const std::function<Expected<LocalRates>()>& measure) {
+  if (!options.profile.empty()) return profile_of(options, link, shape);
+  const Expected<LocalRates> rates = measure();
+  if (!rates) return rates.error();
+  return roofline_of(link, shape, *rates);
 }
 
 } // namespace running

@@ -7,10 +7,12 @@
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/weights.hpp"
 #include "sluice/device/device.hpp"
+#include "sluice/local/rates.hpp"
 
 #include "compare/cost_choice.hpp"
 #include "run/options.hpp"
 
+#include <functional>
 #include <string>
 
 namespace running {
@@ -25,5 +27,9 @@ struct Costs {
 /// and then no two runs believe quite the same.
 sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelWeights& weights, sluice::Decoder& decoder,
                                  const sluice::MachineSetup& setup);
+
+/// The same where something else measures.
+sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelShape& shape, const sluice::LinkRates& link,
+                                 const std::function<sluice::Expected<sluice::LocalRates>()>& measure);
 
 } // namespace running

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace running {
@@ -102,6 +103,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   CLI::App& app = flags.app();
   add_requests(flags, options);
   add_machine(flags, options);
+  app.add_option("--backend", options.backend,
+                 "what computes: cpu, or cuda: the first GPU, in a build with CUDA, where the memories are the GPU's "
+                 "and pinned memory of the host")
+      ->capture_default_str();
   app.add_option("--logits", options.logits, "write the logits of every token generated: float32, NumPy's .npy");
   app.add_option("--timeline", options.timeline, "write a trace of the run for ui.perfetto.dev");
   app.add_option("--decisions", options.decisions, "write a line for each decision");
@@ -139,6 +144,18 @@ Status check_heeded(const Options& options) {
   return {};
 }
 
+Status check_backend(const Options& options) {
+  if (options.backend == "cpu") return {};
+  if (options.backend != "cuda")
+    return flag_error("--backend", "it is '" + sluice::excerpt(options.backend) + "'", "cpu or cuda");
+  for (const auto& [flag, given, why] :
+       {std::tuple{"--link", options.link > 0, "a GPU's link is as fast as it is"},
+        {"--threads", options.threads != 1, "a GPU computes"},
+        {"--replay-clock", !options.replay_clock.empty(), "nothing is computed, and a processor reads the record"}})
+    if (given) return flag_error(flag, std::string{"with --backend cuda "} + why, "one of the two");
+  return {};
+}
+
 } // namespace
 
 Status check_machine(const Options& options) {
@@ -163,6 +180,7 @@ Status check_options(const Options& options) {
   if (options.chat && options.prompts.empty())
     return flag_error("--chat", "there is no text", "--prompt with a user's message");
   if (Status status = check_machine(options); !status) return status;
+  if (Status status = check_backend(options); !status) return status;
   if (options.profile.empty())
     for (const auto& [flag, value] :
          {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})

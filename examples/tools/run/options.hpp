@@ -16,7 +16,7 @@ class Flags;
 namespace running {
 
 struct Options {
-  std::string model = "tiny", system = "AllResident";
+  std::string model = "tiny", system = "AllResident", backend = "cpu";
   std::vector<std::string> prompts, prompt_ids;
   std::string trace, format;
   std::optional<std::int64_t> limit;

@@ -22,6 +22,8 @@ inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
 }
 || System::composition::retention_type::keeps_hidden;
 
+/// `Cpu` is the backend's name whatever the machine computes on: a handle of one real backend is that of another (an
+/// engine sees a BackendWorld and nothing of a device), and thirty systems are not compiled twice for a name.
 template <class System>
 sluice::Status run_engine(const Job& job) {
   using namespace sluice;

@@ -9,10 +9,10 @@
 #include "sluice/observer/trace_json.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
+#include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
 #include "run/logits.hpp"
-#include "run/machine.hpp"
 #include "run/model.hpp"
 #include "run/outputs.hpp"
 #include "run/promises.hpp"
@@ -79,7 +79,7 @@ struct Files {
 class Requests final : public Arrivals {
  public:
   /// `machine`: null where nothing is computed.
-  Requests(const Options& options, const Workload& workload, Results& results, CpuMachine* machine, ShownText* shown)
+  Requests(const Options& options, const Workload& workload, Results& results, TokenWorld* machine, ShownText* shown)
       : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
 
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
@@ -109,7 +109,7 @@ class Requests final : public Arrivals {
   const Options& options_;
   const Workload& workload_;
   Results& results_;
-  CpuMachine* machine_;
+  TokenWorld* machine_;
   ShownText* shown_;
   std::size_t next_ = 0;
 };
@@ -138,6 +138,8 @@ Error parted(const Replay& replay, const Options& options) {
 Expected<Served> serve(const Options& options) {
   const Expected<const System*> system = find_system(options.system);
   if (!system) return system.error();
+  Expected<Computer> computer = Computer::open(options); // first: without a GPU no model is read
+  if (!computer) return computer.error();
   Expected<LocalModel> model = open_model(options.model, !options.prompts.empty());
   if (!model) return model.error();
   Served served{std::move(*model), {}, {}, {}};
@@ -159,8 +161,8 @@ Expected<Served> serve(const Options& options) {
   setup.link = {options.link, options.link, options.lanes == "each-way"};
   setup.skips_idle = options.no_wait;
   if (Status status = check_threads(options.threads); !status) return status.error();
-  std::unique_ptr<Decoder> decoder = make_decoder(weights, setup.limits.block_tokens, options.threads);
-  Expected<Costs> costs = costs_of(options, weights, *decoder, setup);
+  if (Status status = computer->take(served.model.weights, setup); !status) return status.error();
+  Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
   if (options.from_trace()) {
     Expected<Workload> trace = read_trace(options, served.model, costs->cost);
@@ -169,10 +171,11 @@ Expected<Served> serve(const Options& options) {
   }
   const Workload& workload = served.workload;
   if ((*system)->rebuilds_kv)
-    rebuild(setup, weights.config.shape,
+    rebuild(setup, shape,
             longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
-  const LocalMemory memory = divide_memory(weights, *decoder, workload.requests, wanted_memory(options), setup);
-  if (options.replay_clock.empty())
+  const LocalMemory memory =
+      divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
+  if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, memory);
   const compared::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
@@ -209,11 +212,11 @@ Expected<Served> serve(const Options& options) {
   }
   ClockRecord clock;
   Status ran;
-  std::shared_ptr<CpuMachine> machine;
+  std::shared_ptr<TokenWorld> machine;
   std::shared_ptr<BackendWorld> world;
   if (replay) {
     world = std::make_shared<ReplayedWorld>(*replay);
-  } else if (auto made = make_machine(weights, std::move(decoder), setup, std::move(listener))) {
+  } else if (auto made = computer->make_machine(setup, std::move(listener))) {
     world = machine = *std::move(made);
     if (files->clock) world = std::make_shared<RecordedWorld>(world, clock);
   } else {
