@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-/// What lies side by side on both sides is one copy. Copies of more rows than one are not for a batch.
+/// Copies of more rows than one are not for a batch. What lies side by side on both sides stays two copies: neighbours
+/// may be of two allocations, which no copy of CUDA's may span.
 ///
 /// A driver orders nothing within a batch, a stream orders all that it is given: so a batch takes no copy that writes
 /// what another of it reads or writes, or reads what another writes. (A block that is fetched, dropped as clean and
@@ -34,15 +35,6 @@ class CopyBatch {
       if (overlap(to_[i], bytes_[i], copy.to, bytes) || overlap(to_[i], bytes_[i], copy.from, bytes) ||
           overlap(from_[i], bytes_[i], copy.to, bytes))
         return false;
-    if (size_ > 0) {
-      const std::size_t last = size_ - 1;
-      const bool follows = static_cast<const std::byte*>(from_[last]) + bytes_[last] == copy.from &&
-                           static_cast<std::byte*>(to_[last]) + bytes_[last] == copy.to;
-      if (follows) {
-        bytes_[last] += bytes;
-        return true;
-      }
-    }
     if (size_ == most) return false;
     to_[size_] = copy.to;
     from_[size_] = copy.from;
