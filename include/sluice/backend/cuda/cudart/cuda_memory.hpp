@@ -60,7 +60,7 @@ class CudaMemory {
       if (stream.handle != nullptr) (void)cudaStreamSynchronize(stream.handle);
       for (const Mark& mark : stream.marks)
         if (mark.event != nullptr) (void)cudaEventDestroy(mark.event);
-      for (const cudaEvent_t event : stream.spare) (void)cudaEventDestroy(event);
+      for (CUevent_st* const event : stream.spare) (void)cudaEventDestroy(event);
       if (stream.handle != nullptr) (void)cudaStreamDestroy(stream.handle);
     }
   }
@@ -133,11 +133,11 @@ class CudaMemory {
   void wait(StreamId stream, const Ticket& ticket) {
     Stream& waits = of(stream);
     flush(waits);
-    const cudaEvent_t event = pending(ticket);
+    CUevent_st* const event = pending(ticket);
     if (event != nullptr) (void)succeeds(cudaStreamWaitEvent(waits.handle, event, 0), "cuda: waiting for an event");
   }
   [[nodiscard]] bool done(const Ticket& ticket) {
-    const cudaEvent_t event = pending(ticket);
+    CUevent_st* const event = pending(ticket);
     if (event == nullptr) return true;
     const cudaError_t error = cudaEventQuery(event);
     if (error == cudaErrorNotReady) return false;
@@ -151,7 +151,7 @@ class CudaMemory {
       (void)cudaStreamSynchronize(of(ticket.stream).handle);
       return;
     }
-    const cudaEvent_t event = pending(ticket);
+    CUevent_st* const event = pending(ticket);
     if (event == nullptr) return;
     if (succeeds(cudaEventSynchronize(event), "cuda: waiting for work")) came_to(ticket);
   }

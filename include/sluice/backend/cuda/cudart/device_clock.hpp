@@ -28,7 +28,7 @@ class DeviceClock {
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
   ~DeviceClock() {
-    for (const cudaEvent_t event : {base_, next_})
+    for (CUevent_st* const event : {base_, next_})
       if (event != nullptr) (void)cudaEventDestroy(event);
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
