@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,11 +28,11 @@ inline constexpr double error_limit = std::is_same_v<T, float> ? 1e-6
 
 /// Memory that ends where it ends: ASan sees the byte behind it.
 struct Free {
-  void operator()(void* at) const { std::free(at); }
+  void operator()(std::byte* at) const { ::operator delete (at, std::align_val_t{16}); }
 };
 using Bytes = std::unique_ptr<std::byte, Free>;
 [[nodiscard]] inline Bytes bytes(std::size_t count) {
-  return Bytes{static_cast<std::byte*>(std::aligned_alloc(16, (count + 15) / 16 * 16))};
+  return Bytes{static_cast<std::byte*>(::operator new (count, std::align_val_t{16}))};
 }
 
 struct AttentionShape {
