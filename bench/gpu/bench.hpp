@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bench: a stage of a program here: which device, how much to do, and its rows as they come.
+#pragma once
+
+#include "bench_device.hpp"
+#include "numbers.hpp"
+#include "row.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace gpu_bench {
+
+class Bench {
+ public:
+  Bench(Device& device_, std::string stage, bool tiny_, int repetitions_, std::string program)
+      : device(device_),
+        tiny(tiny_),
+        repetitions(repetitions_),
+        stage_(std::move(stage)),
+        program_(std::move(program)) {}
+
+  Device& device;
+  bool tiny; ///< sizes for the emulator and for compute-sanitizer, which say nothing of speed
+  int repetitions;
+
+  [[nodiscard]] int size(int full, int small) const { return tiny ? small : full; }
+
+  /// A row that `measure` fills. What it throws is the row's failure; after a failure that ended the device's context
+  /// all later rows fail too, each with its line.
+  template <class Measure>
+  void row(const std::string& name, const std::string& config, Measure&& measure) {
+    const auto begin = std::chrono::steady_clock::now();
+    Row row;
+    row.stage = stage_;
+    row.name = name;
+    row.config = config;
+    try {
+      measure(row);
+      device.finish();
+    } catch (const std::exception& error) {
+      row.failed = error.what();
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!print(row, seconds, program_)) ++failed_;
+  }
+  [[nodiscard]] int failed() const { return failed_; }
+
+  /// How many sets of buffers calls rotate among, so that none finds its inputs in a cache: four times the largest
+  /// second level that there is (60 MB), and at most as many as a graph has calls.
+  [[nodiscard]] int sets(double bytes_of_one) const {
+    if (tiny) return 1;
+    const int wanted = static_cast<int>(240e6 / bytes_of_one) + 1;
+    return wanted < 1 ? 1 : wanted > calls ? calls : wanted;
+  }
+  static constexpr int calls = 16; ///< of a graph
+
+ private:
+  std::string stage_, program_;
+  int failed_ = 0;
+};
+
+/// The stages that are programs.
+void primitives(Bench& bench);
+void ceilings(Bench& bench);
+void copies(Bench& bench);
+void row_rates(Bench& bench);
+void attention_rates(Bench& bench);
+void product_rates(Bench& bench);
+void environment(Bench& bench);
+
+} // namespace gpu_bench

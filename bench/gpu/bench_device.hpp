@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// BenchDevice: what the programs of this folder ask of a device; Device: the one that this program is built for.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+
+namespace gpu_bench {
+
+/// What a row ends with, where the device or a reference says no. Programs of measurements throw it; the library does
+/// not.
+struct Failed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline void require(const sluice::Status& status) {
+  if (!status.ok()) throw Failed(status.error().line());
+}
+
+} // namespace gpu_bench
+
+/// Two models, chosen at compile time so that one source serves both: a GPU through the CUDA runtime, with the kernels
+/// that nvcc compiled, and the emulator, which instantiates them. Both have
+///
+/// - `name()`, `real`: whether its times are a device's; `sizes`: how much of a full problem to do
+/// - `memory(bytes)`, `pinned(bytes)`: owned, with `data()` and `size()`; exactly so many bytes
+/// - `up`, `down` (`to`, `from`, `bytes`): done when they return. `poison(memory)`: every byte 0xff
+/// - `launch<config>(params)`: the kernel of a listed configuration; `launch_kernel<K>(params)`: one that is not listed
+/// - `finish()`: waits, and throws what went wrong
+/// - `time(repetitions, calls, enqueue)`: seconds of each repetition per call; `enqueue(i)` enqueues call i of a
+///   repetition, 0 .. calls - 1, which a device repeats as a graph
+#if defined(SLUICE_BENCH_EMULATED)
+#include "emulated_bench.hpp"
+namespace gpu_bench {
+using Device = EmulatedBench;
+}
+#else
+#include "cuda_bench.hpp"
+namespace gpu_bench {
+using Device = CudaBench;
+}
+#endif

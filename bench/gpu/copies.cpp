@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of many blocks between scattered places of pinned and of device memory: by size, count and way. What a backend
+// chooses its threshold from (copy engines or the kernel), and DuplexKV's case.
+#include "bench.hpp"
+#include "kernels/copy/copy_segments.hpp"
+
+#include <cstring>
+
+namespace gpu_bench {
+namespace {
+
+using namespace sluice::kernels;
+using Memory = Device::Memory;
+
+enum class Way { single, batch, kernel, bulk };
+constexpr const char* name_of(Way way) {
+  switch (way) {
+  case Way::single:
+    return "a copy each";
+  case Way::batch:
+    return "cudaMemcpyBatchAsync";
+  case Way::kernel:
+    return "CopySegments";
+  default:
+    return "CopySegments, bulk";
+  }
+}
+
+/// Block i of the source goes to block place(i) of the target: no two neighbours stay neighbours.
+struct Blocks {
+  std::size_t bytes;
+  std::size_t count;
+  [[nodiscard]] std::size_t from(std::size_t i) const { return i * 7 % count; }
+  [[nodiscard]] std::size_t to(std::size_t i) const { return (i * 11 + 3) % count; }
+};
+
+void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
+  Device& device = bench.device;
+  const std::string size = blocks.bytes >= 1 << 20 ? std::to_string(blocks.bytes >> 20U) + " MiB"
+                           : blocks.bytes >= 1024  ? std::to_string(blocks.bytes >> 10U) + " KiB"
+                                                   : std::to_string(blocks.bytes) + " bytes";
+  bench.row(std::string{name_of(way)} + (up ? ", to the device" : ", to the host"),
+            std::to_string(blocks.count) + " blocks of " + size + ", scattered", [&](Row& row) {
+              const std::size_t all = blocks.bytes * blocks.count;
+              const Memory host = device.pinned(all), there = poisoned(device, all);
+              std::vector<std::byte> pattern(all);
+              const Numbers numbers{51};
+              for (std::size_t i = 0; i + 1 < all; i += 2) {
+                const Bf16 one = numbers.stored(i);
+                std::memcpy(&pattern[i], &one, 2);
+              }
+              if (up) {
+                std::memcpy(host.data(), pattern.data(), all);
+              } else {
+                device.up(there.data(), pattern.data(), all);
+                std::memset(host.data(), 0xff, all);
+              }
+              std::byte* const source = up ? host.data() : there.data();
+              std::byte* const target = up ? there.data() : host.data();
+              std::vector<void*> to;
+              std::vector<const void*> from;
+              std::vector<std::size_t> bytes(blocks.count, blocks.bytes);
+              std::vector<int> from_index, to_index;
+              for (std::size_t i = 0; i < blocks.count; ++i) {
+                from_index.push_back(static_cast<int>(blocks.from(i)));
+                to_index.push_back(static_cast<int>(blocks.to(i)));
+                from.push_back(source + blocks.from(i) * blocks.bytes);
+                to.push_back(target + blocks.to(i) * blocks.bytes);
+              }
+              const Memory from_table = uploaded(device, from_index), to_table = uploaded(device, to_index);
+              CopySegmentsParams params;
+              params.from = source;
+              params.to = target;
+              params.from_index = reinterpret_cast<const int*>(from_table.data());
+              params.to_index = reinterpret_cast<const int*>(to_table.data());
+              params.from_stride = params.to_stride = params.bytes = static_cast<std::int64_t>(blocks.bytes);
+              params.count = static_cast<int>(blocks.count);
+              params.ctas = bench.size(32, 3);
+              row.samples = device.repeat(bench.repetitions, 1, [&] {
+                switch (way) {
+                case Way::single:
+                  for (std::size_t i = 0; i < blocks.count; ++i) device.copy(to[i], from[i], blocks.bytes);
+                  break;
+                case Way::batch:
+                  device.copy_batch(to, from, bytes);
+                  break;
+                case Way::kernel:
+                  device.launch<CopySegmentsConfig{.bulk = false}>(params);
+                  break;
+                case Way::bulk:
+                  device.launch<CopySegmentsConfig{.bulk = true}>(params);
+                  break;
+                }
+              });
+              device.finish();
+              row.unit = "GB/s";
+              row.amount = static_cast<double>(all) * 1e-9;
+              row.against = up ? "ceilings/to the device" : "ceilings/to the host";
+              std::vector<std::byte> got(all);
+              if (up)
+                device.down(got.data(), there.data(), all);
+              else
+                std::memcpy(got.data(), host.data(), all);
+              std::int64_t wrong = 0;
+              for (std::size_t i = 0; i < blocks.count; ++i)
+                wrong += std::memcmp(&got[blocks.to(i) * blocks.bytes], &pattern[blocks.from(i) * blocks.bytes],
+                                     blocks.bytes) == 0
+                             ? 0
+                             : 1;
+              row.checks = true;
+              row.check = {static_cast<double>(wrong), 0, static_cast<std::int64_t>(blocks.count)};
+            });
+}
+
+} // namespace
+
+void copies(Bench& bench) {
+  const std::size_t tiny[] = {16, 48, 4096, 32768}, full[] = {16U << 10U, 64U << 10U, 256U << 10U, 1U << 20U};
+  for (const std::size_t bytes : bench.tiny ? tiny : full) {
+    const std::size_t count = bench.tiny ? 9 : bytes >= 1U << 20U ? 100 : 1024; // coprime to neither step's factor
+    for (const Way way : {Way::single, Way::batch, Way::kernel, Way::bulk})
+      for (const bool up : {true, false}) copy_blocks(bench, way, {bytes, count}, up);
+  }
+}
+
+} // namespace gpu_bench

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// EmulatedBench: the rehearsal of a device (bench_device.hpp). Its seconds are the emulator's and say nothing of a GPU.
+#pragma once
+
+#include "bench_device.hpp"
+#include "emulate/launch.hpp"
+#include "kernels/families.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpu_bench {
+
+class EmulatedBench {
+ public:
+  static constexpr bool real = false;
+
+  class Memory {
+   public:
+    Memory() = default;
+    explicit Memory(std::size_t bytes)
+        : at_(static_cast<std::byte*>(::operator new(bytes + 1, alignment))),
+          size_(bytes) {} // nothing has an address too
+    [[nodiscard]] std::byte* data() const { return at_.get(); }
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+   private:
+    static constexpr std::align_val_t alignment{256}; // as CUDA's allocations have
+    struct Free {
+      void operator()(std::byte* at) const { ::operator delete(at, alignment); }
+    };
+    std::unique_ptr<std::byte, Free> at_;
+    std::size_t size_ = 0;
+  };
+
+  [[nodiscard]] std::string name() const { return "emulated"; }
+  [[nodiscard]] Memory memory(std::size_t bytes) const { return Memory{bytes}; }
+  [[nodiscard]] Memory pinned(std::size_t bytes) const { return Memory{bytes}; }
+  void up(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  void down(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  void poison(const Memory& memory) const { std::memset(memory.data(), 0xff, memory.size()); }
+
+  template <auto config, class Params>
+  void launch(const Params& params) {
+    launch_kernel<
+        typename sluice::kernels::KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>>(params);
+  }
+  template <class K>
+  void launch_kernel(const typename K::Params& params) {
+    const sluice::kernels::Grid grid = K::grid(params);
+    if (grid.x == 0 || grid.y == 0) return;
+    const sluice::emulate::Report report = sluice::emulate::launch<K>(grid, params, ++seed_);
+    if (!report.ok()) throw Failed(report.errors.front());
+  }
+  void finish() const {}
+
+  template <class Enqueue>
+  [[nodiscard]] std::vector<double> time(int repetitions, int /*calls*/, Enqueue&& enqueue) {
+    std::vector<double> seconds;
+    for (int i = 0; i < repetitions; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      enqueue(0);
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return seconds;
+  }
+  template <class Enqueue>
+  [[nodiscard]] std::vector<double> repeat(int repetitions, int calls, Enqueue&& enqueue) {
+    return time(repetitions, calls, [&](int) { enqueue(); });
+  }
+  template <class One, class Other>
+  [[nodiscard]] std::vector<double> repeat_both(EmulatedBench& /*other*/, int repetitions, One&& one, Other&& two) {
+    return time(repetitions, 1, [&](int) { one(), two(); });
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  void copy_batch(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) const {
+    for (std::size_t i = 0; i < to.size(); ++i) copy(to[i], from[i], bytes[i]);
+  }
+
+ private:
+  std::uint64_t seed_ = 0;
+};
+
+} // namespace gpu_bench

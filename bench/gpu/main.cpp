@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpu_bench: the stages of bench/gpu/run that ask a device. A line of JSON for each row.
+#include "bench.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+int main(int count, char** arguments) {
+  using namespace gpu_bench;
+  const std::map<std::string, std::vector<void (*)(Bench&)>> stages{
+      {"environment", {environment}},
+      {"primitives", {primitives}},
+      {"ceilings", {ceilings}},
+      {"rates", {row_rates, attention_rates, product_rates}},
+      {"copies", {copies}}};
+  std::string stage = count > 1 ? arguments[1] : "", program = "gpu_bench";
+  bool tiny = !Device::real, known = stages.count(stage) == 1;
+  int repetitions = Device::real ? 20 : 1;
+  for (int i = 1; i < count; ++i) program += std::string{" "} + arguments[i];
+  for (int i = 2; i < count; ++i) {
+    if (std::strcmp(arguments[i], "--tiny") == 0) {
+      tiny = true;
+    } else if (std::strcmp(arguments[i], "--repetitions") == 0 && i + 1 < count && std::atoi(arguments[i + 1]) > 0) {
+      repetitions = std::atoi(arguments[++i]);
+    } else {
+      known = false;
+    }
+  }
+  if (!known) {
+    std::fputs("usage: gpu_bench environment|primitives|ceilings|rates|copies [--tiny] [--repetitions N]\n", stderr);
+    return 2;
+  }
+  try {
+    Device device;
+    Bench bench(device, stage, tiny, repetitions, program);
+    for (const auto part : stages.at(stage)) part(bench);
+    return bench.failed() == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpu_bench %s: %s\n", stage.c_str(), error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers: a tensor of which each number is known from its index, so that a reference needs no copy of gigabytes.
+#pragma once
+
+#include "bench_device.hpp"
+#include "kernels/element.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gpu_bench {
+
+using sluice::kernels::Bf16;
+using sluice::kernels::narrow;
+using sluice::kernels::widen;
+
+/// Number i is mean + scale * u, with u uniform in [-1, 1) from the seed and i, rounded to bf16.
+struct Numbers {
+  std::uint64_t seed = 1;
+  float scale = 1, mean = 0;
+
+  [[nodiscard]] Bf16 stored(std::uint64_t i) const {
+    std::uint64_t x = (i + seed * 0x632be59bd9b4e019ULL) * 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 29U)) * 0xbf58476d1ce4e5b9ULL;
+    const auto drawn = static_cast<std::int32_t>(x >> 40U) - (1 << 23);
+    return narrow<Bf16>(mean + scale * (static_cast<float>(drawn) * 0x1p-23F));
+  }
+  [[nodiscard]] double at(std::uint64_t i) const { return static_cast<double>(widen(stored(i))); }
+};
+
+/// So many numbers in the device's memory.
+[[nodiscard]] inline Device::Memory filled(Device& device, const Numbers& numbers, std::uint64_t count) {
+  Device::Memory memory = device.memory(count * sizeof(Bf16));
+  std::vector<Bf16> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, 1U << 22U)));
+  for (std::uint64_t from = 0; from < count; from += piece.size()) {
+    const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), count - from));
+    for (std::size_t i = 0; i < some; ++i) piece[i] = numbers.stored(from + i);
+    device.up(memory.data() + from * sizeof(Bf16), piece.data(), some * sizeof(Bf16));
+  }
+  return memory;
+}
+template <class T>
+[[nodiscard]] Device::Memory uploaded(Device& device, std::span<const T> values) {
+  Device::Memory memory = device.memory(values.size_bytes());
+  device.up(memory.data(), values.data(), values.size_bytes());
+  return memory;
+}
+template <class T>
+[[nodiscard]] Device::Memory uploaded(Device& device, const std::vector<T>& values) {
+  return uploaded(device, std::span<const T>{values});
+}
+/// Memory that holds no number before a kernel writes it.
+[[nodiscard]] inline Device::Memory poisoned(Device& device, std::uint64_t bytes) {
+  Device::Memory memory = device.memory(bytes);
+  device.poison(memory);
+  return memory;
+}
+template <class T>
+[[nodiscard]] std::vector<T> downloaded(Device& device, const Device::Memory& memory, std::uint64_t from,
+                                        std::size_t count) {
+  std::vector<T> values(count);
+  device.down(values.data(), memory.data() + from * sizeof(T), count * sizeof(T));
+  return values;
+}
+
+/// |result - exact| / |exact| of what is added, and of how many.
+class RelativeError {
+ public:
+  void add(double result, double exact) {
+    off_ += (result - exact) * (result - exact);
+    all_ += exact * exact;
+    ++count_;
+  }
+  [[nodiscard]] double value() const { return off_ == 0 ? 0 : std::sqrt(off_ / all_); }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+ private:
+  double off_ = 0, all_ = 0;
+  std::int64_t count_ = 0;
+};
+
+/// Limits of relative errors of bf16, as the tests' (docs/kernels.md).
+inline constexpr double bf16_limit = 4e-3;
+
+} // namespace gpu_bench

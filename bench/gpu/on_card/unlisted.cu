@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of kernels launch beside the configurations that are compiled for models.
+#include "kernels/lookup.cuh"
+#include "kernels/rows/activation.hpp"
+
+namespace sluice::kernels {
+
+template <ElementType element, ActivationKind kind, bool gated>
+using Unlisted = Activation<ActivationConfig{element, kind, gated}>;
+
+template Status OnGpu::prepare<Unlisted<ElementType::f32, ActivationKind::gelu_tanh, true>>();
+template Status OnGpu::prepare<Unlisted<ElementType::f16, ActivationKind::gelu_tanh, true>>();
+template Status OnGpu::prepare<Unlisted<ElementType::bf16, ActivationKind::gelu_tanh, true>>();
+template Status OnGpu::prepare<Unlisted<ElementType::f32, ActivationKind::silu, false>>();
+template Status OnGpu::launch<Unlisted<ElementType::f32, ActivationKind::gelu_tanh, true>>(const ActivationParams&,
+                                                                                           CUstream_st*);
+template Status OnGpu::launch<Unlisted<ElementType::f16, ActivationKind::gelu_tanh, true>>(const ActivationParams&,
+                                                                                           CUstream_st*);
+template Status OnGpu::launch<Unlisted<ElementType::bf16, ActivationKind::gelu_tanh, true>>(const ActivationParams&,
+                                                                                            CUstream_st*);
+template Status OnGpu::launch<Unlisted<ElementType::f32, ActivationKind::silu, false>>(const ActivationParams&,
+                                                                                       CUstream_st*);
+
+} // namespace sluice::kernels

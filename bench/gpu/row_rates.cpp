@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norm, RopeAndStore, Activation, Embed, experts and sampling at a model's sizes: gigabytes each second beside a device
+// copy's, and microseconds inside of a graph where few rows decode.
+#include "bench.hpp"
+#include "kernels/rows/rope_turns.hpp"
+#include "kernels/sample/sample_way.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace gpu_bench {
+namespace {
+
+using namespace sluice;
+using namespace sluice::kernels;
+
+constexpr auto bf16 = ElementType::bf16;
+using Memory = Device::Memory;
+
+/// `bytes` a call moves, timed over sets of buffers. `of(set)` makes the parameters of one.
+template <auto config, class Make>
+void time_bytes(Bench& bench, Row& row, double bytes, bool decoding, Make&& of) {
+  using Params = decltype(of(0));
+  std::vector<Params> params;
+  const int sets = decoding ? 1 : bench.sets(bytes); // decode sizes stay in the L2, as they do inside of an iteration
+  for (int i = 0; i < sets; ++i) params.push_back(of(i));
+  row.samples = bench.device.time(bench.repetitions, bench.tiny ? 1 : Bench::calls, [&](int i) {
+    bench.device.launch<config>(params[static_cast<std::size_t>(i % sets)]);
+  });
+  if (decoding) {
+    row.unit = "us";
+    for (double& one : row.samples) one *= 1e6;
+  } else {
+    row.unit = "GB/s";
+    row.amount = bytes * 1e-9;
+    row.against = "ceilings/device copy";
+  }
+}
+
+std::string shape(int rows, int features) {
+  return std::to_string(rows) + " rows of " + std::to_string(features) + ", bf16";
+}
+
+void norm(Bench& bench, int rows, bool decoding) {
+  const int features = bench.size(4096, 264);
+  bench.row(decoding ? "norm, decoding" : "norm", shape(rows, features) + ", rms, with the residual", [&](Row& row) {
+    constexpr NormConfig config{bf16, NormKind::rms};
+    const auto count = static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(features);
+    const Numbers x{1}, stream{2, 2}, weight{3, 0.3F, 1};
+    const Memory weights = filled(bench.device, weight, static_cast<std::uint64_t>(features));
+    std::vector<Memory> xs, residuals, outs;
+    const auto of = [&](int) {
+      xs.push_back(filled(bench.device, x, count));
+      residuals.push_back(filled(bench.device, stream, count));
+      outs.push_back(poisoned(bench.device, count * 2));
+      NormParams params;
+      params.x = xs.back().data();
+      params.residual = residuals.back().data();
+      params.weight = weights.data();
+      params.out = outs.back().data();
+      params.rows = rows;
+      params.features = features;
+      return params;
+    };
+    const NormParams first = of(0);
+    bench.device.launch<config>(first);
+    bench.device.finish();
+    RelativeError error;
+    for (const int one : {0, rows / 2, rows - 1}) {
+      const auto width = static_cast<std::size_t>(features);
+      const std::uint64_t at = static_cast<std::uint64_t>(one) * width;
+      const std::vector<Bf16> got = downloaded<Bf16>(bench.device, outs[0], at, width);
+      std::vector<double> sums(width);
+      double squares = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        sums[i] = static_cast<double>(widen(narrow<Bf16>(static_cast<float>(x.at(at + i) + stream.at(at + i)))));
+        squares += sums[i] * sums[i];
+      }
+      const double root = std::sqrt(squares / features + 1e-5);
+      for (std::size_t i = 0; i < width; ++i)
+        error.add(static_cast<double>(widen(got[i])), sums[i] / root * weight.at(i));
+    }
+    row.checks = true;
+    row.check = {error.value(), bf16_limit, error.count()};
+    xs.clear(), residuals.clear(), outs.clear();
+    time_bytes<config>(bench, row, static_cast<double>(count) * 8, decoding, of);
+  });
+}
+
+void activation(Bench& bench, int rows, bool decoding) {
+  const int features = bench.size(14336, 136);
+  bench.row(decoding ? "activation, decoding" : "activation", shape(rows, features) + ", silu, gated", [&](Row& row) {
+    constexpr ActivationConfig config{bf16, ActivationKind::silu, true};
+    const auto width = static_cast<std::uint64_t>(features), count = static_cast<std::uint64_t>(rows) * width;
+    const Numbers product{4, 3};
+    std::vector<Memory> products, outs;
+    const auto of = [&](int) {
+      products.push_back(filled(bench.device, product, 2 * count));
+      outs.push_back(poisoned(bench.device, count * 2));
+      ActivationParams params;
+      params.gate = products.back().data();
+      params.up = products.back().data() + width * 2;
+      params.out = outs.back().data();
+      params.gate_stride = params.up_stride = 2 * features;
+      params.rows = rows;
+      params.features = features;
+      return params;
+    };
+    const ActivationParams first = of(0);
+    bench.device.launch<config>(first);
+    bench.device.finish();
+    RelativeError error;
+    for (const int one : {0, rows / 2, rows - 1}) {
+      const auto at = static_cast<std::uint64_t>(one) * width;
+      const std::vector<Bf16> got = downloaded<Bf16>(bench.device, outs[0], at, static_cast<std::size_t>(width));
+      for (std::uint64_t i = 0; i < width; ++i) {
+        const double gate = product.at(2 * at + i), up = product.at(2 * at + width + i);
+        error.add(static_cast<double>(widen(got[static_cast<std::size_t>(i)])), gate / (1 + std::exp(-gate)) * up);
+      }
+    }
+    row.checks = true;
+    row.check = {error.value(), bf16_limit, error.count()};
+    products.clear(), outs.clear();
+    time_bytes<config>(bench, row, static_cast<double>(count) * 6, decoding, of);
+  });
+}
+
+void rope_and_store(Bench& bench, int rows, bool decoding) {
+  const int heads = bench.size(32, 4), kv_heads = bench.size(8, 2), block_tokens = 16;
+  constexpr int dim = 128;
+  const std::string config_text = std::to_string(rows) + " rows, " + std::to_string(heads) + " + 2 x " +
+                                  std::to_string(kv_heads) + " heads of 128, blocks of 16, bf16";
+  bench.row(decoding ? "rope and store, decoding" : "rope and store", config_text, [&](Row& row) {
+    constexpr RopeAndStoreConfig config{bf16, dim};
+    const auto width = static_cast<std::uint64_t>(heads + 2 * kv_heads) * dim;
+    const auto count = static_cast<std::uint64_t>(rows) * width;
+    const auto block_bytes = static_cast<std::uint64_t>(2 * kv_heads * block_tokens) * dim * 2;
+    const int blocks = (rows + block_tokens - 1) / block_tokens;
+    DecoderConfig decoder;
+    decoder.shape.head_dim = dim;
+    decoder.rope_theta = 500000;
+    const Memory turns = uploaded(bench.device, rope_turns(decoder));
+    std::vector<int> place(static_cast<std::size_t>(rows));
+    std::iota(place.begin(), place.end(), 0);
+    const Memory positions = uploaded(bench.device, place);
+    const Memory sequences = uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(rows), 0));
+    const Memory first_block = uploaded(bench.device, std::vector<int>{0});
+    const Numbers qkv{5};
+    std::vector<Memory> inputs, queries, pools, tables;
+    const auto of = [&](int) {
+      inputs.push_back(filled(bench.device, qkv, count));
+      queries.push_back(
+          poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(heads) * dim * 2));
+      pools.push_back(poisoned(bench.device, static_cast<std::uint64_t>(blocks) * block_bytes));
+      std::vector<void*> table;
+      for (int b = 0; b < blocks; ++b) // from the pool's end
+        table.push_back(pools.back().data() + static_cast<std::uint64_t>(blocks - 1 - b) * block_bytes);
+      tables.push_back(uploaded(bench.device, table));
+      RopeAndStoreParams params;
+      params.qkv = inputs.back().data();
+      params.turns = reinterpret_cast<const double*>(turns.data());
+      params.positions = reinterpret_cast<const int*>(positions.data());
+      params.sequences = reinterpret_cast<const int*>(sequences.data());
+      params.first_block = reinterpret_cast<const int*>(first_block.data());
+      params.blocks = reinterpret_cast<void* const*>(tables.back().data());
+      params.query = queries.back().data();
+      params.query_stride = std::int64_t{heads} * dim;
+      params.rows = params.query_rows = rows;
+      params.heads = heads;
+      params.kv_heads = kv_heads;
+      params.block_tokens = block_tokens;
+      return params;
+    };
+    const RopeAndStoreParams first = of(0);
+    bench.device.launch<config>(first);
+    bench.device.finish();
+    RelativeError error;
+    for (const int one : {0, rows / 2, rows - 1}) {
+      const auto at = static_cast<std::uint64_t>(one) * width;
+      for (int head = 0; head < heads + 2 * kv_heads; ++head) {
+        const bool is_query = head < heads;
+        const int of_block = head - heads; // K's heads, then V's
+        const std::uint64_t from =
+            is_query ? static_cast<std::uint64_t>(one * heads + head) * dim
+                     : static_cast<std::uint64_t>(blocks - 1 - one / block_tokens) * (block_bytes / 2) +
+                           static_cast<std::uint64_t>(of_block * block_tokens + one % block_tokens) * dim;
+        const std::vector<Bf16> got = downloaded<Bf16>(bench.device, is_query ? queries[0] : pools[0], from, dim);
+        for (int i = 0; i < dim; ++i) {
+          const auto of_head = at + static_cast<std::uint64_t>(head * dim);
+          double exact = qkv.at(of_head + static_cast<std::uint64_t>(i));
+          if (head < heads + kv_heads) {
+            const auto angle = static_cast<long double>(one) * rotary_frequency(decoder, i % (dim / 2));
+            const double low = qkv.at(of_head + static_cast<std::uint64_t>(i % (dim / 2)));
+            const double high = qkv.at(of_head + static_cast<std::uint64_t>(i % (dim / 2) + dim / 2));
+            const auto cosine = static_cast<double>(std::cos(angle)), sine = static_cast<double>(std::sin(angle));
+            exact = i < dim / 2 ? low * cosine - high * sine : high * cosine + low * sine;
+          }
+          error.add(static_cast<double>(widen(got[static_cast<std::size_t>(i)])), exact);
+        }
+      }
+    }
+    row.checks = true;
+    row.check = {error.value(), bf16_limit, error.count()};
+    inputs.clear(), queries.clear(), pools.clear(), tables.clear();
+    time_bytes<config>(bench, row, static_cast<double>(count) * 4, decoding, of);
+  });
+}
+
+void embed(Bench& bench, int rows) {
+  const int features = bench.size(4096, 264), vocabulary = bench.size(128256, 500);
+  bench.row("embed", shape(rows, features), [&](Row& row) {
+    constexpr EmbedConfig config{bf16};
+    const auto width = static_cast<std::uint64_t>(features);
+    const Numbers numbers{6};
+    const Memory table = filled(bench.device, numbers, static_cast<std::uint64_t>(vocabulary) * width);
+    std::vector<int> drawn;
+    for (int i = 0; i < rows; ++i)
+      drawn.push_back(
+          static_cast<int>((static_cast<std::uint64_t>(i) * 7919 + 13) % static_cast<std::uint64_t>(vocabulary)));
+    const Memory tokens = uploaded(bench.device, drawn);
+    std::vector<Memory> outs;
+    const auto of = [&](int) {
+      outs.push_back(poisoned(bench.device, static_cast<std::uint64_t>(rows) * width * 2));
+      EmbedParams params;
+      params.tokens = reinterpret_cast<const int*>(tokens.data());
+      params.table = table.data();
+      params.out = outs.back().data();
+      params.rows = rows;
+      params.features = features;
+      return params;
+    };
+    const EmbedParams first = of(0);
+    bench.device.launch<config>(first);
+    bench.device.finish();
+    std::int64_t wrong = 0, cases = 0;
+    for (const int one : {0, rows / 2, rows - 1}) {
+      const auto got = downloaded<Bf16>(bench.device, outs[0], static_cast<std::uint64_t>(one) * width,
+                                        static_cast<std::size_t>(width));
+      for (std::uint64_t i = 0; i < width; ++i, ++cases) {
+        const auto token = static_cast<std::uint64_t>(drawn[static_cast<std::size_t>(one)]);
+        wrong += got[static_cast<std::size_t>(i)].bits == numbers.stored(token * width + i).bits ? 0 : 1;
+      }
+    }
+    row.checks = true;
+    row.check = {static_cast<double>(wrong), 0, cases};
+    outs.clear();
+    time_bytes<config>(bench, row, static_cast<double>(rows) * static_cast<double>(width) * 4, false, of);
+  });
+}
+
+void sampling(Bench& bench, int rows) {
+  const int vocabulary = bench.size(128256, 1000);
+  bench.row(
+      "sample", std::to_string(rows) + " rows of " + std::to_string(vocabulary) + " logits, f32, top-k 50, top-p 0.9",
+      [&](Row& row) {
+        constexpr SampleConfig config{ElementType::f32};
+        const auto width = static_cast<std::size_t>(vocabulary);
+        std::vector<float> logits(static_cast<std::size_t>(rows) * width);
+        const Numbers numbers{7, 8};
+        for (std::size_t i = 0; i < logits.size(); ++i)
+          logits[i] = static_cast<float>(numbers.at(i) + numbers.at(i + 99991));
+        const Sampling how{.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 5};
+        std::vector<SampleWay> ways;
+        for (int i = 0; i < rows; ++i) ways.push_back(sample_way(how, static_cast<std::uint64_t>(i), 9));
+        const Memory way = uploaded(bench.device, ways);
+        std::vector<Memory> inputs, tokens;
+        const auto of = [&](int) {
+          inputs.push_back(uploaded(bench.device, logits));
+          tokens.push_back(poisoned(bench.device, static_cast<std::uint64_t>(rows) * sizeof(int)));
+          return SampleParams{inputs.back().data(), reinterpret_cast<const SampleWay*>(way.data()),
+                              reinterpret_cast<int*>(tokens.back().data()), rows, vocabulary};
+        };
+        const SampleParams first = of(0);
+        bench.device.launch<config>(first);
+        bench.device.finish();
+        const std::vector<int> got = downloaded<int>(bench.device, tokens[0], 0, static_cast<std::size_t>(rows));
+        std::int64_t wrong = 0;
+        for (int i = 0; i < rows; ++i) {
+          const std::span<const float> mine{logits.data() + static_cast<std::size_t>(i) * width, width};
+          wrong += got[static_cast<std::size_t>(i)] == sample(mine, how, static_cast<std::uint64_t>(i), 9) ? 0 : 1;
+        }
+        row.checks = true;
+        row.check = {static_cast<double>(wrong), 0, rows};
+        inputs.clear(), tokens.clear();
+        time_bytes<config>(bench, row, 0, true, of);
+      });
+}
+
+/// Route, Place, GatherRows and ScatterRows: Mixtral's eight experts, two of each row.
+void experts(Bench& bench, int rows) {
+  constexpr int all = 8, taken = 2;
+  const int features = bench.size(4096, 264);
+  const auto count = static_cast<std::size_t>(rows) * taken;
+  const auto width = static_cast<std::uint64_t>(features);
+  std::vector<float> logits(static_cast<std::size_t>(rows) * all);
+  const Numbers drawn{8, 4}, numbers{9};
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = static_cast<float>(drawn.at(i) + 1e-3 * static_cast<double>(i % all));
+  const std::string text = std::to_string(rows) + " rows, 2 of 8 experts";
+  Memory logit, chosen, shares, offsets, slots, x, gathered;
+  const auto ints = [](const Memory& memory) { return reinterpret_cast<int*>(memory.data()); };
+
+  bench.row("route", text + ", f32", [&](Row& row) {
+    logit = uploaded(bench.device, logits);
+    chosen = poisoned(bench.device, count * 4);
+    shares = poisoned(bench.device, count * 4);
+    const RouteParams params{logit.data(), ints(chosen), reinterpret_cast<float*>(shares.data()), rows, all, taken};
+    constexpr RouteConfig config{ElementType::f32};
+    bench.device.launch<config>(params);
+    bench.device.finish();
+    const auto got = downloaded<int>(bench.device, chosen, 0, count);
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+      const float* const mine = &logits[i * all];
+      int best = 0, next = -1;
+      for (int e = 1; e < all; ++e) best = mine[e] > mine[best] ? e : best;
+      for (int e = 0; e < all; ++e)
+        if (e != best && (next < 0 || mine[e] > mine[next])) next = e;
+      wrong += (got[i * 2] == best ? 0 : 1) + (got[i * 2 + 1] == next ? 0 : 1);
+    }
+    row.checks = true;
+    row.check = {static_cast<double>(wrong), 0, static_cast<std::int64_t>(count)};
+    time_bytes<config>(bench, row, 0, true, [&](int) { return params; });
+  });
+  bench.row("place", text, [&](Row& row) {
+    offsets = poisoned(bench.device, (all + 1) * 4);
+    slots = poisoned(bench.device, count * 4);
+    const PlaceParams params{ints(chosen), ints(offsets), ints(slots), static_cast<int>(count), all};
+    constexpr PlaceConfig config{};
+    bench.device.launch<config>(params);
+    bench.device.finish();
+    const auto experts_of = downloaded<int>(bench.device, chosen, 0, count);
+    const auto got = downloaded<int>(bench.device, slots, 0, count);
+    std::int64_t wrong = 0;
+    int slot = 0;
+    for (int e = 0; e < all; ++e)
+      for (std::size_t i = 0; i < count; ++i)
+        if (experts_of[i] == e) wrong += got[i] == slot++ ? 0 : 1;
+    row.checks = true;
+    row.check = {static_cast<double>(wrong + static_cast<std::int64_t>(count) - slot), 0,
+                 static_cast<std::int64_t>(count)};
+    time_bytes<config>(bench, row, 0, true, [&](int) { return params; });
+  });
+  bench.row("gather rows", text + " of " + std::to_string(features) + ", bf16", [&](Row& row) {
+    x = filled(bench.device, numbers, static_cast<std::uint64_t>(rows) * width);
+    gathered = poisoned(bench.device, count * width * 2);
+    const GatherRowsParams params{x.data(), ints(slots), gathered.data(), rows, taken, features};
+    constexpr GatherRowsConfig config{bf16};
+    bench.device.launch<config>(params);
+    bench.device.finish();
+    const auto places = downloaded<int>(bench.device, slots, 0, count);
+    std::int64_t wrong = 0, cases = 0;
+    for (const std::size_t i : {std::size_t{0}, count / 2, count - 1}) {
+      const auto at = static_cast<std::uint64_t>(places[i]) * width;
+      const auto got = downloaded<Bf16>(bench.device, gathered, at, static_cast<std::size_t>(width));
+      for (std::uint64_t f = 0; f < width; ++f, ++cases)
+        wrong += got[static_cast<std::size_t>(f)].bits == numbers.stored(i / taken * width + f).bits ? 0 : 1;
+    }
+    row.checks = true;
+    row.check = {static_cast<double>(wrong), 0, cases};
+    time_bytes<config>(bench, row, static_cast<double>(rows) * static_cast<double>(width) * 2 * (1 + taken), false,
+                       [&](int) { return params; });
+  });
+  bench.row("scatter rows", text + " of " + std::to_string(features) + ", bf16", [&](Row& row) {
+    const Memory out = poisoned(bench.device, static_cast<std::uint64_t>(rows) * width * 2);
+    const ScatterRowsParams params{
+        gathered.data(), ints(slots), reinterpret_cast<const float*>(shares.data()), out.data(), rows, taken, features};
+    constexpr ScatterRowsConfig config{bf16};
+    bench.device.launch<config>(params);
+    bench.device.finish();
+    RelativeError error; // the experts did nothing to them, and shares add up to 1
+    for (const int one : {0, rows / 2, rows - 1}) {
+      const auto at = static_cast<std::uint64_t>(one) * width;
+      const auto got = downloaded<Bf16>(bench.device, out, at, static_cast<std::size_t>(width));
+      for (std::uint64_t f = 0; f < width; ++f)
+        error.add(static_cast<double>(widen(got[static_cast<std::size_t>(f)])), numbers.at(at + f));
+    }
+    row.checks = true;
+    row.check = {error.value(), bf16_limit, error.count()};
+    time_bytes<config>(bench, row, static_cast<double>(rows) * static_cast<double>(width) * 2 * (1 + taken), false,
+                       [&](int) { return params; });
+  });
+}
+
+} // namespace
+
+void row_rates(Bench& bench) {
+  const int many = bench.size(8192, 5), few = bench.size(64, 2);
+  norm(bench, many, false);
+  norm(bench, few, true);
+  rope_and_store(bench, many, false);
+  rope_and_store(bench, few, true);
+  activation(bench, bench.size(4096, 5), false);
+  activation(bench, few, true);
+  embed(bench, many);
+  experts(bench, bench.size(16384, 9));
+  sampling(bench, few);
+}
+
+} // namespace gpu_bench
