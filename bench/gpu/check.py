@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds a result file of bench/gpu/run to its schema, a line for each thing that is wrong. usage: check.py FILE..."""
+import json
+import math
+import sys
+from collections import Counter
+
+sys.dont_write_bytecode = True
+from schema import HEADER, NUMBER, ROW, STAGE, STAGE_STATUS, STAGES  # noqa: E402
+
+
+def refuse_constant(text):
+    raise ValueError(f"it has {text}, which is no number; expected null with a status and a reason")
+
+
+def unique(pairs):
+    names = Counter(name for name, _ in pairs)
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise ValueError(f'it has "{twice[0]}" twice in one object; expected each name once')
+    return dict(pairs)
+
+
+def is_of(value, types):
+    """bool is no number here, though Python says it is one."""
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, types)
+
+
+def named(types):
+    names = {
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return " or ".join(names[one] for one in (types if isinstance(types, tuple) else (types,)))
+
+
+def fields(where, of, wanted):
+    if not isinstance(of, dict):
+        return [f"{where}: it is no object; expected one with {', '.join(wanted)}"]
+    wrong = [
+        f'{where}: "{name}" is missing; expected {named(types)}' for name, types in wanted.items() if name not in of
+    ]
+    wrong += [
+        f"{where}: \"{name}\" is not in the schema; expected none but {', '.join(wanted)}"
+        for name in of
+        if name not in wanted
+    ]
+    wrong += [
+        f'{where}: "{name}" is {json.dumps(of[name])}; expected {named(types)}'
+        for name, types in wanted.items()
+        if name in of and not is_of(of[name], types)
+    ]
+    return wrong
+
+
+def check_row(where, row):
+    wrong = fields(where, row, {name: types for name, (types, _) in ROW.items()})
+    if wrong:
+        return wrong
+    say = lambda what, right: wrong.append(f"{where}: {what}; expected {right}")
+    if row["stage"] not in STAGES:
+        say(f"its stage is \"{row['stage']}\"", "one of " + ", ".join(STAGES))
+    if row["status"] not in ("passed", "failed", "skipped"):
+        say(f"its status is \"{row['status']}\"", "passed, failed or skipped")
+        return wrong
+    if row["status"] == "passed":
+        if row["n"] < 1:
+            say("it passed with no case", "n of at least 1, or skipped with a reason")
+        if row["reason"]:
+            say("it passed and has a reason", "none")
+        if any(row[name] is None for name in ("value", "min", "median", "max")):
+            say("it passed without a value, min, median or max", "numbers")
+        elif not row["min"] <= row["median"] <= row["max"]:
+            say(
+                f"min {row['min']}, median {row['median']} and max {row['max']} are not in order",
+                "min <= median <= max",
+            )
+        elif row["value"] != row["median"]:
+            say(f"its value {row['value']} is not its median {row['median']}", "the median")
+        if row["reps"] < 1:
+            say("it passed with no repetition", "reps of at least 1")
+        if not row["repro"]:
+            say("it passed and does not say how to repeat it", "a command in repro")
+    else:
+        if not row["reason"]:
+            say(f"it is {row['status']} without a reason", "a reason")
+    if row["status"] == "skipped" and (row["n"] != 0 or row["value"] is not None or row["refcheck"] is not None):
+        say("it was skipped and has a case, a value or a refcheck", "n 0, value null, refcheck null")
+    if row["refcheck"] is not None:
+        inside = fields(f"{where}, refcheck", row["refcheck"], {"error": NUMBER, "limit": NUMBER, "cases": int})
+        wrong += inside
+        if not inside and row["status"] == "passed":
+            check = row["refcheck"]
+            if check["cases"] < 1:
+                say("it passed a refcheck of no case", "cases of at least 1")
+            elif check["error"] is None or check["limit"] is None or check["error"] > check["limit"]:
+                say(f"it passed with an error of {check['error']}, beyond {check['limit']}", "failed, with a reason")
+    return wrong
+
+
+def check(data):
+    """What is wrong with a result file's data: a list of lines."""
+    wrong = fields("the file", data, {"header": dict, "rows": list})
+    if wrong:
+        return wrong
+    wrong += fields("header", data["header"], {name: types for name, (types, _) in HEADER.items()})
+    if not wrong:
+        wrong += [
+            f'header: "{name}" is empty; expected {meaning}'
+            for name, (types, meaning) in HEADER.items()
+            if types is str and not data["header"][name]
+        ]
+        for i, stage in enumerate(data["header"]["stages"]):
+            where = f"header, stage {i + 1}"
+            inside = fields(where, stage, STAGE)
+            wrong += inside
+            if not inside and stage["status"] not in STAGE_STATUS:
+                wrong.append(f"{where}: its status is \"{stage['status']}\"; expected one of {', '.join(STAGE_STATUS)}")
+            if not inside and stage["status"] != "done" and not stage["reason"]:
+                wrong.append(f"{where}: it is {stage['status']} without a reason; expected a reason")
+        if not wrong:
+            there = [stage["name"] for stage in data["header"]["stages"]]
+            if there != list(STAGES):
+                wrong.append(f"header: its stages are {', '.join(there)}; expected {', '.join(STAGES)}, in that order")
+    rows = data["rows"]
+    for i, row in enumerate(rows):
+        name = f" ({row.get('stage')}/{row.get('name')})" if isinstance(row, dict) else ""
+        wrong += check_row(f"row {i + 1}{name}", row)
+    if wrong:
+        return wrong
+
+    count = Counter((row["stage"], row["name"]) for row in rows)
+    for stage, names in STAGES.items():
+        for name, wanted in names.items():
+            if count[stage, name] < wanted:
+                wrong.append(
+                    f'stage {stage}: "{name}" has {count[stage, name]} rows; expected {wanted}, at least skipped'
+                )
+    for (stage, name, config), times in Counter((row["stage"], row["name"], row["config"]) for row in rows).items():
+        if times > 1 and any(
+            row["status"] != "skipped"
+            for row in rows
+            if (row["stage"], row["name"], row["config"]) == (stage, name, config)
+        ):
+            wrong.append(f'stage {stage}: "{name}" of "{config}" has {times} rows; expected one')
+    value = {f"{row['stage']}/{row['name']}": row["value"] for row in rows if row["status"] == "passed"}
+    for i, row in enumerate(rows):
+        where, ceiling = f"row {i + 1} ({row['stage']}/{row['name']})", value.get(row["against"])
+        if row["against"] and row["against"].split("/")[0] not in STAGES:
+            wrong.append(f"{where}: it stands beside \"{row['against']}\"; expected stage/name of a row")
+        if row["ceiling"] != ceiling:
+            wrong.append(
+                f"{where}: its ceiling is {row['ceiling']}; expected {ceiling}, the value of \"{row['against']}\""
+            )
+        elif (
+            ceiling
+            and row["value"] is not None
+            and (row["share"] is None or abs(row["share"] - row["value"] / ceiling) > 1e-6 * row["share"])
+        ):
+            wrong.append(
+                f"{where}: its share is {row['share']}; expected {row['value'] / ceiling}, its value over its ceiling"
+            )
+        elif (not ceiling or row["value"] is None) and row["share"] is not None:
+            wrong.append(f"{where}: it has a share of no ceiling; expected null")
+    return wrong
+
+
+def load(path):
+    """A result file's data, or a ValueError with what is wrong."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file, parse_constant=refuse_constant, object_pairs_hook=unique)
+    except OSError as error:
+        raise ValueError(f"it cannot be read ({error.strerror}); expected a result file of bench/gpu/run") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: {error.msg}; expected JSON") from error
+
+
+def main(paths):
+    if not paths:
+        print("usage: check.py FILE...", file=sys.stderr)
+        return 2
+    failed = False
+    for path in paths:
+        try:
+            wrong = check(load(path))
+        except ValueError as error:
+            wrong = [str(error)]
+        for line in wrong:
+            print(f"{path}: {line}", file=sys.stderr)
+        failed = failed or bool(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a result file of bench/gpu/run holds: the fields of its header and rows, and the rows that each stage has."""
+
+HEADER = {  # name: type, meaning
+    "device": (str, "the card's name, or 'emulated'"),
+    "driver": (str, "the driver's version"),
+    "runtime": (str, "the CUDA runtime that the programs were linked with"),
+    "cuda": (str, "the version of nvcc on the machine that ran"),
+    "commit": (str, "of the sources, with + where they were changed"),
+    "binaries": (str, "carried, built, or emulated"),
+    "budget_s": ((int, float), "seconds that the whole run had"),
+    "stages": (list, "one object each: name, status (done, cut, failed, skipped), seconds, limit_s, reason"),
+}
+NUMBER = (int, float, type(None))
+ROW = {
+    "stage": (str, "one of the stages"),
+    "name": (str, "what was measured"),
+    "config": (str, "of what size and kind"),
+    "n": (int, "how many cases a result was compared in, or how many values there are: at least 1 where it passed"),
+    "value": (NUMBER, "the median, in the row's unit"),
+    "unit": (str, ""),
+    "against": (str, "the row that is the ceiling, as stage/name; empty where there is none"),
+    "ceiling": (NUMBER, "that row's value"),
+    "share": (NUMBER, "value / ceiling"),
+    "min": (NUMBER, ""),
+    "median": (NUMBER, ""),
+    "max": (NUMBER, ""),
+    "reps": (int, "repetitions that min, median and max are of"),
+    "refcheck": (
+        (dict, type(None)),
+        "error, limit and cases of the comparison with the host; null where there is nothing to compare",
+    ),
+    "status": (str, "passed, failed or skipped"),
+    "seconds": (NUMBER, "that the row took, all included"),
+    "repro": (str, "the command that measures it again, beside the programs"),
+    "reason": (str, "why it failed or was skipped; empty where it passed"),
+}
+STAGE = {"name": str, "status": str, "seconds": (int, float), "limit_s": (int, float), "reason": str}
+STAGE_STATUS = ("done", "cut", "failed", "skipped")
+
+KERNEL_TESTS = [
+    "activation",
+    "attention_bf16",
+    "attention_f16",
+    "attention_f32",
+    "embed",
+    "experts",
+    "grouped_product",
+    "norm",
+    "rebuild_and_decode",
+    "rope_and_store",
+    "sample",
+    "tile_product",
+]
+COPY_WAYS = ["a copy each", "cudaMemcpyBatchAsync", "CopySegments", "CopySegments, bulk"]
+GEMMS = [
+    "cublas, 4096 x 4096 x 4096",
+    "cublas, 8192 x 8192 x 8192",
+    "cublas, 4096 x 28672 x 4096",
+    "cublas, 16 x 4096 x 4096",
+]
+
+# In the order in which they run, the most valuable first. Rows that a stage must have, passed, failed or skipped,
+# each as often as the number says, for a run may be cut anywhere and its file still has to say what it lacks.
+STAGES = {
+    "environment": {"multiprocessors": 1, "cores": 1, "host memory": 1, "state": 1},
+    "build": {"programs": 1},
+    "primitives": {
+        name: 1
+        for name in [
+            "thread, lane, warp, block_x, block_y, blocks_x, blocks_y",
+            "sync",
+            "sync_warp",
+            "shuffle",
+            "shuffle_xor",
+            "shuffle_up",
+            "ballot",
+            "any",
+            "atomic_max",
+            "inclusive_scan",
+            "load_packet, store_packet, load_written_packet",
+            "copy_async, commit, wait",
+            "load_matrices",
+            "load_matrices_transposed",
+            "mma, bf16",
+            "mma, f16",
+            "barrier_init, barrier_expect, barrier_wait, bulk_load, bulk_store, bulk_wait, fence_async",
+            "atomic_add",
+            "atomic_add of 64 bits",
+            "fence",
+            "fused, times, exp2_fast, larger",
+            "widen, narrow",
+        ]
+    },
+    "kernels": {name: 1 for name in KERNEL_TESTS},
+    "sanitizers": {name: 1 for name in ["memcheck", "racecheck", "initcheck", "synccheck"]},
+    "ceilings": {
+        **{name: 1 for name in ["device copy", "to the device", "to the host", "both ways"]},
+        **{name: 1 for name in GEMMS},
+    },
+    "rates": {
+        name: 1
+        for name in [
+            "norm",
+            "norm, decoding",
+            "rope and store",
+            "rope and store, decoding",
+            "activation",
+            "activation, decoding",
+            "embed",
+            "route",
+            "place",
+            "gather rows",
+            "scatter rows",
+            "sample",
+            "attention, 8 decode at 4k",
+            "attention, 32 decode at 4k",
+            "attention, 8 decode at 16k",
+            "attention, a prompt of 4k",
+            "attention, a chunk of 512 at 16k",
+            "product, 1 row",
+            "product, 16 rows",
+            "product, 64 rows",
+            "product, 4096 rows",
+            "product, 16 rows of an MLP",
+            "grouped product, 8 rows each",
+            "grouped product, 1024 rows each",
+        ]
+    },
+    "copies": {f"{way}, {where}": 4 for way in COPY_WAYS for where in ("to the device", "to the host")},
+    "identity": {"tokens of all systems": 1, "what invariant products cost": 1, "logits beside the CPU": 1},
+    "shape": {"iteration beside max(compute, transfers)": 1, "simulated step time": 1, "simulated attainment": 1},
+    "peers": {
+        "transformers, offloaded cache": 1,
+        "transformers, default cache": 1,
+        "accelerate, weight hooks": 1,
+        "torch, attention": 1,
+    },
+}
