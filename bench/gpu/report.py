@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/gpu.md from the newest result file of a real device.
+
+usage: report.py              writes docs/gpu.md
+       report.py --check      says whether it is what would be written
+       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json, and
+                              writes docs/gpu.md"""
+import datetime
+import json
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from check import check, load  # noqa: E402
+from schema import STAGES  # noqa: E402
+
+root = Path(__file__).resolve().parent.parent.parent
+results = root / "bench/results"
+page = root / "docs/gpu.md"
+NOT_YET = "not yet measured"
+
+
+def passed(rows, stage, name):
+    found = [row for row in rows if (row["stage"], row["name"]) == (stage, name) and row["status"] == "passed"]
+    return found
+
+
+def shares(stage, *names):
+    """The least share of some rows; nothing unless each was measured and has a ceiling."""
+
+    def measured(rows):
+        of = [row["share"] for name in names for row in passed(rows, stage, name)]
+        if len(of) < len(names) or any(share is None for share in of):
+            return None
+        return f"{100 * min(of):.0f} %"
+
+    return measured
+
+
+def values(stage, *names):
+    def measured(rows):
+        of = [f"{name}: {row['value']:.3g} {row['unit']}" for name in names for row in passed(rows, stage, name)]
+        return "; ".join(of) if len(of) >= len(names) else None
+
+    return measured
+
+
+def best_copies(where):
+    """Of the smallest and of the largest blocks, the best way's share of one large copy."""
+
+    def measured(rows):
+        names = [name for name in STAGES["copies"] if name.endswith(where)]
+        of = [row for name in names for row in passed(rows, "copies", name)]
+        if len(of) < sum(STAGES["copies"][name] for name in names) or any(row["share"] is None for row in of):
+            return None
+        best = {}
+        for row in of:
+            if row["config"] not in best or row["share"] > best[row["config"]]["share"]:
+                best[row["config"]] = row
+        return "; ".join(
+            f"{config}: {100 * row['share']:.0f} % ({row['name'].rsplit(', ', 1)[0]})" for config, row in best.items()
+        )
+
+    return measured
+
+
+def all_of(stage):
+    def measured(rows):
+        of = [row for row in rows if row["stage"] == stage]
+        if not of or any(row["status"] == "skipped" for row in of):
+            return None
+        good = sum(row["status"] == "passed" for row in of)
+        return f"{good} of {len(of)} rows, {sum(row['n'] for row in of)} cases"
+
+    return measured
+
+
+DECODE = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
+# What is wanted on a GPU: the measure, the aim, and what a result file says of it.
+CLAIMS = [
+    ("members of the thread block, against a host's computation", "all right", all_of("primitives")),
+    ("kernels, against double precision, and rows that keep their bits", "all right", all_of("kernels")),
+    ("memcheck, racecheck, initcheck, synccheck", "no error", all_of("sanitizers")),
+    (
+        "attention of decoding rows, from 8 requests of 4k tokens on, of a device copy's bandwidth",
+        ">= 80 %",
+        shares("rates", *DECODE),
+    ),
+    ("attention of prompts, of cuBLAS's rate", ">= 60 %", shares("rates", "attention, a prompt of 4k")),
+    ("scattered blocks to the device, the best way, of one large pinned copy", ">= 90 %", best_copies("to the device")),
+    ("scattered blocks to the host, the best way, of one large pinned copy", ">= 90 %", best_copies("to the host")),
+    ("pinned copies both ways at once, of one way", ">= 170 %", shares("ceilings", "both ways")),
+    (
+        "norm, RoPE with the KV write, activation, on tensors several times the L2, of a device copy's bandwidth",
+        ">= 80 %",
+        shares("rates", "norm", "rope and store", "activation"),
+    ),
+    (
+        "the same at decode sizes, inside of a graph",
+        "stated",
+        values("rates", "norm, decoding", "rope and store, decoding", "activation, decoding"),
+    ),
+    (
+        "own tiles, of which rows keep their bits: one row, of a device copy's bandwidth",
+        "stated",
+        shares("rates", "product, 1 row"),
+    ),
+    ("own tiles at 4096 rows, of cuBLAS's rate", "stated", shares("rates", "product, 4096 rows")),
+    (
+        "an iteration beside max(compute alone, transfers alone), where the link binds",
+        "<= 1.05",
+        values("shape", "iteration beside max(compute, transfers)"),
+    ),
+    ("the simulator, profiled on the card: step time", "within 5 %", values("shape", "simulated step time")),
+    (
+        "the simulator, profiled on the card: attainment of each system",
+        "within 3 points",
+        values("shape", "simulated attainment"),
+    ),
+    (
+        "tokens per second beside transformers' offloaded cache",
+        ">= 2x",
+        values("peers", "transformers, offloaded cache"),
+    ),
+    (
+        "tokens per second beside transformers' default cache, everything fitting",
+        ">= 1x",
+        values("peers", "transformers, default cache"),
+    ),
+    ("tokens over all systems in the invariant mode", "identical", values("identity", "tokens of all systems")),
+    ("what the invariant mode costs", "stated", values("identity", "what invariant products cost")),
+    ("logits beside the CPU's, bf16", "<= 2e-2", values("identity", "logits beside the CPU")),
+]
+
+
+def newest():
+    """The newest file by its name's date, of any device; none is no error."""
+    files = sorted(results.glob("*/*.json"), key=lambda file: (file.name, file.parent.name))
+    return files[-1] if files else None
+
+
+def cell(value, unit=""):
+    return "" if value is None else f"{value:.4g}{' ' + unit if unit else ''}"
+
+
+def text():
+    file = newest()
+    data = load(file) if file else None
+    if data and (wrong := check(data)):
+        raise ValueError(f"{file.relative_to(root)}: {wrong[0]}")
+    rows = data["rows"] if data else []
+    out = [
+        "# On a GPU",
+        "",
+        "`bench/gpu/report.py` writes this page from the newest file of `bench/results`; what no such file says is not "
+        "claimed.",
+        "",
+    ]
+    if data:
+        header = data["header"]
+        out += [
+            f"Measured on {header['device']}: driver {header['driver']}, CUDA runtime {header['runtime']}, commit "
+            f"{header['commit']}, programs "
+            f"{header['binaries']}, `{file.relative_to(root)}`.",
+            "",
+        ]
+    else:
+        out += [
+            "No GPU has been at hand yet. The whole run is rehearsed on the emulator in every CI run, which says "
+            "whether it is right, not how fast.",
+            "",
+        ]
+    out += ["| what | wanted | measured |", "|---|---|---|"]
+    out += [f"| {what} | {wanted} | {measured(rows) or NOT_YET} |" for what, wanted, measured in CLAIMS]
+    if data:
+        out += ["", "## The stages", "", "| stage | how it ended | seconds |", "|---|---|---:|"]
+        out += [
+            f"| {stage['name']} | {': '.join(filter(None, [stage['status'], stage['reason']]))} | "
+            f"{stage['seconds']:.1f} |"
+            for stage in data["header"]["stages"]
+        ]
+        out += ["", "## The rows", ""]
+        for stage in STAGES:
+            of = [row for row in rows if row["stage"] == stage]
+            if all(row["status"] == "skipped" for row in of):
+                continue
+            out += [
+                f"### {stage}",
+                "",
+                "| row | of | value | min | max | share of its ceiling | error |",
+                "|---|---|---:|---:|---:|---:|---:|",
+            ]
+            for row in of:
+                if row["status"] == "skipped":
+                    out.append(f"| {row['name']} | | {NOT_YET}: {row['reason']} | | | | |")
+                    continue
+                failed = "" if row["status"] == "passed" else f" FAILED: {row['reason']}"
+                share = "" if row["share"] is None else f"{100 * row['share']:.0f} %"
+                error = cell(row["refcheck"]["error"]) if row["refcheck"] else ""
+                out.append(
+                    f"| {row['name']} | {row['config']} | {cell(row['value'], row['unit'])}{failed} | "
+                    f"{cell(row['min'])} | {cell(row['max'])} | "
+                    f"{share} | {error} |"
+                )
+            out.append("")
+    out += ["", "How it is run, and what the fields mean: [bench/gpu/README.md](../bench/gpu/README.md)."]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)) + "\n"
+
+
+def add(path):
+    data = load(path)
+    if wrong := check(data):
+        raise ValueError(f"{path}: {wrong[0]}")
+    header = data["header"]
+    if header["device"] == "emulated":
+        raise ValueError(f"{path}: its device is emulated; expected a file of a GPU, for a rehearsal measures nothing")
+    device = re.sub(r"[^a-z0-9]+", "-", header["device"].lower()).strip("-")
+    date = datetime.datetime.fromtimestamp(Path(path).stat().st_mtime, datetime.timezone.utc).date().isoformat()
+    folder = results / device
+    folder.mkdir(parents=True, exist_ok=True)
+    to = folder / f"{date}-{re.sub('[^0-9a-z]', '', header['commit'])}.json"
+    to.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    print(f"{to.relative_to(root)}")
+
+
+def main(arguments):
+    try:
+        if arguments[:1] == ["--add"] and len(arguments) == 2:
+            add(arguments[1])
+        elif arguments not in ([], ["--check"]):
+            print(__doc__, file=sys.stderr)
+            return 2
+        made = text()
+        if arguments == ["--check"]:
+            if page.exists() and page.read_text(encoding="utf-8") == made:
+                return 0
+            print(
+                "docs/gpu.md: it is not what the results say; expected what bench/gpu/report.py writes", file=sys.stderr
+            )
+            return 1
+        page.write_text(made, encoding="utf-8")
+    except ValueError as error:
+        print(f"bench/gpu/report.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
