@@ -44,12 +44,13 @@ function(sluice_kernel header family initialiser)
 endfunction()
 
 function(sluice_nvcc object source)
+  set(kernels ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../kernels) # not the caller's project
   list(TRANSFORM ARGN PREPEND -I OUTPUT_VARIABLE folders)
   add_custom_command(
     OUTPUT ${object} ${object}.ptxas
-    COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -P ${PROJECT_SOURCE_DIR}/kernels/nvcc.cmake -- ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS}
+    COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -P ${kernels}/nvcc.cmake -- ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS}
             ${SLUICE_NVCC_CODE} ${folders} -MD -MF ${object}.d -c ${source} -o ${object}
-    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/kernels/nvcc.cmake
+    DEPENDS ${source} ${kernels}/nvcc.cmake
     DEPFILE ${object}.d
     COMMENT "nvcc ${source}"
     VERBATIM)

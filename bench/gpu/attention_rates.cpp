@@ -3,6 +3,7 @@
 // product's.
 #include "bench.hpp"
 #include "kernels/attention/attention_plan.hpp"
+#include "kernels/rows/rope_turns.hpp"
 
 #include <cmath>
 #include <memory>
@@ -15,7 +16,6 @@ using namespace sluice;
 using namespace sluice::kernels;
 
 using Memory = Device::Memory;
-constexpr int dim = 128;
 
 struct AttentionSize {
   int sequences = 1;
@@ -24,11 +24,12 @@ struct AttentionSize {
 };
 
 /// Sequences whose blocks lie in a pool in an order that is none, and what a launch of attention needs beside.
-template <int warps>
+template <ElementType element, int dim, int warps>
 class Attention {
  public:
-  static constexpr PagedAttentionConfig config{ElementType::bf16, dim, warps, 2};
-  static constexpr MergeSegmentsConfig merge{ElementType::bf16, dim};
+  using T = ElementOf<element>;
+  static constexpr PagedAttentionConfig config{element, dim, warps, 2};
+  static constexpr MergeSegmentsConfig merge{element, dim};
   static constexpr int block_tokens = 16;
 
   Attention(Bench& bench, AttentionSize size)
@@ -41,9 +42,10 @@ class Attention {
     for (int b = 0; b < blocks; ++b) place_.push_back(b);
     for (std::uint64_t b = static_cast<std::uint64_t>(blocks); b > 1; --b) // anywhere in the pool
       std::swap(place_[b - 1], place_[static_cast<std::size_t>(b * 0x9e3779b97f4a7c15ULL >> 33U) % b]);
-    pool_ = filled(device_, stored_, static_cast<std::uint64_t>(blocks) * block_numbers_);
+    pool_ = filled<T>(device_, stored_, static_cast<std::uint64_t>(blocks) * block_numbers_);
     std::vector<void*> table;
-    for (const int b : place_) table.push_back(pool_.data() + static_cast<std::uint64_t>(b) * block_numbers_ * 2);
+    for (const int b : place_)
+      table.push_back(pool_.data() + static_cast<std::uint64_t>(b) * block_numbers_ * sizeof(T));
     table_ = uploaded(device_, table);
     std::vector<int> first;
     for (int s = 0; s < size.sequences; ++s) first.push_back(s * blocks_of_one_);
@@ -58,11 +60,12 @@ class Attention {
     values_ = poisoned(device_, partials * dim * 4);
     maxima_ = poisoned(device_, partials * 4);
     totals_ = poisoned(device_, partials * 4);
-    query_ = filled(device_, asked_, all_rows() * row_numbers());
-    result_ = poisoned(device_, all_rows() * row_numbers() * 2);
+    query_ = filled<T>(device_, asked_, all_rows() * row_numbers());
+    result_ = poisoned(device_, all_rows() * row_numbers() * sizeof(T));
   }
 
-  void enqueue() {
+  /// For `plan_attention`'s tiles of 16 rows a warp.
+  [[nodiscard]] PagedAttentionParams params() const {
     PagedAttentionParams params;
     params.query = query_.data();
     params.result = result_.data();
@@ -78,7 +81,13 @@ class Attention {
     params.values = floats(values_);
     params.maxima = floats(maxima_);
     params.totals = floats(totals_);
-    device_.template launch<config>(params);
+    return params;
+  }
+  void enqueue() {
+    device_.template launch<config>(params());
+    enqueue_merge();
+  }
+  void enqueue_merge() {
     if (plan_.merged.empty()) return;
     MergeSegmentsParams merging;
     merging.merged = reinterpret_cast<const AttentionTile*>(merged_.data());
@@ -102,17 +111,17 @@ class Attention {
         for (const int head : {0, heads - 1}) {
           const auto at = static_cast<std::uint64_t>(sequence * size_.rows + row) * row_numbers() +
                           static_cast<std::uint64_t>(head * dim);
-          const std::vector<Bf16> got = downloaded<Bf16>(device_, result_, at, dim);
+          const std::vector<T> got = downloaded<T>(device_, result_, at, dim);
           const std::vector<double> exact = softmax(sequence, row, head, at);
           for (std::size_t d = 0; d < dim; ++d) error.add(static_cast<double>(widen(got[d])), exact[d]);
         }
       }
     }
-    return {error.value(), bf16_limit, error.count()};
+    return {error.value(), error_limit<T>, error.count()};
   }
 
   [[nodiscard]] double bytes() const { // of K and V, each read once
-    return 4.0 * size_.sequences * size_.tokens * kv_heads_ * dim;
+    return 2.0 * sizeof(T) * size_.sequences * size_.tokens * kv_heads_ * dim;
   }
   [[nodiscard]] double operations() const { // two products of each row's tokens
     double seen = 0;
@@ -131,14 +140,14 @@ class Attention {
     const auto number = [&](int token, bool is_value, int d) {
       const auto block = static_cast<std::size_t>(sequence * blocks_of_one_ + token / block_tokens);
       const int of_head = (is_value ? kv_heads_ : 0) + head / group;
-      return stored_.at(static_cast<std::uint64_t>(place_[block]) * block_numbers_ +
-                        static_cast<std::uint64_t>((of_head * block_tokens + token % block_tokens) * dim + d));
+      return stored_.at<T>(static_cast<std::uint64_t>(place_[block]) * block_numbers_ +
+                           static_cast<std::uint64_t>((of_head * block_tokens + token % block_tokens) * dim + d));
     };
     std::vector<double> scores(static_cast<std::size_t>(tokens)), result(dim);
     double largest = -1e300, total = 0;
     for (int t = 0; t < tokens; ++t) {
       double score = 0;
-      for (int d = 0; d < dim; ++d) score += asked_.at(at + static_cast<std::uint64_t>(d)) * number(t, false, d);
+      for (int d = 0; d < dim; ++d) score += asked_.at<T>(at + static_cast<std::uint64_t>(d)) * number(t, false, d);
       scores[static_cast<std::size_t>(t)] = score / std::sqrt(static_cast<double>(dim));
       largest = std::max(largest, scores[static_cast<std::size_t>(t)]);
     }
@@ -161,48 +170,163 @@ class Attention {
   Memory pool_, table_, first_, tiles_, merged_, values_, maxima_, totals_, query_, result_;
 };
 
-/// The ceiling is a device copy's rate where rows decode, and cuBLAS's where they are prompts.
-template <int warps>
+/// The ceiling is a device copy's rate where rows decode, and cuBLAS's where they are prompts on tensor cores.
+template <int warps, ElementType element = ElementType::bf16, int dim = 128>
 void attention(Bench& bench, const std::string& name, AttentionSize size) {
-  bench.row(name,
-            std::to_string(size.sequences) + " x " + std::to_string(size.rows) + " rows of " +
-                std::to_string(size.tokens) + " tokens, " + std::to_string(bench.size(32, 8)) + " heads on " +
-                std::to_string(bench.size(8, 2)) + " of 128, blocks of 16, bf16",
-            [&](Row& row) {
-              const bool decodes = size.rows == 1;
-              std::vector<std::unique_ptr<Attention<warps>>> all;
-              all.push_back(std::make_unique<Attention<warps>>(bench, size));
-              Attention<warps>& one = *all.front();
-              one.enqueue();
-              bench.device.finish();
-              row.checks = true;
-              row.check = one.check();
-              const int sets = decodes ? bench.sets(one.bytes()) : 1;
-              for (int i = 1; i < sets; ++i) all.push_back(std::make_unique<Attention<warps>>(bench, size));
-              row.samples = bench.device.time(bench.repetitions, sets,
-                                              [&](int i) { all[static_cast<std::size_t>(i)]->enqueue(); });
-              row.unit = decodes ? "GB/s" : "TFLOP/s";
-              row.amount = decodes ? one.bytes() * 1e-9 : one.operations() * 1e-12;
-              row.against = decodes ? "ceilings/device copy" : "ceilings/cublas, 4096 x 4096 x 4096";
-            });
+  using Launch = Attention<element, dim, warps>;
+  const std::string text = std::to_string(size.sequences) + " x " + std::to_string(size.rows) + " rows of " +
+                           std::to_string(size.tokens) + " tokens, " + std::to_string(bench.size(32, 8)) +
+                           " heads on " + std::to_string(bench.size(8, 2)) + " of " + std::to_string(dim) +
+                           ", blocks of 16, " + name_of(element);
+  bench.row(name, text, [&](Row& row) {
+    const bool decodes = size.rows == 1;
+    std::vector<std::unique_ptr<Launch>> all;
+    all.push_back(std::make_unique<Launch>(bench, size));
+    Launch& one = *all.front();
+    one.enqueue();
+    bench.device.finish();
+    row.checks = true;
+    row.check = one.check();
+    const int sets = decodes ? bench.sets(one.bytes()) : 1;
+    for (int i = 1; i < sets; ++i) all.push_back(std::make_unique<Launch>(bench, size));
+    row.samples =
+        bench.device.time(bench.repetitions, sets, [&](int i) { all[static_cast<std::size_t>(i)]->enqueue(); });
+    row.unit = decodes ? "GB/s" : "TFLOP/s";
+    row.amount = decodes ? one.bytes() * 1e-9 : one.operations() * 1e-12;
+    if (decodes)
+      row.against = "ceilings/device copy";
+    else if (element != ElementType::f32)
+      row.against = "ceilings/cublas, 4096 x 4096 x 4096";
+  });
+}
+
+/// One launch of both, in microseconds: K and V of a prefix from its hidden states, while others decode.
+void rebuild_and_decode(Bench& bench) {
+  constexpr ElementType element = ElementType::bf16;
+  constexpr int dim = 128;
+  constexpr RebuildAndDecodeConfig config{element, dim};
+  using Kernel = RebuildAndDecode<config>;
+  using T = ElementOf<element>;
+  const int rows = bench.size(512, 21), inputs = bench.size(4096, 72), heads = bench.size(32, 4),
+            kv_heads = bench.size(8, 2), block_tokens = 16, ctas = bench.size(132, 3);
+  const AttentionSize decoded = bench.tiny ? AttentionSize{2, 40, 1} : AttentionSize{8, 4096, 1};
+  const std::string text = std::to_string(rows) + " tokens from " + std::to_string(inputs) + " numbers each, beside " +
+                           std::to_string(decoded.sequences) + " rows of " + std::to_string(decoded.tokens) +
+                           " tokens, " + std::to_string(ctas) + " blocks each, heads of 128, bf16";
+  bench.row("rebuild and decode", text, [&](Row& row) {
+    Attention<element, dim, Kernel::tile_rows / 16> attending(bench, decoded);
+    const auto wide = static_cast<std::uint64_t>(inputs);
+    const Numbers hidden{61}, weights{62, 0.05F};
+    const Memory hiddens = filled<T>(bench.device, hidden, static_cast<std::uint64_t>(rows) * wide);
+    const Memory matrix =
+        filled<T>(bench.device, weights, static_cast<std::uint64_t>((heads + 2 * kv_heads) * dim) * wide);
+    DecoderConfig decoder;
+    decoder.shape.head_dim = dim;
+    const Memory turns = uploaded(bench.device, rope_turns(decoder));
+    std::vector<int> places(static_cast<std::size_t>(rows));
+    std::iota(places.begin(), places.end(), 0);
+    const Memory positions = uploaded(bench.device, places);
+    const Memory sequences = uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(rows), 0));
+    const Memory first_block = uploaded(bench.device, std::vector<int>{0});
+    const auto block_numbers = static_cast<std::uint64_t>(2 * kv_heads * block_tokens * dim);
+    const auto blocks = static_cast<std::uint64_t>((rows + block_tokens - 1) / block_tokens);
+    const Memory pool = poisoned(bench.device, blocks * block_numbers * sizeof(T));
+    std::vector<void*> table;
+    for (std::uint64_t b = 0; b < blocks; ++b) table.push_back(pool.data() + b * block_numbers * sizeof(T));
+    const Memory blocks_of_all = uploaded(bench.device, table);
+    const Memory workspace =
+        poisoned(bench.device,
+                 static_cast<std::uint64_t>(ctas) * static_cast<std::uint64_t>(Kernel::Rebuild::workspace) * sizeof(T));
+    RebuildAndDecodeParams params;
+    params.attention = attending.params();
+    params.rebuild_ctas = params.decode_ctas = ctas;
+    RebuildParams& rebuild = params.rebuild;
+    rebuild.hidden = hiddens.data();
+    rebuild.hidden_stride = inputs;
+    rebuild.qkv = ProductWeights::whole(matrix.data(), (heads + 2 * kv_heads) * dim);
+    rebuild.turns = reinterpret_cast<const double*>(turns.data());
+    rebuild.positions = reinterpret_cast<const int*>(positions.data());
+    rebuild.sequences = reinterpret_cast<const int*>(sequences.data());
+    rebuild.first_block = reinterpret_cast<const int*>(first_block.data());
+    rebuild.blocks = reinterpret_cast<void* const*>(blocks_of_all.data());
+    rebuild.block_tokens = Divisor{block_tokens};
+    rebuild.workspace = workspace.data();
+    rebuild.rows = rows;
+    rebuild.inputs = inputs;
+    rebuild.heads = heads;
+    rebuild.kv_heads = kv_heads;
+    const auto enqueue = [&] {
+      bench.device.launch<config>(params);
+      attending.enqueue_merge();
+    };
+    enqueue();
+    bench.device.finish();
+    const Refcheck attended = attending.check();
+    RelativeError error;
+    for (const int token : {0, rows / 2, rows - 1}) {
+      for (const int head : {0, kv_heads, 2 * kv_heads - 1}) { // the first of K, and the first and the last of V
+        std::vector<double> exact(dim);
+        for (std::size_t d = 0; d < dim; ++d) {
+          const auto output = static_cast<std::uint64_t>((heads + head) * dim) + d;
+          for (std::uint64_t i = 0; i < wide; ++i)
+            exact[d] += hidden.at<T>(static_cast<std::uint64_t>(token) * wide + i) * weights.at<T>(output * wide + i);
+        }
+        if (head < kv_heads) {
+          for (std::size_t d = 0; d < dim / 2; ++d) {
+            const auto angle = static_cast<long double>(token) * rotary_frequency(decoder, static_cast<int>(d));
+            const auto cosine = static_cast<double>(std::cos(angle)), sine = static_cast<double>(std::sin(angle));
+            const double low = exact[d], high = exact[d + dim / 2];
+            exact[d] = low * cosine - high * sine;
+            exact[d + dim / 2] = high * cosine + low * sine;
+          }
+        }
+        const std::uint64_t at = static_cast<std::uint64_t>(token / block_tokens) * block_numbers +
+                                 static_cast<std::uint64_t>((head * block_tokens + token % block_tokens) * dim);
+        const std::vector<T> got = downloaded<T>(bench.device, pool, at, dim);
+        for (std::size_t d = 0; d < dim; ++d) error.add(static_cast<double>(widen(got[d])), exact[d]);
+      }
+    }
+    row.checks = true;
+    row.check = {std::max(error.value(), attended.error), error_limit<T>, error.count() + attended.cases};
+    if (std::isnan(error.value())) row.check.error = error.value(); // of which max knows nothing
+    row.samples = bench.device.time(bench.repetitions, 1, [&](int) { enqueue(); });
+    row.unit = "us";
+    for (double& one : row.samples) one *= 1e6;
+  });
 }
 
 } // namespace
 
 void attention_rates(Bench& bench) {
-  if (bench.tiny) {
-    attention<1>(bench, "attention, 8 decode at 4k", {2, 530, 1});
-    attention<1>(bench, "attention, 32 decode at 4k", {3, 33, 1});
-    attention<1>(bench, "attention, 8 decode at 16k", {1, 600, 1});
-    attention<4>(bench, "attention, a prompt of 4k", {1, 40, 40});
-    attention<4>(bench, "attention, a chunk of 512 at 16k", {1, 530, 9});
-    return;
+  const bool tiny = bench.tiny;
+  const auto size = [tiny](AttentionSize full, AttentionSize small) { return tiny ? small : full; };
+  attention<1>(bench, "attention, 8 decode at 4k", size({8, 4096, 1}, {2, 530, 1}));
+  attention<1>(bench, "attention, 32 decode at 4k", size({32, 4096, 1}, {3, 33, 1}));
+  attention<1>(bench, "attention, 8 decode at 16k", size({8, 16384, 1}, {1, 600, 1}));
+  attention<4>(bench, "attention, a prompt of 4k", size({1, 4096, 4096}, {1, 40, 40}));
+  attention<4>(bench, "attention, a chunk of 512 at 16k", size({1, 16384, 512}, {1, 530, 9}));
+  rebuild_and_decode(bench);
+}
+
+void attention_configurations(Bench& bench) {
+  const char *decoding = "attention, each configuration, decoding", *prompts = "attention, each configuration, prompts";
+  if constexpr (Device::real) {
+    const AttentionSize many = bench.tiny ? AttentionSize{2, 530, 1} : AttentionSize{16, 4096, 1};
+    const AttentionSize prompt = bench.tiny ? AttentionSize{1, 40, 40} : AttentionSize{2, 2048, 2048};
+    each_element([&]<ElementType element>() {
+      attention<1, element, 64>(bench, decoding, many);
+      attention<1, element, 80>(bench, decoding, many);
+      attention<1, element, 96>(bench, decoding, many);
+      attention<1, element, 128>(bench, decoding, many);
+      attention<4, element, 64>(bench, prompts, prompt);
+      attention<4, element, 80>(bench, prompts, prompt);
+      attention<4, element, 96>(bench, prompts, prompt);
+      attention<4, element, 128>(bench, prompts, prompt);
+    });
+  } else {
+    bench.skip(decoding, 12, "the tests of the kernels run it on the emulator");
+    bench.skip(prompts, 12, "the tests of the kernels run it on the emulator");
   }
-  attention<1>(bench, "attention, 8 decode at 4k", {8, 4096, 1});
-  attention<1>(bench, "attention, 32 decode at 4k", {32, 4096, 1});
-  attention<1>(bench, "attention, 8 decode at 16k", {8, 16384, 1});
-  attention<4>(bench, "attention, a prompt of 4k", {1, 4096, 4096});
-  attention<4>(bench, "attention, a chunk of 512 at 16k", {1, 16384, 512});
 }
 
 } // namespace gpu_bench

@@ -47,6 +47,10 @@ class Bench {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!print(row, seconds, program_)) ++failed_;
   }
+  /// Rows that are not measured here, and why.
+  void skip(const std::string& name, int times, const std::string& reason) {
+    for (int i = 0; i < times; ++i) row(name, "", [&](Row& row) { row.skipped = reason; });
+  }
   [[nodiscard]] int failed() const { return failed_; }
 
   /// How many sets of buffers calls rotate among, so that none finds its inputs in a cache: four times the largest
@@ -71,5 +75,9 @@ void row_rates(Bench& bench);
 void attention_rates(Bench& bench);
 void product_rates(Bench& bench);
 void environment(Bench& bench);
+/// The other elements, head sizes and kinds, on a device alone: after the rows that claims stand on.
+void row_configurations(Bench& bench);
+void attention_configurations(Bench& bench);
+void product_configurations(Bench& bench);
 
 } // namespace gpu_bench

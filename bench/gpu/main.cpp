@@ -13,7 +13,9 @@ int main(int count, char** arguments) {
       {"environment", {environment}},
       {"primitives", {primitives}},
       {"ceilings", {ceilings}},
-      {"rates", {row_rates, attention_rates, product_rates}},
+      {"rates",
+       {row_rates, attention_rates, product_rates, row_configurations, attention_configurations,
+        product_configurations}},
       {"copies", {copies}}};
   std::string stage = count > 1 ? arguments[1] : "", program = "gpu_bench";
   bool tiny = !Device::real, known = stages.count(stage) == 1;

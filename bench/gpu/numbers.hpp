@@ -9,36 +9,46 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace gpu_bench {
 
+using sluice::ElementType;
 using sluice::kernels::Bf16;
+using sluice::kernels::Element;
+using sluice::kernels::ElementOf;
+using sluice::kernels::F16;
 using sluice::kernels::narrow;
 using sluice::kernels::widen;
 
-/// Number i is mean + scale * u, with u uniform in [-1, 1) from the seed and i, rounded to bf16.
+/// Number i is mean + scale * u, with u uniform in [-1, 1) from the seed and i, rounded to an element.
 struct Numbers {
   std::uint64_t seed = 1;
   float scale = 1, mean = 0;
 
-  [[nodiscard]] Bf16 stored(std::uint64_t i) const {
+  template <Element T = Bf16>
+  [[nodiscard]] T stored(std::uint64_t i) const {
     std::uint64_t x = (i + seed * 0x632be59bd9b4e019ULL) * 0x9e3779b97f4a7c15ULL;
     x = (x ^ (x >> 29U)) * 0xbf58476d1ce4e5b9ULL;
     const auto drawn = static_cast<std::int32_t>(x >> 40U) - (1 << 23);
-    return narrow<Bf16>(mean + scale * (static_cast<float>(drawn) * 0x1p-23F));
+    return narrow<T>(mean + scale * (static_cast<float>(drawn) * 0x1p-23F));
   }
-  [[nodiscard]] double at(std::uint64_t i) const { return static_cast<double>(widen(stored(i))); }
+  template <Element T = Bf16>
+  [[nodiscard]] double at(std::uint64_t i) const {
+    return static_cast<double>(widen(stored<T>(i)));
+  }
 };
 
 /// So many numbers in the device's memory.
-[[nodiscard]] inline Device::Memory filled(Device& device, const Numbers& numbers, std::uint64_t count) {
-  Device::Memory memory = device.memory(count * sizeof(Bf16));
-  std::vector<Bf16> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, 1U << 22U)));
+template <Element T = Bf16>
+[[nodiscard]] Device::Memory filled(Device& device, const Numbers& numbers, std::uint64_t count) {
+  Device::Memory memory = device.memory(count * sizeof(T));
+  std::vector<T> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, 1U << 22U)));
   for (std::uint64_t from = 0; from < count; from += piece.size()) {
     const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), count - from));
-    for (std::size_t i = 0; i < some; ++i) piece[i] = numbers.stored(from + i);
-    device.up(memory.data() + from * sizeof(Bf16), piece.data(), some * sizeof(Bf16));
+    for (std::size_t i = 0; i < some; ++i) piece[i] = numbers.stored<T>(from + i);
+    device.up(memory.data() + from * sizeof(T), piece.data(), some * sizeof(T));
   }
   return memory;
 }
@@ -82,7 +92,22 @@ class RelativeError {
   std::int64_t count_ = 0;
 };
 
-/// Limits of relative errors of bf16, as the tests' (docs/kernels.md).
-inline constexpr double bf16_limit = 4e-3;
+/// What a relative error may be, as in the tests of the kernels. Of f32 a card is given more than the emulator: its
+/// `ex2.approx` is 2 ulp off.
+template <Element T>
+inline constexpr double error_limit = std::is_same_v<T, float> ? 2e-6
+                                      : std::is_same_v<T, F16> ? 1e-3
+                                                               : 4e-3;
+
+[[nodiscard]] constexpr const char* name_of(ElementType element) {
+  return element == ElementType::f32 ? "f32" : element == ElementType::f16 ? "f16" : "bf16";
+}
+/// f(of an element) for each: `f.template operator()<element>()`.
+template <class F>
+void each_element(F&& f) {
+  f.template operator()<ElementType::f32>();
+  f.template operator()<ElementType::f16>();
+  f.template operator()<ElementType::bf16>();
+}
 
 } // namespace gpu_bench

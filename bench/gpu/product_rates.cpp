@@ -4,6 +4,8 @@
 #include "bench.hpp"
 #include "kernels/products/product_call.hpp"
 
+#include <cmath>
+
 namespace gpu_bench {
 namespace {
 
@@ -13,50 +15,61 @@ using namespace sluice::kernels;
 using Memory = Device::Memory;
 const Numbers inputs_of{31}, weights_of{32, 0.05F};
 
+template <Element T>
 double exact(std::uint64_t row, std::uint64_t output, int inputs) {
   double sum = 0;
   const auto width = static_cast<std::uint64_t>(inputs);
-  for (std::uint64_t k = 0; k < width; ++k) sum += inputs_of.at(row * width + k) * weights_of.at(output * width + k);
+  for (std::uint64_t k = 0; k < width; ++k)
+    sum += inputs_of.at<T>(row * width + k) * weights_of.at<T>(output * width + k);
   return sum;
 }
 
 /// Some numbers of y, the first and the last row and output among them. `weights(row)`: whose weights are row's,
 /// counted in outputs.
-template <class Weights>
+template <Element T, class Weights>
 Refcheck some(Bench& bench, const Memory& y, int rows, int outputs, int inputs, Weights&& first_output) {
   RelativeError error;
   for (int i = 0; i < 9; ++i) {
     const int row = static_cast<int>(std::int64_t{rows - 1} * i / 8);
     const auto got =
-        downloaded<Bf16>(bench.device, y, static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(outputs),
-                         static_cast<std::size_t>(outputs));
+        downloaded<T>(bench.device, y, static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(outputs),
+                      static_cast<std::size_t>(outputs));
     for (int j = 0; j < 9; ++j) {
       const int output = static_cast<int>(std::int64_t{outputs - 1} * j / 8);
-      error.add(static_cast<double>(widen(got[static_cast<std::size_t>(output)])),
-                exact(static_cast<std::uint64_t>(row), first_output(row) + static_cast<std::uint64_t>(output), inputs));
+      error.add(
+          static_cast<double>(widen(got[static_cast<std::size_t>(output)])),
+          exact<T>(static_cast<std::uint64_t>(row), first_output(row) + static_cast<std::uint64_t>(output), inputs));
     }
-    for (const Bf16 one : got) // what was not written is poison
-      if ((one.bits & 0x7fffU) > 0x7f80U) throw Failed("row " + std::to_string(row) + " has numbers that are none");
+    for (const T one : got) // what was not written is poison
+      if (std::isnan(widen(one))) throw Failed("row " + std::to_string(row) + " has numbers that are none");
   }
-  return {error.value(), bf16_limit, error.count()};
+  return {error.value(), error_limit<T>, error.count()};
 }
 
-template <int tile_rows>
+/// Weights are read where rows are few; many of 16 bits are for tensor cores. Of f32 there is no ceiling here.
+template <ElementType element>
+const char* ceiling(bool few) {
+  if (few) return "ceilings/device copy";
+  return element == ElementType::f32 ? "" : "ceilings/cublas, 4096 x 4096 x 4096";
+}
+
+template <int tile_rows, ElementType element = ElementType::bf16>
 void product(Bench& bench, const std::string& name, int rows, int outputs, int inputs) {
+  using T = ElementOf<element>;
   const bool few = rows <= 64;
   bench.row(name,
             std::to_string(rows) + " x " + std::to_string(outputs) + " x " + std::to_string(inputs) + ", tiles of " +
-                std::to_string(tile_rows) + " rows, bf16",
+                std::to_string(tile_rows) + " rows, " + name_of(element),
             [&](Row& row) {
-              constexpr TileProductConfig config{ElementType::bf16, tile_rows};
+              constexpr TileProductConfig config{element, tile_rows};
               const auto weights = static_cast<std::uint64_t>(outputs) * static_cast<std::uint64_t>(inputs);
-              const Memory x = filled(bench.device, inputs_of,
-                                      static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(inputs));
-              const Memory y =
-                  poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(outputs) * 2);
-              const int sets = few ? bench.sets(static_cast<double>(weights) * 2) : 1;
+              const Memory x = filled<T>(bench.device, inputs_of,
+                                         static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(inputs));
+              const Memory y = poisoned(bench.device, static_cast<std::uint64_t>(rows) *
+                                                          static_cast<std::uint64_t>(outputs) * sizeof(T));
+              const int sets = few ? bench.sets(static_cast<double>(weights * sizeof(T))) : 1;
               std::vector<Memory> ws;
-              for (int i = 0; i < sets; ++i) ws.push_back(filled(bench.device, weights_of, weights));
+              for (int i = 0; i < sets; ++i) ws.push_back(filled<T>(bench.device, weights_of, weights));
               const auto call = [&](int set) {
                 ProductCall made;
                 made.x = x.data();
@@ -67,42 +80,44 @@ void product(Bench& bench, const std::string& name, int rows, int outputs, int i
                 made.rows = rows;
                 made.outputs = outputs;
                 made.inputs = inputs;
-                made.element = ElementType::bf16;
+                made.element = element;
                 return made;
               };
               bench.device.launch<config>(call(0));
               bench.device.finish();
               row.checks = true;
-              row.check = some(bench, y, rows, outputs, inputs, [](int) { return std::uint64_t{0}; });
+              row.check = some<T>(bench, y, rows, outputs, inputs, [](int) { return std::uint64_t{0}; });
               row.samples = bench.device.time(bench.repetitions, few && !bench.tiny ? Bench::calls : 1,
                                               [&](int i) { bench.device.launch<config>(call(i % sets)); });
               row.unit = few ? "GB/s" : "TFLOP/s";
-              row.amount = few ? static_cast<double>(weights) * 2e-9 : 2e-12 * rows * static_cast<double>(weights);
-              row.against = few ? "ceilings/device copy" : "ceilings/cublas, 4096 x 4096 x 4096";
+              row.amount =
+                  few ? static_cast<double>(weights * sizeof(T)) * 1e-9 : 2e-12 * rows * static_cast<double>(weights);
+              row.against = ceiling<element>(few);
             });
 }
 
 /// Rows in the order of their experts, as many of each.
-template <int tile_rows>
+template <int tile_rows, ElementType element = ElementType::bf16>
 void grouped(Bench& bench, const std::string& name, int of_each, int outputs, int inputs) {
+  using T = ElementOf<element>;
   constexpr int experts = 8;
   const int rows = of_each * experts;
   const bool few = of_each <= 64;
   bench.row(name,
             std::to_string(experts) + " experts, " + std::to_string(of_each) + " x " + std::to_string(outputs) + " x " +
-                std::to_string(inputs) + " each, tiles of " + std::to_string(tile_rows) + " rows, bf16",
+                std::to_string(inputs) + " each, tiles of " + std::to_string(tile_rows) + " rows, " + name_of(element),
             [&](Row& row) {
-              constexpr GroupedProductConfig config{ElementType::bf16, tile_rows};
+              constexpr GroupedProductConfig config{element, tile_rows};
               const auto weights = static_cast<std::uint64_t>(outputs) * static_cast<std::uint64_t>(inputs);
-              const Memory x = filled(bench.device, inputs_of,
-                                      static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(inputs));
-              const Memory y =
-                  poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(outputs) * 2);
-              const Memory w = filled(bench.device, weights_of, weights * experts);
+              const Memory x = filled<T>(bench.device, inputs_of,
+                                         static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(inputs));
+              const Memory y = poisoned(bench.device, static_cast<std::uint64_t>(rows) *
+                                                          static_cast<std::uint64_t>(outputs) * sizeof(T));
+              const Memory w = filled<T>(bench.device, weights_of, weights * experts);
               std::vector<ProductWeights> places;
               std::vector<int> offsets{0};
               for (std::uint64_t e = 0; e < experts; ++e) {
-                places.push_back(ProductWeights::whole(w.data() + e * weights * 2, outputs));
+                places.push_back(ProductWeights::whole(w.data() + e * weights * sizeof(T), outputs));
                 offsets.push_back(offsets.back() + of_each);
               }
               const Memory place = uploaded(bench.device, places), offset = uploaded(bench.device, offsets);
@@ -117,18 +132,18 @@ void grouped(Bench& bench, const std::string& name, int of_each, int outputs, in
               params.experts = experts;
               params.outputs = outputs;
               params.inputs = inputs;
-              params.element = ElementType::bf16;
+              params.element = element;
               bench.device.launch<config>(params);
               bench.device.finish();
               row.checks = true;
-              row.check = some(bench, y, rows, outputs, inputs, [&](int one) {
+              row.check = some<T>(bench, y, rows, outputs, inputs, [&](int one) {
                 return static_cast<std::uint64_t>(one / of_each) * static_cast<std::uint64_t>(outputs);
               });
               row.samples = bench.device.time(bench.repetitions, 1, [&](int) { bench.device.launch<config>(params); });
               row.unit = few ? "GB/s" : "TFLOP/s";
-              row.amount =
-                  few ? static_cast<double>(weights) * experts * 2e-9 : 2e-12 * rows * static_cast<double>(weights);
-              row.against = few ? "ceilings/device copy" : "ceilings/cublas, 4096 x 4096 x 4096";
+              row.amount = few ? static_cast<double>(weights * experts * sizeof(T)) * 1e-9
+                               : 2e-12 * rows * static_cast<double>(weights);
+              row.against = ceiling<element>(few);
             });
 }
 
@@ -143,6 +158,24 @@ void product_rates(Bench& bench) {
   product<16>(bench, "product, 16 rows of an MLP", bench.size(16, 5), bench.size(28672, 200), inputs);
   grouped<16>(bench, "grouped product, 8 rows each", bench.size(8, 3), outputs, inputs);
   grouped<128>(bench, "grouped product, 1024 rows each", bench.size(1024, 70), outputs, inputs);
+}
+
+void product_configurations(Bench& bench) {
+  const char *products = "product, each configuration", *groups = "grouped product, each configuration";
+  if constexpr (Device::real) {
+    const int outputs = bench.size(4096, 136), inputs = bench.size(4096, 136);
+    each_element([&]<ElementType element>() {
+      product<16, element>(bench, products, bench.size(16, 5), outputs, inputs);
+      product<64, element>(bench, products, bench.size(128, 70), outputs, inputs);
+      product<128, element>(bench, products, bench.size(2048, 140), outputs, inputs);
+      grouped<16, element>(bench, groups, bench.size(16, 3), outputs, inputs);
+      grouped<64, element>(bench, groups, bench.size(128, 66), outputs, inputs);
+      grouped<128, element>(bench, groups, bench.size(512, 70), outputs, inputs);
+    });
+  } else {
+    bench.skip(products, 9, "the tests of the kernels run it on the emulator");
+    bench.skip(groups, 9, "the tests of the kernels run it on the emulator");
+  }
 }
 
 } // namespace gpu_bench

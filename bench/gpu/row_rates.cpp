@@ -16,6 +16,7 @@ using namespace sluice;
 using namespace sluice::kernels;
 
 constexpr auto bf16 = ElementType::bf16;
+constexpr const char* elsewhere = "the tests of the kernels run it on the emulator";
 using Memory = Device::Memory;
 
 /// `bytes` a call moves, timed over sets of buffers. `of(set)` makes the parameters of one.
@@ -38,22 +39,26 @@ void time_bytes(Bench& bench, Row& row, double bytes, bool decoding, Make&& of) 
   }
 }
 
-std::string shape(int rows, int features) {
-  return std::to_string(rows) + " rows of " + std::to_string(features) + ", bf16";
+std::string shape(int rows, int features, ElementType element = bf16) {
+  return std::to_string(rows) + " rows of " + std::to_string(features) + ", " + name_of(element);
 }
 
-void norm(Bench& bench, int rows, bool decoding) {
+template <ElementType element = bf16, NormKind kind = NormKind::rms>
+void norm(Bench& bench, const std::string& name, int rows, bool decoding) {
+  constexpr bool centred = kind == NormKind::layer;
+  using T = ElementOf<element>;
   const int features = bench.size(4096, 264);
-  bench.row(decoding ? "norm, decoding" : "norm", shape(rows, features) + ", rms, with the residual", [&](Row& row) {
-    constexpr NormConfig config{bf16, NormKind::rms};
+  const std::string text = shape(rows, features, element) + (centred ? ", layer" : ", rms") + ", with the residual";
+  bench.row(name, text, [&](Row& row) {
+    constexpr NormConfig config{element, kind};
     const auto count = static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(features);
     const Numbers x{1}, stream{2, 2}, weight{3, 0.3F, 1};
-    const Memory weights = filled(bench.device, weight, static_cast<std::uint64_t>(features));
+    const Memory weights = filled<T>(bench.device, weight, static_cast<std::uint64_t>(features));
     std::vector<Memory> xs, residuals, outs;
     const auto of = [&](int) {
-      xs.push_back(filled(bench.device, x, count));
-      residuals.push_back(filled(bench.device, stream, count));
-      outs.push_back(poisoned(bench.device, count * 2));
+      xs.push_back(filled<T>(bench.device, x, count));
+      residuals.push_back(filled<T>(bench.device, stream, count));
+      outs.push_back(poisoned(bench.device, count * sizeof(T)));
       NormParams params;
       params.x = xs.back().data();
       params.residual = residuals.back().data();
@@ -70,39 +75,59 @@ void norm(Bench& bench, int rows, bool decoding) {
     for (const int one : {0, rows / 2, rows - 1}) {
       const auto width = static_cast<std::size_t>(features);
       const std::uint64_t at = static_cast<std::uint64_t>(one) * width;
-      const std::vector<Bf16> got = downloaded<Bf16>(bench.device, outs[0], at, width);
+      const std::vector<T> got = downloaded<T>(bench.device, outs[0], at, width);
       std::vector<double> sums(width);
-      double squares = 0;
+      double mean = 0, squares = 0;
       for (std::size_t i = 0; i < width; ++i) {
-        sums[i] = static_cast<double>(widen(narrow<Bf16>(static_cast<float>(x.at(at + i) + stream.at(at + i)))));
-        squares += sums[i] * sums[i];
+        sums[i] = static_cast<double>(widen(narrow<T>(static_cast<float>(x.at<T>(at + i) + stream.at<T>(at + i)))));
+        if (centred) mean += sums[i] / features;
       }
+      for (const double sum : sums) squares += (sum - mean) * (sum - mean);
       const double root = std::sqrt(squares / features + 1e-5);
       for (std::size_t i = 0; i < width; ++i)
-        error.add(static_cast<double>(widen(got[i])), sums[i] / root * weight.at(i));
+        error.add(static_cast<double>(widen(got[i])), (sums[i] - mean) / root * weight.at<T>(i));
     }
     row.checks = true;
-    row.check = {error.value(), bf16_limit, error.count()};
+    row.check = {error.value(), error_limit<T>, error.count()};
     xs.clear(), residuals.clear(), outs.clear();
-    time_bytes<config>(bench, row, static_cast<double>(count) * 8, decoding, of);
+    time_bytes<config>(bench, row, static_cast<double>(count * 4 * sizeof(T)), decoding, of);
   });
 }
 
-void activation(Bench& bench, int rows, bool decoding) {
+double by_definition(ActivationKind kind, double x) {
+  switch (kind) {
+  case ActivationKind::silu:
+    return x / (1 + std::exp(-x));
+  case ActivationKind::relu:
+    return x > 0 ? x : 0;
+  case ActivationKind::gelu:
+    return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  default:
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  }
+}
+
+template <ElementType element = bf16, ActivationKind kind = ActivationKind::silu, bool gated = true>
+void activation(Bench& bench, const std::string& name, int rows, bool decoding) {
+  using T = ElementOf<element>;
   const int features = bench.size(14336, 136);
-  bench.row(decoding ? "activation, decoding" : "activation", shape(rows, features) + ", silu, gated", [&](Row& row) {
-    constexpr ActivationConfig config{bf16, ActivationKind::silu, true};
+  const char* const kinds[] = {", silu", ", relu", ", gelu", ", gelu by tanh"};
+  const std::string text =
+      shape(rows, features, element) + kinds[static_cast<std::size_t>(kind)] + (gated ? ", gated" : "");
+  bench.row(name, text, [&](Row& row) {
+    constexpr ActivationConfig config{element, kind, gated};
+    constexpr std::uint64_t inputs = gated ? 2 : 1;
     const auto width = static_cast<std::uint64_t>(features), count = static_cast<std::uint64_t>(rows) * width;
     const Numbers product{4, 3};
     std::vector<Memory> products, outs;
     const auto of = [&](int) {
-      products.push_back(filled(bench.device, product, 2 * count));
-      outs.push_back(poisoned(bench.device, count * 2));
+      products.push_back(filled<T>(bench.device, product, inputs * count));
+      outs.push_back(poisoned(bench.device, count * sizeof(T)));
       ActivationParams params;
       params.gate = products.back().data();
-      params.up = products.back().data() + width * 2;
+      if (gated) params.up = products.back().data() + width * sizeof(T);
       params.out = outs.back().data();
-      params.gate_stride = params.up_stride = 2 * features;
+      params.gate_stride = params.up_stride = static_cast<std::int64_t>(inputs * width);
       params.rows = rows;
       params.features = features;
       return params;
@@ -113,29 +138,32 @@ void activation(Bench& bench, int rows, bool decoding) {
     RelativeError error;
     for (const int one : {0, rows / 2, rows - 1}) {
       const auto at = static_cast<std::uint64_t>(one) * width;
-      const std::vector<Bf16> got = downloaded<Bf16>(bench.device, outs[0], at, static_cast<std::size_t>(width));
+      const std::vector<T> got = downloaded<T>(bench.device, outs[0], at, static_cast<std::size_t>(width));
       for (std::uint64_t i = 0; i < width; ++i) {
-        const double gate = product.at(2 * at + i), up = product.at(2 * at + width + i);
-        error.add(static_cast<double>(widen(got[static_cast<std::size_t>(i)])), gate / (1 + std::exp(-gate)) * up);
+        const double value = by_definition(kind, product.at<T>(inputs * at + i));
+        error.add(static_cast<double>(widen(got[static_cast<std::size_t>(i)])),
+                  gated ? value * product.at<T>(inputs * at + width + i) : value);
       }
     }
     row.checks = true;
-    row.check = {error.value(), bf16_limit, error.count()};
+    row.check = {error.value(), error_limit<T>, error.count()};
     products.clear(), outs.clear();
-    time_bytes<config>(bench, row, static_cast<double>(count) * 6, decoding, of);
+    time_bytes<config>(bench, row, static_cast<double>(count * (inputs + 1) * sizeof(T)), decoding, of);
   });
 }
 
-void rope_and_store(Bench& bench, int rows, bool decoding) {
+template <ElementType element = bf16, int dim = 128>
+void rope_and_store(Bench& bench, const std::string& name, int rows, bool decoding) {
+  using T = ElementOf<element>;
   const int heads = bench.size(32, 4), kv_heads = bench.size(8, 2), block_tokens = 16;
-  constexpr int dim = 128;
-  const std::string config_text = std::to_string(rows) + " rows, " + std::to_string(heads) + " + 2 x " +
-                                  std::to_string(kv_heads) + " heads of 128, blocks of 16, bf16";
-  bench.row(decoding ? "rope and store, decoding" : "rope and store", config_text, [&](Row& row) {
-    constexpr RopeAndStoreConfig config{bf16, dim};
+  const std::string text = std::to_string(rows) + " rows, " + std::to_string(heads) + " + 2 x " +
+                           std::to_string(kv_heads) + " heads of " + std::to_string(dim) + ", blocks of 16, " +
+                           name_of(element);
+  bench.row(name, text, [&](Row& row) {
+    constexpr RopeAndStoreConfig config{element, dim};
     const auto width = static_cast<std::uint64_t>(heads + 2 * kv_heads) * dim;
     const auto count = static_cast<std::uint64_t>(rows) * width;
-    const auto block_bytes = static_cast<std::uint64_t>(2 * kv_heads * block_tokens) * dim * 2;
+    const auto block_bytes = static_cast<std::uint64_t>(2 * kv_heads * block_tokens) * dim * sizeof(T);
     const int blocks = (rows + block_tokens - 1) / block_tokens;
     DecoderConfig decoder;
     decoder.shape.head_dim = dim;
@@ -149,7 +177,7 @@ void rope_and_store(Bench& bench, int rows, bool decoding) {
     const Numbers qkv{5};
     std::vector<Memory> inputs, queries, pools, tables;
     const auto of = [&](int) {
-      inputs.push_back(filled(bench.device, qkv, count));
+      inputs.push_back(filled<T>(bench.device, qkv, count));
       queries.push_back(
           poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(heads) * dim * 2));
       pools.push_back(poisoned(bench.device, static_cast<std::uint64_t>(blocks) * block_bytes));
@@ -183,16 +211,16 @@ void rope_and_store(Bench& bench, int rows, bool decoding) {
         const int of_block = head - heads; // K's heads, then V's
         const std::uint64_t from =
             is_query ? static_cast<std::uint64_t>(one * heads + head) * dim
-                     : static_cast<std::uint64_t>(blocks - 1 - one / block_tokens) * (block_bytes / 2) +
+                     : static_cast<std::uint64_t>(blocks - 1 - one / block_tokens) * (block_bytes / sizeof(T)) +
                            static_cast<std::uint64_t>(of_block * block_tokens + one % block_tokens) * dim;
-        const std::vector<Bf16> got = downloaded<Bf16>(bench.device, is_query ? queries[0] : pools[0], from, dim);
+        const std::vector<T> got = downloaded<T>(bench.device, is_query ? queries[0] : pools[0], from, dim);
         for (int i = 0; i < dim; ++i) {
           const auto of_head = at + static_cast<std::uint64_t>(head * dim);
-          double exact = qkv.at(of_head + static_cast<std::uint64_t>(i));
+          double exact = qkv.at<T>(of_head + static_cast<std::uint64_t>(i));
           if (head < heads + kv_heads) {
             const auto angle = static_cast<long double>(one) * rotary_frequency(decoder, i % (dim / 2));
-            const double low = qkv.at(of_head + static_cast<std::uint64_t>(i % (dim / 2)));
-            const double high = qkv.at(of_head + static_cast<std::uint64_t>(i % (dim / 2) + dim / 2));
+            const double low = qkv.at<T>(of_head + static_cast<std::uint64_t>(i % (dim / 2)));
+            const double high = qkv.at<T>(of_head + static_cast<std::uint64_t>(i % (dim / 2) + dim / 2));
             const auto cosine = static_cast<double>(std::cos(angle)), sine = static_cast<double>(std::sin(angle));
             exact = i < dim / 2 ? low * cosine - high * sine : high * cosine + low * sine;
           }
@@ -201,9 +229,9 @@ void rope_and_store(Bench& bench, int rows, bool decoding) {
       }
     }
     row.checks = true;
-    row.check = {error.value(), bf16_limit, error.count()};
+    row.check = {error.value(), error_limit<T>, error.count()};
     inputs.clear(), queries.clear(), pools.clear(), tables.clear();
-    time_bytes<config>(bench, row, static_cast<double>(count) * 4, decoding, of);
+    time_bytes<config>(bench, row, static_cast<double>(count * 2 * sizeof(T)), decoding, of);
   });
 }
 
@@ -377,7 +405,7 @@ void experts(Bench& bench, int rows) {
         error.add(static_cast<double>(widen(got[static_cast<std::size_t>(f)])), numbers.at(at + f));
     }
     row.checks = true;
-    row.check = {error.value(), bf16_limit, error.count()};
+    row.check = {error.value(), error_limit<Bf16>, error.count()};
     time_bytes<config>(bench, row, static_cast<double>(rows) * static_cast<double>(width) * 2 * (1 + taken), false,
                        [&](int) { return params; });
   });
@@ -387,15 +415,39 @@ void experts(Bench& bench, int rows) {
 
 void row_rates(Bench& bench) {
   const int many = bench.size(8192, 5), few = bench.size(64, 2);
-  norm(bench, many, false);
-  norm(bench, few, true);
-  rope_and_store(bench, many, false);
-  rope_and_store(bench, few, true);
-  activation(bench, bench.size(4096, 5), false);
-  activation(bench, few, true);
+  norm(bench, "norm", many, false);
+  norm(bench, "norm, decoding", few, true);
+  rope_and_store(bench, "rope and store", many, false);
+  rope_and_store(bench, "rope and store, decoding", few, true);
+  activation(bench, "activation", bench.size(4096, 5), false);
+  activation(bench, "activation, decoding", few, true);
   embed(bench, many);
   experts(bench, bench.size(16384, 9));
   sampling(bench, few);
+}
+
+void row_configurations(Bench& bench) {
+  const char *norms = "norm, each configuration", *ropes = "rope and store, each configuration",
+             *activations = "activation, each configuration";
+  if constexpr (Device::real) {
+    const int many = bench.size(8192, 5), some = bench.size(4096, 5);
+    each_element([&]<ElementType element>() {
+      norm<element, NormKind::rms>(bench, norms, many, false);
+      norm<element, NormKind::layer>(bench, norms, many, false);
+      rope_and_store<element, 64>(bench, ropes, many, false);
+      rope_and_store<element, 80>(bench, ropes, many, false);
+      rope_and_store<element, 96>(bench, ropes, many, false);
+      rope_and_store<element, 128>(bench, ropes, many, false);
+      activation<element, ActivationKind::silu, true>(bench, activations, some, false);
+      activation<element, ActivationKind::relu, false>(bench, activations, some, false);
+      activation<element, ActivationKind::gelu, false>(bench, activations, some, false);
+      activation<element, ActivationKind::gelu_tanh, false>(bench, activations, some, false);
+    });
+  } else {
+    bench.skip(norms, 6, elsewhere);
+    bench.skip(ropes, 12, elsewhere);
+    bench.skip(activations, 12, elsewhere);
+  }
 }
 
 } // namespace gpu_bench

@@ -60,6 +60,44 @@ GEMMS = [
     "cublas, 16 x 4096 x 4096",
 ]
 
+RATES = [
+    "norm",
+    "norm, decoding",
+    "rope and store",
+    "rope and store, decoding",
+    "activation",
+    "activation, decoding",
+    "embed",
+    "route",
+    "place",
+    "gather rows",
+    "scatter rows",
+    "sample",
+    "attention, 8 decode at 4k",
+    "attention, 32 decode at 4k",
+    "attention, 8 decode at 16k",
+    "attention, a prompt of 4k",
+    "attention, a chunk of 512 at 16k",
+    "rebuild and decode",
+    "product, 1 row",
+    "product, 16 rows",
+    "product, 64 rows",
+    "product, 4096 rows",
+    "product, 16 rows of an MLP",
+    "grouped product, 8 rows each",
+    "grouped product, 1024 rows each",
+]
+# Each kernel in each of its other configurations.
+CONFIGURATIONS = {
+    "norm, each configuration": 6,
+    "rope and store, each configuration": 12,
+    "activation, each configuration": 12,
+    "attention, each configuration, decoding": 12,
+    "attention, each configuration, prompts": 12,
+    "product, each configuration": 9,
+    "grouped product, each configuration": 9,
+}
+
 # In the order in which they run, the most valuable first. Rows that a stage must have, passed, failed or skipped,
 # each as often as the number says, for a run may be cut anywhere and its file still has to say what it lacks.
 STAGES = {
@@ -98,35 +136,7 @@ STAGES = {
         **{name: 1 for name in ["device copy", "to the device", "to the host", "both ways"]},
         **{name: 1 for name in GEMMS},
     },
-    "rates": {
-        name: 1
-        for name in [
-            "norm",
-            "norm, decoding",
-            "rope and store",
-            "rope and store, decoding",
-            "activation",
-            "activation, decoding",
-            "embed",
-            "route",
-            "place",
-            "gather rows",
-            "scatter rows",
-            "sample",
-            "attention, 8 decode at 4k",
-            "attention, 32 decode at 4k",
-            "attention, 8 decode at 16k",
-            "attention, a prompt of 4k",
-            "attention, a chunk of 512 at 16k",
-            "product, 1 row",
-            "product, 16 rows",
-            "product, 64 rows",
-            "product, 4096 rows",
-            "product, 16 rows of an MLP",
-            "grouped product, 8 rows each",
-            "grouped product, 1024 rows each",
-        ]
-    },
+    "rates": {**{name: 1 for name in RATES}, **CONFIGURATIONS},
     "copies": {f"{way}, {where}": 4 for way in COPY_WAYS for where in ("to the device", "to the host")},
     "identity": {"tokens of all systems": 1, "what invariant products cost": 1, "logits beside the CPU": 1},
     "shape": {"iteration beside max(compute, transfers)": 1, "simulated step time": 1, "simulated attainment": 1},
