@@ -67,6 +67,7 @@ class CudaBench {
   void up(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
   void down(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
   void poison(const Memory& memory) {
+    if (memory.size() == 0) return;
     require(cudaMemsetAsync(memory.data(), 0xff, memory.size(), stream()), "cudaMemsetAsync");
     finish();
   }
@@ -166,6 +167,7 @@ class CudaBench {
 
  private:
   void copy_now(void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
     copy(to, from, bytes);
     finish();
   }

@@ -95,14 +95,18 @@ class Run(unittest.TestCase):
         self.assertIsNone(measured["share"], "its ceiling failed")
 
     def test_a_stage_that_hangs_is_cut_and_keeps_its_rows(self):
-        data, status, _ = self.run_with({"copies": "hang"}, "--stages", "primitives,copies", "--budget", "6")
+        data, status, _ = self.run_with({"copies": "hang"}, "--stages", "primitives,copies", "--limit", "copies=5")
         self.assertEqual(status, 1)
         self.assertEqual(self.stage(data, "copies")["status"], "cut")
         self.assertEqual(self.states(data, "copies")["passed"], 1)
         self.assertEqual(self.stage(data, "rates")["reason"], "it was not asked for")
 
     def test_flags_that_make_no_sense(self):
-        wrong = ((["--stages", "speed"], "there is no stage speed"), (["--budget", "0"], "--budget is 0"))
+        wrong = (
+            (["--stages", "speed"], "there is no stage speed"),
+            (["--budget", "0"], "--budget is 0"),
+            (["--limit", "copies=soon"], "--limit is copies=soon"),
+        )
         for flags, part in wrong:
             done = subprocess.run([sys.executable, gpu / "run", *flags], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)

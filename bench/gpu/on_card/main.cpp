@@ -10,7 +10,7 @@
 
 int main(int count, char** arguments) {
   doctest::Context context(count, arguments);
-  if (const char* const said = gpu_bench::take_pinned_memory(std::size_t{1} << 30U); said != nullptr) {
+  if (const char* const said = gpu_bench::take_pinned_memory(std::size_t{1} << 29U); said != nullptr) {
     std::fprintf(stderr, "gpu_kernel_tests: %s\n", said);
     return 2;
   }
