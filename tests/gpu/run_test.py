@@ -43,6 +43,34 @@ sys.exit(1 if plant == "fail" else 0)
 """
 
 
+# What else a machine with a card has, as far as the run asks it.
+SMI = """#!/bin/sh
+case "$1" in
+*compute_cap*) echo 9.0 ;;
+*mig.mode*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2 ;;
+*) echo 'NVIDIA X1, 580.1, 1980' ;;
+esac
+"""
+SANITIZER = """#!/bin/sh
+tool=$2
+shift 4
+"$@"
+if [ "$tool" = racecheck ]; then
+  echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'
+else
+  echo '========= ERROR SUMMARY: 0 errors'
+fi
+"""
+KERNEL_TESTS = """#!/bin/sh
+echo '[doctest] test cases:  3 |  3 passed | 0 failed | 7 skipped'
+case "$1" in
+*norm*) echo '[doctest] assertions: 40 | 38 passed | 2 failed |'; exit 1 ;;
+*embed*) exit 139 ;;
+*) echo '[doctest] assertions: 40 | 40 passed | 0 failed |' ;;
+esac
+"""
+
+
 class Run(unittest.TestCase):
     def run_with(self, plant, *arguments):
         """The file that the run wrote, its exit status and the lines that it printed."""
@@ -100,6 +128,55 @@ class Run(unittest.TestCase):
         self.assertEqual(self.stage(data, "copies")["status"], "cut")
         self.assertEqual(self.states(data, "copies")["passed"], 1)
         self.assertEqual(self.stage(data, "rates")["reason"], "it was not asked for")
+
+    def test_on_a_card(self):
+        with tempfile.TemporaryDirectory() as folder:
+            gemm = PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
+                'or name.startswith("cublas")', 'or not name.startswith("cublas")'
+            )
+            bench = PROGRAM.replace(
+                "first = True\n",
+                """first = True
+if stage == "environment":
+    for name, value in (("compute capability", 90), ("CUDA runtime", 13000)):
+        print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value, median=value,
+                              max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
+                              status="passed", reason="")))
+""",
+                1,
+            )
+            programs = {
+                "gpu_bench": bench,
+                "gpu_gemm": gemm,
+                "gpu_kernel_tests": KERNEL_TESTS,
+                "nvidia-smi": SMI,
+                "compute-sanitizer": SANITIZER,
+            }
+            for name, text in programs.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+                (Path(folder) / name).chmod(
+                    0o755 if name[0] != "g" else 0o644
+                )  # as a copy may
+            done = subprocess.run(
+                [sys.executable, gpu / "run", "--bin", folder, "--out", f"{folder}/out"],
+                env={**os.environ, "PLANT": "{}", "PATH": f"{folder}:{os.environ['PATH']}"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
+        self.assertEqual(check(data), [], done.stdout)
+        self.assertEqual(done.returncode, 1)
+        header = data["header"]
+        said = [header[name] for name in ("device", "driver", "runtime", "binaries")]
+        self.assertEqual(said, ["NVIDIA X1", "580.1", "13.0", "carried"])
+        failed = [row["name"] for row in data["rows"] if row["status"] == "failed"]
+        self.assertEqual(failed, ["embed", "norm"], done.stdout)
+        skipped = {row["stage"] for row in data["rows"] if row["status"] == "skipped"}
+        self.assertEqual(skipped, {"identity", "shape", "peers"}, done.stdout)
+        sanitized = [row for row in data["rows"] if row["stage"] == "sanitizers"]
+        self.assertTrue(all(row["n"] == sum(STAGES["rates"].values()) for row in sanitized))
 
     def test_flags_that_make_no_sense(self):
         wrong = (
