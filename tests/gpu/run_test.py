@@ -139,8 +139,8 @@ class Run(unittest.TestCase):
                 """first = True
 if stage == "environment":
     for name, value in (("compute capability", 90), ("CUDA runtime", 13000)):
-        print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value, median=value,
-                              max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
+        print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value,
+                              median=value, max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
                               status="passed", reason="")))
 """,
                 1,
