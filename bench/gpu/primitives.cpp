@@ -97,7 +97,7 @@ std::uint32_t of_product(const Ran& ran, int warp, int row, int column) {
 
 std::vector<Slots> slots() {
   const auto in = [](const Ran& ran, int i) { return ran.in[static_cast<std::size_t>(i)]; };
-  const auto votes = [in](const Ran& ran, int thread, std::uint32_t bit, std::uint32_t lanes) {
+  const auto votes = [](const Ran& ran, int thread, std::uint32_t bit, std::uint32_t lanes) {
     std::uint32_t all = 0;
     for (int lane = 0; lane < 32; ++lane)
       if ((lanes >> lane & 1U) != 0 && (of_lane(ran, thread, lane) & bit) != 0) all |= 1U << lane;
