@@ -33,9 +33,10 @@ class CudaRunner final : public ModelRunner {
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     kernels_.begin(tokens, positions);
   }
+  void restore(std::span<const HiddenRows> rows) override { kernels_.restore(rows); }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows) override {
-    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows);
+                    int stored_rows, std::span<const HiddenRows> kept) override {
+    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
   void launch_samples(std::span<const SampleRow> rows) override { kernels_.launch_samples(rows); }
   [[nodiscard]] std::span<const std::int32_t> tokens() override {

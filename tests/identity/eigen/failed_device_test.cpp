@@ -27,9 +27,10 @@ class FailingRunner final : public ModelRunner {
     --lasts_;
     base_.begin(tokens, positions);
   }
+  void restore(std::span<const HiddenRows> rows) override { base_.restore(rows); }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows) override {
-    base_.launch_layer(layer, weights, sequences, rows, stored_rows);
+                    int stored_rows, std::span<const HiddenRows> kept) override {
+    base_.launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
   void launch_samples(std::span<const SampleRow> rows) override {
     base_.launch_samples(rows);
