@@ -191,13 +191,12 @@ class Iterations {
     all.machine_ = *machine;
     Noting backend{Cpu{*machine}};
     backend.ran = all.ran_.get();
-    Expected<E> engine =
-        E::make({.limits = setup.limits,
-                 .geometry = local_geometry(weights, block_tokens),
-                 .device_blocks = kv,
-                 .host_blocks = LayerBlocks{0},
-                 .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose
-                 .backend = backend});
+    Expected<E> engine = E::make({.limits = setup.limits,
+                                  .geometry = local_geometry(weights, block_tokens),
+                                  .device_blocks = kv,
+                                  .host_blocks = LayerBlocks{0},
+                                  .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose
+                                  .backend = backend});
     if (!engine) return engine.error();
     all.engine_ = std::make_unique<E>(std::move(*engine));
     return all;

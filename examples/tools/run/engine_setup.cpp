@@ -40,8 +40,7 @@ compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weig
   // A GPU's K and V, and hidden states, are of its kernels' element.
   const std::int64_t element = memory.block.count() / kv_block_floats(weights.config.shape, setup.limits.block_tokens);
   engine.geometry.layer_block_bytes = memory.block;
-  engine.geometry.layer_hidden_bytes =
-      Bytes{element * weights.config.shape.hidden * setup.limits.block_tokens.count()};
+  engine.geometry.layer_hidden_bytes = Bytes{element * weights.config.shape.hidden * setup.limits.block_tokens.count()};
   // As sluice-compare reckons it for the same trace: a batch of the longest.
   engine.worst_batch =
       TokenBlocks{longest_batch(requests, setup.limits.block_tokens, 1, 1).count() *
