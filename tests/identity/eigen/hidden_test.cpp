@@ -7,8 +7,7 @@
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
 
-#include "identity/eigen/chaos_checks.hpp"
-#include "support/counting_runner.hpp"
+#include "identity/eigen/hidden_checks.hpp"
 
 namespace sluice::testing {
 
@@ -91,6 +90,10 @@ TEST_CASE("who comes back with hidden states passes no layer again; who comes ba
   CHECK(with.kept > with.restored / 4);
   CHECK(without.restored == 0);
   CHECK(with.passed < without.passed);
+}
+
+TEST_CASE("HCache, and eLLM with hidden states on the host, change no token and no logit") {
+  check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) { return Counted{counts}; });
 }
 
 } // namespace sluice::testing

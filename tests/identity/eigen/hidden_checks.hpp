@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// check_hidden_systems: HCache, and eLLM with hidden states on the host, on whichever device.
+#pragma once
+
+#include "sluice/placement/uncached_problem.hpp"
+#include "sluice/systems/ellm.hpp"
+#include "sluice/systems/hcache.hpp"
+
+#include "identity/eigen/chaos_checks.hpp"
+#include "support/counting_runner.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sluice::testing {
+
+/// Trials of a model whose hidden states are a quarter of its K and V, and whose projections cost a planner nothing:
+/// what HCache is for. `Trials` draws them; `make_where(counts)` says where one runs, with its rows counted.
+template <class Trials, class MakeWhere>
+void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_where) {
+  Random random(seed);
+  CountedRows hcache, ellm;
+  std::int64_t preempted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    RealTrial trial = Trials::draw(random);
+    DecoderConfig config = trial.weights.config;
+    config.shape.layers = 16; // eLLM's workspace is layers of two periods
+    config.shape.hidden = 32;
+    config.shape.kv_heads = config.shape.heads;
+    trial.weights = random_weights(config, random.below(1000));
+    trial.room_for_hidden = true;
+    trial.slo = Seconds{10};
+    trial.arrivals.assign(trial.arrivals.size(), 0);
+    const std::vector<RealOutput> expected = alone(trial);
+    const std::int64_t kv = trial.largest() + 4 * trial.layers();
+    const auto add = [](CountedRows& to, const CountedRows& one) {
+      to.restored += one.restored;
+      to.kept += one.kept;
+    };
+    {
+      const auto counts = std::make_shared<CountedRows>();
+      const RealResult result = run_real<HCache>(
+          trial, kv, [](auto&) {}, {}, make_where(counts));
+      CHECK(result.refused == 0);
+      check_identity(result, expected);
+      preempted += result.preempted;
+      add(hcache, *counts);
+    }
+    {
+      const auto counts = std::make_shared<CountedRows>();
+      const RealResult result = run_real<Ellm>(
+          trial, kv, [](auto& settings) { settings.placement.states = PrefixStates::on_host; }, {}, make_where(counts));
+      CHECK(result.refused == 0);
+      check_identity(result, expected);
+      add(ellm, *counts);
+    }
+  }
+  CHECK(preempted > 0);
+  CHECK(hcache.restored > 0);
+  CHECK(hcache.kept > 0);
+  CHECK(ellm.restored > 0);
+  CHECK(ellm.kept > 0);
+}
+
+} // namespace sluice::testing
