@@ -82,6 +82,7 @@ MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup) {
   // All that no KV can have: what stream_kv_blocks leaves of a memory that is large enough for the rest.
   MachineSetup ample = setup;
   const std::int64_t blocks = 1 + 4 * weights.config.shape.layers * (1 + weights.layout.bytes / needs.block);
+  ample.hidden_blocks = LayerBlocks{0}; // who divides the memory adds them
   ample.device_memory = bytes_beside(weights, needs.buffers) + needs.block * blocks;
   const LayerBlocks kv = stream_kv_blocks(weights, needs.buffers, bytes_of(element), ample);
   needs.weights = ample.device_memory - needs.buffers - needs.block * kv.count();
