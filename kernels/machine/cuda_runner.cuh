@@ -4,6 +4,7 @@
 
 #include "sluice/backend/cuda/cudart/cuda_memory.hpp"
 #include "sluice/core/assert.hpp"
+#include "sluice/decoder/forwarding_runner.hpp"
 #include "sluice/decoder/model_runner.hpp"
 
 #include "kernels/decoder/cuda_queue.cuh"
@@ -21,24 +22,13 @@ namespace sluice::kernels {
 
 /// What a failed GPU left in the host's memory is nobody's token: it has -1, and 0 for a logit.
 template <KernelRunnerConfig config_>
-class CudaRunner final : public ModelRunner {
+class CudaRunner final : public ForwardingRunner {
  public:
   CudaRunner(std::shared_ptr<CudaMemory> memory, const DecoderConfig& config, const KernelRunnerLimits& limits)
-      : memory_(std::move(memory)), kernels_(CudaQueue{memory_}, config, limits) {}
+      : memory_(std::move(memory)), kernels_(CudaQueue{memory_}, config, limits) {
+    forward_to(kernels_);
+  }
 
-  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    return kernels_.workspace(rows, samples);
-  }
-  void place(const RunnerMemory& memory) override { kernels_.place(memory); }
-  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
-    kernels_.begin(tokens, positions);
-  }
-  void restore(std::span<const HiddenRows> rows) override { kernels_.restore(rows); }
-  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows, std::span<const HiddenRows> kept) override {
-    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows, kept);
-  }
-  void launch_samples(std::span<const SampleRow> rows) override { kernels_.launch_samples(rows); }
   [[nodiscard]] std::span<const std::int32_t> tokens() override {
     const std::span<const std::int32_t> tokens = kernels_.tokens();
     if (memory_->status()) return tokens;
@@ -52,7 +42,6 @@ class CudaRunner final : public ModelRunner {
     return zeros_;
   }
   [[nodiscard]] Status status() override { return memory_->check(); }
-  [[nodiscard]] const DecoderConfig& config() const override { return kernels_.config(); }
 
  private:
   std::shared_ptr<CudaMemory> memory_;

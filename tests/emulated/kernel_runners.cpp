@@ -2,6 +2,7 @@
 #include "emulated/kernel_runners.hpp"
 
 #include "sluice/core/assert.hpp"
+#include "sluice/decoder/forwarding_runner.hpp"
 
 #include "emulate/kernel_queue.hpp"
 #include "kernels/decoder/kernel_runner.hpp"
@@ -22,38 +23,25 @@ kernels::KernelRunnerLimits limits_of(const MachineSetup& setup) {
 
 /// A runner that asks the emulator, at the end of an iteration, whether its kernels did anything wrong.
 template <ElementType element>
-class Runner final : public ModelRunner {
+class Runner final : public ForwardingRunner {
  public:
   using Kernels = kernels::KernelRunner<emulate::KernelQueue, kernels::KernelRunnerConfig{element, 16}>;
 
   Runner(std::shared_ptr<EmulatedGpu> gpu, const ModelWeights& weights, const MachineSetup& setup)
       : gpu_(std::move(gpu)),
         kernels_(emulate::KernelQueue{gpu_->device(), EmulatedGpu::number(StreamId::compute)}, weights.config,
-                 limits_of(setup)) {}
+                 limits_of(setup)) {
+    forward_to(kernels_);
+  }
 
-  static Bytes workspace(const ModelWeights& weights, const MachineSetup& setup) {
+  static Bytes needs(const ModelWeights& weights, const MachineSetup& setup) {
     return Kernels::workspace(weights.config, limits_of(setup), setup.rows(), setup.limits.batch);
   }
-  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    return kernels_.workspace(rows, samples);
-  }
-  void place(const RunnerMemory& memory) override { kernels_.place(memory); }
-  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
-    kernels_.begin(tokens, positions);
-  }
-  void restore(std::span<const HiddenRows> rows) override { kernels_.restore(rows); }
-  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows, std::span<const HiddenRows> kept) override {
-    kernels_.launch_layer(layer, weights, sequences, rows, stored_rows, kept);
-  }
-  void launch_samples(std::span<const SampleRow> rows) override { kernels_.launch_samples(rows); }
   [[nodiscard]] std::span<const std::int32_t> tokens() override {
     const std::span<const std::int32_t> tokens = kernels_.tokens();
     SLUICE_ASSERT(gpu_->device().report().ok(), "kernels that the emulator has nothing to say of");
     return tokens;
   }
-  [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return kernels_.logits(sample); }
-  [[nodiscard]] const DecoderConfig& config() const override { return kernels_.config(); }
 
  private:
   std::shared_ptr<EmulatedGpu> gpu_;
@@ -70,8 +58,8 @@ std::unique_ptr<ModelRunner> make_kernel_runner(ElementType element, std::shared
 }
 
 Bytes kernel_workspace(ElementType element, const ModelWeights& weights, const MachineSetup& setup) {
-  return element == ElementType::f32 ? Runner<ElementType::f32>::workspace(weights, setup)
-                                     : Runner<ElementType::bf16>::workspace(weights, setup);
+  return element == ElementType::f32 ? Runner<ElementType::f32>::needs(weights, setup)
+                                     : Runner<ElementType::bf16>::needs(weights, setup);
 }
 
 } // namespace sluice::testing

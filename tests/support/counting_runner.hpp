@@ -2,7 +2,7 @@
 // CountingRunner: a ModelRunner that counts what it is asked to compute, to keep and to begin with.
 #pragma once
 
-#include "sluice/decoder/model_runner.hpp"
+#include "sluice/decoder/forwarding_runner.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -19,33 +19,24 @@ struct CountedRows {
   std::int64_t kept = 0;     ///< whose hidden states were written down
 };
 
-class CountingRunner final : public ModelRunner {
+class CountingRunner final : public ForwardingRunner {
  public:
   CountingRunner(std::unique_ptr<ModelRunner> runner, std::shared_ptr<CountedRows> counts)
-      : runner_(std::move(runner)), counts_(std::move(counts)) {}
+      : runner_(std::move(runner)), counts_(std::move(counts)) {
+    forward_to(*runner_);
+  }
 
-  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    return runner_->workspace(rows, samples);
-  }
-  void place(const RunnerMemory& memory) override { runner_->place(memory); }
-  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
-    runner_->begin(tokens, positions);
-  }
   void restore(std::span<const HiddenRows> rows) override {
     for (const HiddenRows& some : rows) counts_->restored += some.rows;
-    runner_->restore(rows);
+    ForwardingRunner::restore(rows);
   }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {
     counts_->passed += rows;
     counts_->stored += stored_rows;
     for (const HiddenRows& some : kept) counts_->kept += some.rows;
-    runner_->launch_layer(layer, weights, sequences, rows, stored_rows, kept);
+    ForwardingRunner::launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
-  void launch_samples(std::span<const SampleRow> rows) override { runner_->launch_samples(rows); }
-  [[nodiscard]] std::span<const std::int32_t> tokens() override { return runner_->tokens(); }
-  [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return runner_->logits(sample); }
-  [[nodiscard]] const DecoderConfig& config() const override { return runner_->config(); }
 
  private:
   std::unique_ptr<ModelRunner> runner_;

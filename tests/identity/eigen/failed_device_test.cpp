@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that fails for good: every request ends with what the device says, its KV is free, and so does every later
 // one; nobody is told a token that came after.
+#include "sluice/decoder/forwarding_runner.hpp"
+
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
 
@@ -16,33 +18,25 @@ namespace sluice::testing {
 namespace {
 
 /// A runner whose device is lost after so many iterations: its tokens are then of no row.
-class FailingRunner final : public ModelRunner {
+class FailingRunner final : public ForwardingRunner {
  public:
-  FailingRunner(std::unique_ptr<Decoder> decoder, int lasts) : base_(std::move(decoder)), lasts_(lasts) {}
-
-  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
-    return base_.workspace(rows, samples);
+  FailingRunner(std::unique_ptr<Decoder> decoder, int lasts) : base_(std::move(decoder)), lasts_(lasts) {
+    forward_to(base_);
   }
+
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     --lasts_;
     base_.begin(tokens, positions);
-  }
-  void restore(std::span<const HiddenRows> rows) override { base_.restore(rows); }
-  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                    int stored_rows, std::span<const HiddenRows> kept) override {
-    base_.launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
   void launch_samples(std::span<const SampleRow> rows) override {
     base_.launch_samples(rows);
     none_.assign(rows.size(), -1);
   }
   [[nodiscard]] std::span<const std::int32_t> tokens() override { return lasts_ < 0 ? none_ : base_.tokens(); }
-  [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return base_.logits(sample); }
   [[nodiscard]] Status status() override {
     if (lasts_ >= 0) return {};
     return Error{ErrorCode::unsupported, "device", "it fell off the bus", "another"};
   }
-  [[nodiscard]] const DecoderConfig& config() const override { return base_.config(); }
 
  private:
   DecoderRunner base_;
