@@ -75,18 +75,26 @@ TEST_CASE("hidden states are appended to beside what the host has, and the new o
 }
 
 TEST_CASE("hidden states take no place on the host that what is on the device may need") {
-  Stores stores(2, 1); // three places on the host
-  KvStore& store = stores.store;
-  KvCell kv, first, second, third;
-  REQUIRE(store.take(kv));
-  REQUIRE(store.append(first));
-  stores.send(first, 5);
-  REQUIRE(store.append(second));
-  stores.send(second, 5);
-  CHECK_FALSE(store.append(third)); // the last place is for `kv`
-  kv.tokens = 4;
-  std::optional<PlacedCopy> copy;
-  CHECK(store.send(kv, true, copy));
+  for (const bool kv_first : {false, true}) {
+    CAPTURE(kv_first);
+    Stores stores(2, 2); // four places on the host, two for what the device may hold
+    KvStore& store = stores.store;
+    KvCell kv, first, second, third;
+    if (kv_first) REQUIRE(store.take(kv));
+    REQUIRE(store.append(first));
+    stores.send(first, 5);
+    REQUIRE(store.append(second));
+    stores.send(second, 5);
+    CHECK_FALSE(store.has_place_for_hidden());
+    CHECK_FALSE(store.append(third));
+    if (!kv_first) REQUIRE(store.take(kv));
+    for (KvCell* one : {&kv, &third}) {
+      if (one == &third) REQUIRE(store.take(third));
+      one->tokens = 4;
+      std::optional<PlacedCopy> copy;
+      CHECK(store.send(*one, true, copy));
+    }
+  }
 }
 
 } // namespace sluice

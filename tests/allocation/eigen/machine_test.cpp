@@ -14,6 +14,7 @@
 
 #include "allocation/allocations.hpp"
 #include "engine/trials.hpp"
+#include "support/all_hidden.hpp"
 #include "support/prompt_memory.hpp"
 #include <doctest/doctest.h>
 
@@ -66,6 +67,9 @@ std::int64_t allocations_of_decodes(double share_of_kv) {
   setup.limits.batch_tokens = Tokens{1024};
   setup.limits.max_context = Tokens{600};
   setup.limits.block_tokens = Tokens{128};
+  if (System::composition::retention_type::keeps_hidden)
+    setup.hidden_blocks = hidden_in_flight(kv_block_shape(weights.config.shape, setup.limits.block_tokens, 4),
+                                           setup.rows(), setup.limits.batch);
   const LocalMemory most = divide_memory(weights, *decoder, specs, {}, setup);
   WantedMemory wanted;
   wanted.kv = Bytes{static_cast<std::int64_t>(share_of_kv * static_cast<double>(most.of(most.all).count()))};
@@ -104,4 +108,7 @@ TEST_CASE_TEMPLATE("a step that decodes for real allocates nothing", Where, OnCp
 }
 TEST_CASE_TEMPLATE("nor does one for which KV crosses the link", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<Engine<OffloadAll, Once>, Where>(0.9) == 0);
+}
+TEST_CASE_TEMPLATE("nor does one whose hidden states are saved", Where, OnCpu, OnStreams) {
+  CHECK(allocations_of_decodes<With<Engine<>, testing::AllHidden>, Where>(1) == 0);
 }

@@ -38,6 +38,19 @@ TEST_CASE("nor do hidden states in place of K and V, on such a device") {
   check_chaos<GpuTrials, With<Chaos, ChaosHidden, EarliestDeadlineFirst, ChaosWeights>>(18, 25, 1.1, 25);
 }
 
+TEST_CASE("nor does a host with little room for hidden states") {
+  Random random(19);
+  for (int round = 0; round < 25; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_gpu_trial(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.host_blocks = trial.largest() * static_cast<std::int64_t>(3 + random.below(9)) / 10;
+    const RealResult result = run_real<With<Engine<EveryStep, ChaosRelief>, ChaosHidden>>(
+        trial, 11 * trial.largest() / 10 + trial.layers(), [](auto&) {}, {}, GpuTrials::where(random));
+    check_identity(result, expected);
+  }
+}
+
 TEST_CASE("nor do users who leave, on such a device") {
   check_chaos<GpuTrials, Chaos>(11, 25, 0.8, 25);
   check_chaos<GpuTrials, With<Chaos, FairShare>>(12, 25, 1.1, 25);

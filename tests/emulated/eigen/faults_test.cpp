@@ -19,6 +19,8 @@ TEST_CASE("a copy that fails once on a device's stream is tried again, and nobod
 TEST_CASE("those that fail twice fail their requests alone, on a device too") {
   check_faults<GpuTrials, Chaos>(
       22, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
+  check_faults<GpuTrials, With<Chaos, ChaosHidden>>(
+      52, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
 TEST_CASE("weights that fail for good fail who computes with them, on a device too") {

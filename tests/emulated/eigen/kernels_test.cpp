@@ -5,6 +5,7 @@
 #include "emulated/eigen/on_gpu.hpp"
 #include "emulated/kernel_runners.hpp"
 #include "identity/eigen/chaos_checks.hpp"
+#include "support/counting_runner.hpp"
 #include "support/small_models.hpp"
 
 namespace sluice::testing {
@@ -14,6 +15,7 @@ namespace {
 struct OnKernels {
   ElementType element = ElementType::f32;
   std::uint64_t seed = 1;
+  std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
 
   [[nodiscard]] std::int64_t element_bytes() const { return bytes_of(element); }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
@@ -27,8 +29,8 @@ struct OnKernels {
                                                              const MachineSetup& setup, TokenListener listener) const {
     auto gpu = std::make_shared<EmulatedGpu>(seed);
     auto runner = make_kernel_runner(element, gpu, trial.weights, setup);
-    return GpuMachine<>::make(trial.weights, std::move(runner), setup, std::move(listener), std::move(gpu),
-                              element_bytes());
+    return GpuMachine<>::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
+                              std::move(listener), std::move(gpu), element_bytes());
   }
 };
 
@@ -53,6 +55,7 @@ template <class E>
 void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, int rounds) {
   Random random(seed);
   RealExercise exercise;
+  std::int64_t restored = 0; // rows that began with hidden states
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -68,13 +71,16 @@ void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, in
       expected[i] = run_real<Engine<>>(
                         trial, trial.all(), [](auto&) {}, {i}, OnKernels{element, random()})
                         .outputs[i];
+    const OnKernels kernels{element, random()};
     const RealResult result = run_real<E>(
-        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, [](auto&) {}, {}, OnKernels{element, random()});
+        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, [](auto&) {}, {}, kernels);
+    restored += kernels.counts->restored;
     CHECK(result.refused == 0);
     check_identity(result, expected);
     exercise.add(result);
   }
   CHECK(exercise.bytes > 0);
+  CHECK((sanitized || restored > 0));
 }
 
 } // namespace

@@ -28,10 +28,11 @@ struct OnPrompt {
   }
   [[nodiscard]] auto make(const RealTrial& trial, std::unique_ptr<Decoder> decoder, const MachineSetup& setup,
                           TokenListener listener) const {
+    const Bytes workspace = iteration_buffers(*decoder, setup);
     auto machine =
         Machine<StreamDevice<PromptMemory>>::make(trial.weights, std::make_unique<DecoderRunner>(std::move(decoder)),
                                                   setup, std::move(listener), memory, element_bytes());
-    CHECK(memory->host_bytes() == stream_host_bytes(trial.weights, element_bytes(), setup));
+    CHECK(memory->host_bytes() == stream_host_bytes(trial.weights, workspace, element_bytes(), setup));
     return machine;
   }
 };

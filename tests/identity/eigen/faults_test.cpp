@@ -56,6 +56,8 @@ TEST_CASE("weights that fail to come ahead of their iteration are fetched once m
 TEST_CASE("those that fail twice fail their requests alone") {
   check_faults<CpuTrials, Chaos>(
       22, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
+  check_faults<CpuTrials, With<Chaos, ChaosHidden>>(
+      52, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
 TEST_CASE("weights that fail for good fail who computes with them, and are fetched again for who comes after") {

@@ -53,8 +53,7 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///    `wake`, `finish`).
 ///  - `element_bytes()`: of K and V.
 ///  - `copies_count(setup)`: when blocks change hands.
-///  - `granularity(block)`: what the weights take of the memory is rounded up to it, for memory that is cut into
-///  blocks.
+///  - `granularity(block)`: what the weights take is rounded up to it, where the memory is cut into blocks.
 ///  - `beside(model, workspace)`: what the runner's workspace and the weights outside the layers take of the memory.
 ///  - `connect(core, runner)`: reserves both memories, tells the runner what is its own, and starts the link, which
 ///    from then on asks `core.schedule`; `stop()` ends it. Errors: the system has not that much memory, or the device

@@ -33,7 +33,8 @@ namespace sluice {
 }
 /// Whether a layer's hidden states of the oldest `tokens` are there.
 [[nodiscard]] inline bool has_hidden(const KvSequence& sequence, int layer, std::int64_t tokens) {
-  return sequence.hidden[static_cast<std::size_t>(layer)].kept >= tokens;
+  const HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+  return !hidden.failed && hidden.kept >= tokens;
 }
 
 /// Keeps the hidden states of the oldest `tokens`, in whole blocks, and no others.
@@ -47,6 +48,7 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
   }
   hidden.kept = std::min(hidden.kept, blocks * core.store.shape().hidden_tokens());
   hidden.wanted = hidden.kept;
+  if (blocks == 0) hidden.failed = false;
 }
 
 /// Before an iteration: frees hidden states that the engine no longer wants, but not those of which K and V are made
@@ -55,6 +57,7 @@ inline void settle_hidden(MachineCore& core, const RequestRow& row, KvSequence& 
   for (int layer = 0; layer < core.layers; ++layer) {
     auto& cells = sequence.hidden_cells(layer);
     if (cells.empty()) continue;
+    if (sequence.hidden[static_cast<std::size_t>(layer)].failed) trim_hidden(core, sequence, layer, 0);
     const auto& kv = sequence.cells[static_cast<std::size_t>(layer)];
     const bool makes_kv =
         !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.front().exists());
@@ -92,7 +95,8 @@ inline void plan_hidden(MachineCore& core, Part& part, KvSequence& sequence) {
     }
     const std::int64_t wanted = hidden_wanted(core, *part.row, layer, part.total());
     if (part.rebuilds(layer)) hidden.wanted = std::max(hidden.wanted, std::min(part.rebuilt, wanted));
-    if (part.fresh > 0 && hidden.wanted == part.held) hidden.wanted = std::max(hidden.wanted, wanted);
+    const bool older_have = hidden.wanted == part.held; // none in between is missing
+    if (part.fresh > 0 && older_have) hidden.wanted = std::max(hidden.wanted, wanted);
   }
 }
 /// The prefix of a part that has no rows for it is not rebuilt, and so keeps nothing.

@@ -22,9 +22,10 @@ namespace sluice {
 /// takes longer to stage than a step. And to pin the pages of a mapped file: not every system does.
 class HostImages {
  public:
-  HostImages(const MachineSetup& setup, const ModelWeights& weights, Bytes block)
+  /// `first`: blocks of the arena before the images, all those that KV may be given.
+  HostImages(std::size_t first, const MachineSetup& setup, const ModelWeights& weights, Bytes block)
       : staged_(setup.staged & LayerSet::all(weights.config.shape.layers)),
-        first_(static_cast<std::size_t>(setup.host_blocks.count())),
+        first_(first),
         block_(block.count()),
         blocks_((weights.layout.bytes.count() + block_ - 1) / block_) {}
 

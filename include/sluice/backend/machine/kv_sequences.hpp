@@ -17,6 +17,7 @@ struct HiddenTokens {
   std::int64_t kept = 0;     ///< so many of the oldest tokens have them, on the host or on their way there
   std::int64_t wanted = 0;   ///< and so many when the layer of the iteration under way has been launched
   std::int64_t reserved = 0; ///< device blocks that are still to be taken for it
+  bool failed = false;       ///< some did not reach the host: all are given up before the next iteration
 };
 
 /// One sequence's KV, cells[layer][block]; and behind it, for each layer, the blocks of the hidden states that enter

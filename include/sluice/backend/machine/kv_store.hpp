@@ -41,11 +41,10 @@ struct KvBlockShape {
   std::int64_t runs = 0;        ///< of K and of V, one for each KV head
   std::int64_t token_bytes = 0; ///< of one token in one run
   std::int64_t tokens = 0;
+  std::int64_t hidden_bytes = 0; ///< of one token's hidden state, as it enters a layer; 0: none are ever kept
 
   [[nodiscard]] std::int64_t run_bytes() const { return token_bytes * tokens; }
   [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
-
-  std::int64_t hidden_bytes = 0; ///< of one token's hidden state, as it enters a layer; 0: none are ever kept
   /// Tokens whose hidden states of a layer a block holds, one after the other: whole ones, so that blocks of both kinds
   /// are one size. 0: none are kept, since not even one fits.
   [[nodiscard]] std::int64_t hidden_tokens() const { return hidden_bytes > 0 ? bytes().count() / hidden_bytes : 0; }
@@ -73,8 +72,13 @@ class KvStore {
       : shape_(shape),
         device_(&device),
         device_blocks_(static_cast<std::size_t>(device_blocks)),
-        host_blocks_(static_cast<std::size_t>(host_blocks.count()) + device_blocks_),
+        host_blocks_(host_blocks_for(host_blocks, device_blocks)),
         states_(device_blocks_, host_blocks_) {}
+
+  /// Places on the host: for what may stay there, and for as much in flight as the device holds.
+  [[nodiscard]] static std::size_t host_blocks_for(LayerBlocks staying, std::int64_t device_blocks) {
+    return static_cast<std::size_t>(staying.count() + device_blocks);
+  }
 
   [[nodiscard]] const KvBlockShape& shape() const { return shape_; }
   [[nodiscard]] BlockState state(const KvCell& cell) const {
@@ -148,12 +152,13 @@ class KvStore {
       fetched(cell);
       return reopen(cell);
     }
-    // What is on the device has to find a place on the host when it leaves; the ledger counts hidden states by the
-    // byte, and here they have whole blocks.
-    if (states_.host_used() + states_.device_used() >= host_blocks_ || !take(cell)) return false;
+    if (!has_place_for_hidden() || !take(cell)) return false;
     cell.hidden = true;
     return true;
   }
+  /// Whatever is on the device has to find a place on the host when it leaves. The ledger counts hidden states by the
+  /// byte, and here they have whole blocks, so that they may be more than the ledger knows.
+  [[nodiscard]] bool has_place_for_hidden() const { return states_.host_used() + device_blocks_ < host_blocks_; }
 
   /// Begins to send a block to the host; `leaves`: it is then no longer on the device. Of a block that was fetched and
   /// appended to, only the new tokens are copied. `moved`: the copy; nothing where the block was clean or being sent.

@@ -186,6 +186,15 @@ class LinkSchedule {
     (!leaves ? copies_ : cell.passing ? written_ : evicted_).push_back(ref);
     ++version_;
   }
+  /// Whether hidden states are on their way to the host, whose blocks will be free.
+  [[nodiscard]] bool sends_hidden() {
+    RingQueue<Flight>& sending = flights(Way::to_host);
+    for (std::size_t i = 0; i < sending.size(); ++i)
+      if (is_hidden(sending[i].ref)) return true;
+    for (std::size_t i = 0; i < written_.size(); ++i)
+      if (is_hidden(written_[i]) && is_queued(written_[i])) return true;
+    return false;
+  }
   /// Blocks that are to leave and have not left yet.
   [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
   /// Nothing moves, and nothing can move before another call changes something.
@@ -372,8 +381,11 @@ class LinkSchedule {
       store_->ended_unwanted(flight.device_block, false);
       return;
     }
-    if (failed) lose(flight.ref, "a transfer of its KV to the device failed twice");
     store_->fetched(*cell);
+    if (failed && is_hidden(flight.ref) && !cell->restores)
+      cell->leaves = true; // fetched ahead: the host has them still
+    else if (failed)
+      lose(flight.ref, "a transfer to the device failed twice");
     if (cell->leaves) { // the engine no longer wants the block on the device
       std::optional<PlacedCopy> nothing;
       [[maybe_unused]] const bool left = store_->send(*cell, true, nothing);
@@ -397,12 +409,17 @@ class LinkSchedule {
       store_->ended_unwanted(flight.device_block, true);
       return;
     }
-    if (failed) lose(flight.ref, "a transfer of its KV to the host failed twice");
+    if (failed && is_hidden(flight.ref) && !cell->restores) // its layers are passed again where they are wanted
+      sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
+          true;
+    else if (failed)
+      lose(flight.ref, "a transfer to the host failed twice");
     store_->sent(*cell);
     if (cell->on_device()) return;
     cell->leaves = cell->passing = false;
     wake_inward();
   }
+  [[nodiscard]] bool is_hidden(const CellRef& ref) const { return ref.layer >= layers_; }
   void lose(const CellRef& ref, std::string_view reason) {
     KvSequence* sequence = sequences_->find(Slot{ref.slot});
     sequence->lost = true;

@@ -154,7 +154,14 @@ class LinkWaits {
     auto block = static_cast<std::size_t>(hidden.kept / core_->store.shape().hidden_tokens());
     for (bool opened = true; opened && block < blocks; ++block) {
       KvCell& cell = cells[block];
-      opened = try_until_stuck(lock, layer, [&] { return core_->store.append(cell); });
+      // Nothing but states that leave is waited for: what else may make room is not known to.
+      const auto hopeless = [&] {
+        return !cell.exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
+      };
+      opened = core_->store.append(cell);
+      if (!opened && !hopeless())
+        opened =
+            try_until_stuck(lock, layer, [&] { return core_->store.append(cell) || hopeless(); }) && cell.on_device();
       if (!opened) {
         trim_hidden(*core_, sequence, layer, 0);
         break;

@@ -29,6 +29,11 @@ namespace sluice {
           element_bytes * shape.hidden};
 }
 
+/// Numbers of device blocks, as many as if layers took nothing: the budget bounds how many are in use.
+[[nodiscard]] inline std::int64_t device_block_numbers(Bytes memory, Bytes beside, Bytes block) {
+  return std::max(Bytes{0}, memory - beside) / block;
+}
+
 /// The state of a machine, without a byte of it: everything here is a number of a block, a layer or a slot. The steps
 /// of an iteration are functions over this (settle.hpp, link_waits.hpp, need_blocks.hpp, close_layer.hpp), the same for
 /// every device; `schedule.mutex` guards it while a link moves. Do not move it: the schedule has its parts' addresses.
@@ -43,9 +48,7 @@ struct MachineCore {
         beside(device.beside(model, workspace_bytes)),
         layers(model.config.shape.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
-        store(block, memory, machine_setup.host_blocks,
-              // As many numbers as if layers took nothing: the budget bounds how many are in use.
-              std::max(Bytes{0}, memory.size() - beside) / block.bytes()),
+        store(block, memory, machine_setup.host_blocks, device_block_numbers(memory.size(), beside, block.bytes())),
         sequences(store, layers),
         weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes())),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),

@@ -35,12 +35,10 @@ struct Ticket {
 ///    lies beside them (beside.hpp); and memory of the host. Each begins at a multiple of 256 bytes. Error: there is
 ///    not that much.
 ///  - `device_arena()`, `beside_arena()`, `host_arena()`: their first bytes.
-///  - `copy_async(stream, copy)`: from any memory to any other, or within the device's; the copy's bytes may be read
-///  and
-///    written until a ticket taken behind it is done.
-///  - `record(stream)`: a ticket. `wait(stream, ticket)`: what the stream is given from now on begins when the ticket
-///  is
-///    done; the host goes on.
+///  - `copy_async(stream, copy)`: from any memory to any other, or within the device's. Until a ticket taken behind the
+///    copy is done its bytes may be read and written.
+///  - `record(stream)`: a ticket. `wait(stream, ticket)`: what the stream is given from now on begins when that ticket
+///    is done; the host goes on.
 ///  - `done(ticket)`: the host asks. `synchronize(ticket)`: the host waits. `time(ticket)`: when a ticket that is done
 ///    was, by the device.
 ///  - `rest()`: the host has nothing to do until something is done. Returns when that may be so, or soon.

@@ -118,7 +118,7 @@ class StreamDevice {
                    "the buffers of an iteration and the weights outside the layers do not fit", "more memory"};
     const Bytes block = core.store.shape().bytes();
     const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
-    const HostImages images(core.setup, core.weights.host(), block);
+    const HostImages images(core.store.host_blocks(), core.setup, core.weights.host(), block);
     if (Status status = memory_->reserve(bytes(core.store.device_blocks()), core.beside, bytes(images.arena_blocks()));
         !status)
       return status;

@@ -35,12 +35,14 @@ namespace sluice {
   return LayerBlocks{all - shape.layers * (whole(weights.layout.bytes.count(), block) + 1)} - setup.hidden_blocks;
 }
 
-/// Memory of the host that such a machine takes for good, pinned: the host's KV, and the images of layers that may
-/// stream.
-[[nodiscard]] inline Bytes stream_host_bytes(const ModelWeights& weights, std::int64_t element_bytes,
+/// Memory of the host that such a machine takes for good, pinned: the host's KV with places for as much in flight as
+/// the device has blocks, and the images of layers that may stream.
+[[nodiscard]] inline Bytes stream_host_bytes(const ModelWeights& weights, Bytes workspace, std::int64_t element_bytes,
                                              const MachineSetup& setup) {
   const Bytes block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, element_bytes).bytes();
-  return block * static_cast<std::int64_t>(HostImages(setup, weights, block).arena_blocks());
+  const std::size_t kv = KvStore::host_blocks_for(
+      setup.host_blocks, device_block_numbers(setup.device_memory, bytes_beside(weights, workspace), block));
+  return block * static_cast<std::int64_t>(HostImages(kv, setup, weights, block).arena_blocks());
 }
 
 } // namespace sluice
