@@ -244,8 +244,11 @@ class LinkSchedule {
   /// The first block of a need that could be fetched now, or its end.
   std::size_t fetchable(KvNeed& need) {
     if (need.position < layers_ && at_.launched > need.position) need.next = need.blocks.size(); // it has gone back
-    const auto cell_of = [&](std::size_t i) {
-      return sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
+    // Hidden states that the layer has begun with are on the host again, and wanted no longer.
+    const bool once = need.layer >= layers_ && need.position < layers_;
+    const auto cell_of = [&](std::size_t i) -> const KvCell* {
+      const KvCell* cell = sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
+      return cell != nullptr && once && !cell->awaited ? nullptr : cell;
     };
     while (need.next < need.blocks.size()) { // skips cells that are on the device already, or gone
       const KvCell* cell = cell_of(need.next);

@@ -182,7 +182,7 @@ class AttentionPages {
     const auto step = [&](const auto& load) __attribute__((always_inline)) {
       Lanes16 left[std::size_t{Queries}];
       unrolled<Queries>([&](auto q) { left[q] = load(query[q]); });
-      unrolled<Tokens>([&](auto t) {
+      unrolled<Tokens>([&](auto t) __attribute__((always_inline)) { // a call in its place is what it would be else
         const Lanes16 right = load(keys + t * row);
         unrolled<Queries>([&](auto q) { total[q * Tokens + t] = fused(left[q], right, total[q * Tokens + t]); });
       });
