@@ -23,13 +23,18 @@ inline void require(const sluice::Status& status) {
 /// Two models, chosen at compile time so that one source serves both: a GPU through the CUDA runtime, with the kernels
 /// that nvcc compiled, and the emulator, which instantiates them. Both have
 ///
-/// - `name()`, `real`: whether its times are a device's; `sizes`: how much of a full problem to do
+/// - `name()`; `real`: whether its times are a device's; `cache_bytes()`: of its second level
 /// - `memory(bytes)`, `pinned(bytes)`: owned, with `data()` and `size()`; exactly so many bytes
-/// - `up`, `down` (`to`, `from`, `bytes`): done when they return. `poison(memory)`: every byte 0xff
+/// - `up`, `down` (`to`, `from`, `bytes`): done when they return. `poison(memory)`: every byte 0xff.
+///   `fill(to, count, numbers)`: Numbers, from number 0 on
 /// - `launch<config>(params)`: the kernel of a listed configuration; `launch_kernel<K>(params)`: one that is not listed
-/// - `finish()`: waits, and throws what went wrong
+/// - `finish()`: waits, and throws what went wrong; `alive()`: whether what went wrong has left it usable
 /// - `time(repetitions, calls, enqueue)`: seconds of each repetition per call; `enqueue(i)` enqueues call i of a
-///   repetition, 0 .. calls - 1, which a device repeats as a graph
+///   repetition, 0 .. calls - 1, which a device repeats as a graph, several times where they are short
+/// - `repeat(repetitions, calls, enqueue)`: the same without a graph, `enqueue()` for a whole repetition;
+///   `repeat_both(other, repetitions, one, two)`: two at once; `be_brief()`: from here on no warm-up and no more calls
+///   than asked for
+/// - `copy`, `copy_batch`, `copy_as_machine`: enqueued, one or many, as the driver or as the backend would
 #if defined(SLUICE_BENCH_EMULATED)
 #include "emulated_bench.hpp"
 namespace gpu_bench {

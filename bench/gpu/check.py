@@ -3,11 +3,14 @@
 """Holds a result file of bench/gpu/run to its schema, a line for each thing that is wrong. usage: check.py FILE..."""
 import json
 import math
+import re
 import sys
 from collections import Counter
 
 sys.dont_write_bytecode = True
-from schema import HEADER, NUMBER, ROW, STAGE, STAGE_STATUS, STAGES  # noqa: E402
+from schema import HEADER, MOST_ERROR, NUMBER, REFCHECKED, ROW, STAGE, STAGE_STATUS, STAGES, WITH_CEILING  # noqa: E402
+
+RATES = ("GB/s", "TFLOP/s", "us", "s", "MHz")
 
 
 def refuse_constant(text):
@@ -86,6 +89,12 @@ def check_row(where, row):
             )
         elif row["value"] != row["median"]:
             say(f"its value {row['value']} is not its median {row['median']}", "the median")
+        elif row["unit"] in RATES and row["min"] <= 0:
+            say(f"its least value is {row['min']:g} {row['unit']}", "above 0")
+        if row["stage"] in REFCHECKED and row["refcheck"] is None:
+            say("it passed and was compared with nothing", "a refcheck, or skipped with a reason")
+        if row["stage"] in WITH_CEILING and row["unit"] == "GB/s" and not row["against"]:
+            say("it passed and stands beside nothing", "the row that is its ceiling in against")
         if row["reps"] < 1:
             say("it passed with no repetition", "reps of at least 1")
         if not row["repro"]:
@@ -102,6 +111,10 @@ def check_row(where, row):
             check = row["refcheck"]
             if check["cases"] < 1:
                 say("it passed a refcheck of no case", "cases of at least 1")
+            elif check["cases"] != row["n"]:
+                say(f"its n is {row['n']} and its refcheck has {check['cases']} cases", "the same")
+            elif check["limit"] is not None and not 0 <= check["limit"] <= MOST_ERROR:
+                say(f"its limit is {check['limit']:g}", f"at most {MOST_ERROR:g}")
             elif check["error"] is None or check["limit"] is None or check["error"] > check["limit"]:
                 say(f"it passed with an error of {check['error']}, beyond {check['limit']}", "failed, with a reason")
     return wrong
@@ -119,6 +132,8 @@ def check(data):
             for name, (types, meaning) in HEADER.items()
             if types is str and not data["header"][name]
         ]
+        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data["header"]["began"]):
+            wrong.append(f"header: \"began\" is {data['header']['began']}; expected {HEADER['began'][1]}")
         for i, stage in enumerate(data["header"]["stages"]):
             where = f"header, stage {i + 1}"
             inside = fields(where, stage, STAGE)
@@ -152,10 +167,17 @@ def check(data):
             if (row["stage"], row["name"], row["config"]) == (stage, name, config)
         ):
             wrong.append(f'stage {stage}: "{name}" of "{config}" has {times} rows; expected one')
+    of = {stage: {row["status"] for row in rows if row["stage"] == stage} for stage in STAGES}
+    for stage in data["header"]["stages"]:
+        if stage["status"] == "done" and of[stage["name"]] == {"skipped"}:
+            wrong.append(
+                f"stage {stage['name']}: it is done and all its rows are skipped; expected skipped, with a reason"
+            )
+    there = {f"{row['stage']}/{row['name']}" for row in rows}
     value = {f"{row['stage']}/{row['name']}": row["value"] for row in rows if row["status"] == "passed"}
     for i, row in enumerate(rows):
         where, ceiling = f"row {i + 1} ({row['stage']}/{row['name']})", value.get(row["against"])
-        if row["against"] and row["against"].split("/")[0] not in STAGES:
+        if row["against"] and row["against"] not in there:
             wrong.append(f"{where}: it stands beside \"{row['against']}\"; expected stage/name of a row")
         if row["ceiling"] != ceiling:
             wrong.append(
@@ -174,13 +196,18 @@ def check(data):
     return wrong
 
 
+class Unreadable(ValueError):
+    """No file, or none of text."""
+
+
 def load(path):
     """A result file's data, or a ValueError with what is wrong."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file, parse_constant=refuse_constant, object_pairs_hook=unique)
-    except OSError as error:
-        raise ValueError(f"it cannot be read ({error.strerror}); expected a result file of bench/gpu/run") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise Unreadable(f"it cannot be read ({why}); expected a result file of bench/gpu/run") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno}: {error.msg}; expected JSON") from error
 
@@ -189,16 +216,20 @@ def main(paths):
     if not paths:
         print("usage: check.py FILE...", file=sys.stderr)
         return 2
-    failed = False
+    status = 0
     for path in paths:
         try:
             wrong = check(load(path))
+        except Unreadable as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            status = 2
+            continue
         except ValueError as error:
             wrong = [str(error)]
         for line in wrong:
             print(f"{path}: {line}", file=sys.stderr)
-        failed = failed or bool(wrong)
-    return 1 if failed else 0
+        status = max(status, 1 if wrong else 0)
+    return status
 
 
 if __name__ == "__main__":

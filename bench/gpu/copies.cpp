@@ -12,13 +12,15 @@ namespace {
 using namespace sluice::kernels;
 using Memory = Device::Memory;
 
-enum class Way { single, batch, kernel, bulk };
+enum class Way { single, batch, machine, kernel, bulk };
 constexpr const char* name_of(Way way) {
   switch (way) {
   case Way::single:
     return "a copy each";
   case Way::batch:
     return "cudaMemcpyBatchAsync";
+  case Way::machine:
+    return "as the machine does";
   case Way::kernel:
     return "CopySegments";
   default:
@@ -84,6 +86,9 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
                 case Way::batch:
                   device.copy_batch(to, from, bytes);
                   break;
+                case Way::machine:
+                  device.copy_as_machine(to, from, bytes);
+                  break;
                 case Way::kernel:
                   device.launch<CopySegmentsConfig{.bulk = false}>(params);
                   break;
@@ -115,12 +120,19 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
 } // namespace
 
 void copies(Bench& bench) {
-  const std::size_t tiny[] = {16, 48, 4096, 32768}, full[] = {16U << 10U, 64U << 10U, 256U << 10U, 1U << 20U};
-  for (const std::size_t bytes : bench.tiny ? tiny : full) {
-    const std::size_t count = bench.tiny ? 9 : bytes >= 1U << 20U ? 100 : 1024; // coprime to neither step's factor
-    for (const Way way : {Way::single, Way::batch, Way::kernel, Way::bulk})
+  const std::size_t tiny[] = {16, 48, 1040, 4096, 32768},
+                    full[] = {4U << 10U, 16U << 10U, 64U << 10U, 256U << 10U, 1U << 20U};
+  const auto with = [&](Way way) {
+    for (const std::size_t bytes : bench.tiny ? tiny : full) {
+      const std::size_t count = bench.tiny            ? 9
+                                : bytes >= 1U << 20U  ? 100
+                                : bytes >= 16U << 10U ? 1024
+                                                      : 4096; // coprime to both steps of Blocks
       for (const bool up : {true, false}) copy_blocks(bench, way, {bytes, count}, up);
-  }
+    }
+  };
+  // Bulk copies last: what they may do wrong to a device's context takes nothing else.
+  for (const Way way : {Way::single, Way::batch, Way::machine, Way::kernel, Way::bulk}) with(way);
 }
 
 } // namespace gpu_bench

@@ -3,9 +3,13 @@
 #pragma once
 
 #include "bench_device.hpp"
+#include "fill.hpp"
 #include "kernels/families.hpp"
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -66,6 +70,11 @@ class CudaBench {
   }
   void up(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
   void down(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
+  template <class T>
+  void fill(T* to, std::uint64_t count, const Numbers& numbers) {
+    require(gpu_bench::fill(to, count, numbers, stream()), "filling memory");
+    finish();
+  }
   void poison(const Memory& memory) {
     if (memory.size() == 0) return;
     require(cudaMemsetAsync(memory.data(), 0xff, memory.size(), stream()), "cudaMemsetAsync");
@@ -90,17 +99,44 @@ class CudaBench {
   }
   void finish() { require(cudaStreamSynchronize(stream()), "the stream"); }
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+  /// False once an error has ended the device's context: from then on every call of this process says the same error.
+  [[nodiscard]] bool alive() const {
+    static_cast<void>(cudaGetLastError()); // one that ends nothing is forgotten here
+    void* at = nullptr;
+    if (cudaMalloc(&at, 1) != cudaSuccess || cudaFree(at) != cudaSuccess) return false;
+    return cudaDeviceSynchronize() == cudaSuccess;
+  }
+  /// Of the second level.
+  [[nodiscard]] double cache_bytes() const {
+    int bytes = 0;
+    require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "cudaDeviceGetAttribute");
+    return bytes;
+  }
+  /// No more calls than there have to be: compute-sanitizer makes each of them hundreds of times slower.
+  void be_brief() { brief_ = true; }
 
-  /// A graph of the calls, played twice before and then between two events, so that launches leave no gaps and what is
-  /// loaded or chosen at a first launch is no part of a time.
+  /// A graph of the calls, of at least 16 and of about a millisecond, so that launches leave no gaps and an event's own
+  /// time is none of theirs. What is loaded or chosen at a first launch is no part of a time.
   template <class Enqueue>
   [[nodiscard]] std::vector<double> time(int repetitions, int calls, Enqueue&& enqueue) {
-    for (int i = 0; i < calls; ++i) enqueue(i); // outside of the capture: `prepare` and lazy loading are not captured
+    const auto all = [&](int times) {
+      for (int i = 0; i < times * calls; ++i) enqueue(i % calls);
+    };
+    all(1); // outside of the capture: `prepare` and lazy loading are not captured
     finish();
+    int rounds = 1;
+    if (!brief_) {
+      const Event begin = event(), end = event();
+      require(cudaEventRecord(begin.get(), stream()), "cudaEventRecord");
+      all(1);
+      const double once = seconds_between(begin, end) / calls;
+      const double wanted = once > 1e-3 ? 1 : std::clamp(1e-3 / once, 16.0, 512.0);
+      rounds = static_cast<int>((wanted + calls - 1) / calls);
+    }
     cudaGraph_t captured = nullptr;
     require(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     try {
-      for (int i = 0; i < calls; ++i) enqueue(i);
+      all(rounds);
     } catch (...) {
       static_cast<void>(cudaStreamEndCapture(stream(), &captured));
       throw;
@@ -112,22 +148,28 @@ class CudaBench {
     require(cudaGraphInstantiate(&made, captured, 0), "cudaGraphInstantiate");
     const std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, cudaError_t (*)(cudaGraphExec_t)> playable(
         made, &cudaGraphExecDestroy);
-    return repeat(repetitions, calls, [&] { require(cudaGraphLaunch(made, stream()), "cudaGraphLaunch"); });
+    return repeat(repetitions, rounds * calls, [&] { require(cudaGraphLaunch(made, stream()), "cudaGraphLaunch"); });
   }
 
-  /// Without a graph, for calls that no graph takes. `enqueue()` does a whole repetition.
+  /// Without a graph, for calls that no graph takes. `enqueue()` does a whole repetition. Each is enqueued behind
+  /// another that is not timed: on an idle stream the first event would be stamped before the host has launched
+  /// anything, and the launch's 5 to 10 us would be the sample's.
   template <class Enqueue>
   [[nodiscard]] std::vector<double> repeat(int repetitions, int calls, Enqueue&& enqueue) {
+    using Clock = std::chrono::steady_clock;
+    const auto begun = Clock::now();
+    for (int i = 0; i < 2 || Clock::now() - begun < std::chrono::milliseconds{50}; ++i) { // until clocks have risen
+      enqueue();
+      finish();
+      if (brief_) break;
+    }
     const Event begin = event(), end = event();
     std::vector<double> seconds;
-    for (int i = -2; i < repetitions; ++i) {
+    for (int i = 0; i < repetitions; ++i) {
+      if (!brief_) enqueue();
       require(cudaEventRecord(begin.get(), stream()), "cudaEventRecord");
       enqueue();
-      require(cudaEventRecord(end.get(), stream()), "cudaEventRecord");
-      require(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
-      float milliseconds = 0;
-      require(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-      if (i >= 0) seconds.push_back(static_cast<double>(milliseconds) * 1e-3 / calls);
+      seconds.push_back(seconds_between(begin, end) / calls);
     }
     return seconds;
   }
@@ -158,6 +200,28 @@ class CudaBench {
             "cudaMemcpyBatchAsync");
   }
 
+  /// As the backend gives copies (StreamLink, CudaMemory): at most 32 of them, or as many as make 1 MiB, in one call
+  /// that may overlap with kernels, two such calls under way, and the host waits for the older before it gives another.
+  void copy_as_machine(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) {
+    static constexpr std::size_t most_copies = 32, most_bytes = 1U << 20U;
+    cudaMemcpyAttributes attributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+    const std::array<Event, 2> ended{event(), event()};
+    std::size_t batches = 0;
+    for (std::size_t i = 0, first = 0; i < to.size(); ++batches) {
+      const Event& mine = ended[batches % ended.size()];
+      if (batches >= ended.size()) require(cudaEventSynchronize(mine.get()), "cudaEventSynchronize");
+      std::size_t count = 0;
+      for (std::size_t sum = 0; i + count < to.size() && count < most_copies && sum < most_bytes; ++count)
+        sum += bytes[i + count];
+      require(cudaMemcpyBatchAsync(&to[i], &from[i], &bytes[i], count, &attributes, &first, 1, stream()),
+              "cudaMemcpyBatchAsync");
+      require(cudaEventRecord(mine.get(), stream()), "cudaEventRecord");
+      i += count;
+    }
+  }
+
   using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)>;
   [[nodiscard]] static Event event() {
     cudaEvent_t made = nullptr;
@@ -166,6 +230,14 @@ class CudaBench {
   }
 
  private:
+  /// Since `begin` was recorded, until everything that is enqueued has ended.
+  [[nodiscard]] double seconds_between(const Event& begin, const Event& end) const {
+    require(cudaEventRecord(end.get(), stream()), "cudaEventRecord");
+    require(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
   void copy_now(void* to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
     copy(to, from, bytes);
@@ -175,6 +247,7 @@ class CudaBench {
     void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }
   };
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destroy> stream_;
+  bool brief_ = false;
 };
 
 } // namespace gpu_bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bench_device.hpp"
+#include "drawn.hpp"
 #include "emulate/launch.hpp"
 #include "kernels/families.hpp"
 
@@ -44,6 +45,10 @@ class EmulatedBench {
   [[nodiscard]] Memory pinned(std::size_t bytes) const { return Memory{bytes}; }
   void up(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
   void down(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  template <class T>
+  void fill(T* to, std::uint64_t count, const Numbers& numbers) const {
+    for (std::uint64_t i = 0; i < count; ++i) to[i] = numbers.stored<T>(i);
+  }
   void poison(const Memory& memory) const { std::memset(memory.data(), 0xff, memory.size()); }
 
   template <auto config, class Params>
@@ -59,6 +64,9 @@ class EmulatedBench {
     if (!report.ok()) throw Failed(report.errors.front());
   }
   void finish() const {}
+  [[nodiscard]] bool alive() const { return true; }
+  [[nodiscard]] double cache_bytes() const { return 0; }
+  void be_brief() {}
 
   template <class Enqueue>
   [[nodiscard]] std::vector<double> time(int repetitions, int /*calls*/, Enqueue&& enqueue) {
@@ -81,6 +89,9 @@ class EmulatedBench {
   void copy(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
   void copy_batch(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) const {
     for (std::size_t i = 0; i < to.size(); ++i) copy(to[i], from[i], bytes[i]);
+  }
+  void copy_as_machine(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) const {
+    copy_batch(to, from, bytes);
   }
 
  private:

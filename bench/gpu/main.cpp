@@ -19,26 +19,32 @@ int main(int count, char** arguments) {
       {"copies", {copies}}};
   std::string stage = count > 1 ? arguments[1] : "", program = "gpu_bench";
   bool tiny = !Device::real, known = stages.count(stage) == 1;
-  int repetitions = Device::real ? 20 : 1;
+  int repetitions = Device::real ? 20 : 1, after = 0;
   for (int i = 1; i < count; ++i) program += std::string{" "} + arguments[i];
   for (int i = 2; i < count; ++i) {
     if (std::strcmp(arguments[i], "--tiny") == 0) {
       tiny = true;
     } else if (std::strcmp(arguments[i], "--repetitions") == 0 && i + 1 < count && std::atoi(arguments[i + 1]) > 0) {
       repetitions = std::atoi(arguments[++i]);
+    } else if (std::strcmp(arguments[i], "--after") == 0 && i + 1 < count && std::atoi(arguments[i + 1]) > 0) {
+      after = std::atoi(arguments[++i]);
     } else {
       known = false;
     }
   }
   if (!known) {
-    std::fputs("usage: gpu_bench environment|primitives|ceilings|rates|copies [--tiny] [--repetitions N]\n", stderr);
+    std::fputs(
+        "usage: gpu_bench environment|primitives|ceilings|rates|copies [--tiny] [--repetitions N] [--after ROWS]\n",
+        stderr);
     return 2;
   }
   try {
     Device device;
-    Bench bench(device, stage, tiny, repetitions, program);
+    Bench bench(device, stage, tiny, repetitions, program, after);
     for (const auto part : stages.at(stage)) part(bench);
     return bench.failed() == 0 ? 0 : 1;
+  } catch (const ContextLost&) { // the row says of what
+    return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_bench %s: %s\n", stage.c_str(), error.what());
     return 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: a tensor of which each number is known from its index, so that a reference needs no copy of gigabytes.
+// Tensors of Numbers, which a reference on the host knows, and how far a result is from such a reference.
 #pragma once
 
 #include "bench_device.hpp"
-#include "kernels/element.hpp"
+#include "drawn.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,34 +22,11 @@ using sluice::kernels::F16;
 using sluice::kernels::narrow;
 using sluice::kernels::widen;
 
-/// Number i is mean + scale * u, with u uniform in [-1, 1) from the seed and i, rounded to an element.
-struct Numbers {
-  std::uint64_t seed = 1;
-  float scale = 1, mean = 0;
-
-  template <Element T = Bf16>
-  [[nodiscard]] T stored(std::uint64_t i) const {
-    std::uint64_t x = (i + seed * 0x632be59bd9b4e019ULL) * 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 29U)) * 0xbf58476d1ce4e5b9ULL;
-    const auto drawn = static_cast<std::int32_t>(x >> 40U) - (1 << 23);
-    return narrow<T>(mean + scale * (static_cast<float>(drawn) * 0x1p-23F));
-  }
-  template <Element T = Bf16>
-  [[nodiscard]] double at(std::uint64_t i) const {
-    return static_cast<double>(widen(stored<T>(i)));
-  }
-};
-
 /// So many numbers in the device's memory.
 template <Element T = Bf16>
 [[nodiscard]] Device::Memory filled(Device& device, const Numbers& numbers, std::uint64_t count) {
   Device::Memory memory = device.memory(count * sizeof(T));
-  std::vector<T> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, 1U << 22U)));
-  for (std::uint64_t from = 0; from < count; from += piece.size()) {
-    const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), count - from));
-    for (std::size_t i = 0; i < some; ++i) piece[i] = numbers.stored<T>(from + i);
-    device.up(memory.data() + from * sizeof(T), piece.data(), some * sizeof(T));
-  }
+  device.fill(reinterpret_cast<T*>(memory.data()), count, numbers);
   return memory;
 }
 template <class T>

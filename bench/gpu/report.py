@@ -4,22 +4,31 @@
 
 usage: report.py              writes docs/gpu.md
        report.py --check      says whether it is what would be written
-       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json, and
+       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json (of the run), and
                               writes docs/gpu.md"""
-import datetime
 import json
 import re
 import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from check import check, load  # noqa: E402
+from check import Unreadable, check, load  # noqa: E402
 from schema import STAGES  # noqa: E402
 
 root = Path(__file__).resolve().parent.parent.parent
 results = root / "bench/results"
 page = root / "docs/gpu.md"
 NOT_YET = "not yet measured"
+
+
+def needs(*names):
+    """Names on a claim the rows without which it says nothing, so that a test can take each of them away."""
+
+    def named(measured):
+        measured.needs = names
+        return measured
+
+    return named
 
 
 def passed(rows, stage, name):
@@ -30,6 +39,7 @@ def passed(rows, stage, name):
 def shares(stage, *names):
     """The least share of some rows; nothing unless each was measured and has a ceiling."""
 
+    @needs(*((stage, name) for name in names))
     def measured(rows):
         of = [row["share"] for name in names for row in passed(rows, stage, name)]
         if len(of) < len(names) or any(share is None for share in of):
@@ -40,6 +50,7 @@ def shares(stage, *names):
 
 
 def values(stage, *names):
+    @needs(*((stage, name) for name in names))
     def measured(rows):
         of = [f"{name}: {row['value']:.3g} {row['unit']}" for name in names for row in passed(rows, stage, name)]
         return "; ".join(of) if len(of) >= len(names) else None
@@ -48,28 +59,28 @@ def values(stage, *names):
 
 
 def best_copies(where):
-    """Of the smallest and of the largest blocks, the best way's share of one large copy."""
+    """Of each size of blocks, the best way's share of one large copy: of the ways that passed."""
 
+    @needs()
     def measured(rows):
         names = [name for name in STAGES["copies"] if name.endswith(where)]
-        of = [row for name in names for row in passed(rows, "copies", name)]
-        if len(of) < sum(STAGES["copies"][name] for name in names) or any(row["share"] is None for row in of):
-            return None
+        of = [row for name in names for row in passed(rows, "copies", name) if row["share"] is not None]
         best = {}
         for row in of:
             if row["config"] not in best or row["share"] > best[row["config"]]["share"]:
                 best[row["config"]] = row
         return "; ".join(
             f"{config}: {100 * row['share']:.0f} % ({row['name'].rsplit(', ', 1)[0]})" for config, row in best.items()
-        )
+        ) or None
 
     return measured
 
 
 def all_of(stage):
+    @needs(*((stage, name) for name in STAGES[stage]))
     def measured(rows):
         of = [row for row in rows if row["stage"] == stage]
-        if not of or any(row["status"] == "skipped" for row in of):
+        if any(row["status"] == "skipped" for row in of) or not set(STAGES[stage]) <= {row["name"] for row in of}:
             return None
         good = sum(row["status"] == "passed" for row in of)
         return f"{good} of {len(of)} rows, {sum(row['n'] for row in of)} cases"
@@ -136,9 +147,15 @@ CLAIMS = [
 
 
 def newest():
-    """The newest file by its name's date, of any device; none is no error."""
-    files = sorted(results.glob("*/*.json"), key=lambda file: (file.name, file.parent.name))
-    return files[-1] if files else None
+    """The file of the run that began last, of any device; none is no error."""
+    files = sorted(results.glob("*/*.json"))
+    return max(files, key=lambda file: began(load(file)), default=None)
+
+
+def began(data):
+    """When the run did: a text that is in order, or of what is no result file nothing, which check() says more of."""
+    header = data.get("header") if isinstance(data, dict) else None
+    return str(header.get("began", "")) if isinstance(header, dict) else ""
 
 
 def cell(value, unit=""):
@@ -217,10 +234,13 @@ def add(path):
     if header["device"] == "emulated":
         raise ValueError(f"{path}: its device is emulated; expected a file of a GPU, for a rehearsal measures nothing")
     device = re.sub(r"[^a-z0-9]+", "-", header["device"].lower()).strip("-")
-    date = datetime.datetime.fromtimestamp(Path(path).stat().st_mtime, datetime.timezone.utc).date().isoformat()
     folder = results / device
     folder.mkdir(parents=True, exist_ok=True)
-    to = folder / f"{date}-{re.sub('[^0-9a-z]', '', header['commit'])}.json"
+    # A commit's + stays, so that a run of changed sources takes no other's place; nor does a later run of the same day.
+    name = f"{began(data)[:10]}-{re.sub('[^0-9a-z+]', '', header['commit'])}"
+    to = folder / f"{name}.json"
+    if to.exists() and began(load(to)) != began(data):
+        to = folder / f"{name}-{re.sub('[^0-9]', '', began(data)[11:])}.json"
     to.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     print(f"{to.relative_to(root)}")
 
@@ -241,6 +261,10 @@ def main(arguments):
             )
             return 1
         page.write_text(made, encoding="utf-8")
+    except (Unreadable, OSError) as error:
+        path = getattr(error, "filename", None) or (arguments[1] if len(arguments) == 2 else results)
+        print(f"bench/gpu/report.py: {path}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 2
     except ValueError as error:
         print(f"bench/gpu/report.py: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,8 @@ HEADER = {  # name: type, meaning
     "driver": (str, "the driver's version"),
     "runtime": (str, "the CUDA runtime that the programs were linked with"),
     "cuda": (str, "the version of nvcc on the machine that ran"),
-    "commit": (str, "of the sources, with + where they were changed"),
+    "commit": (str, "of the sources of the programs, with + where they were changed"),
+    "began": (str, "when, of UTC, as 2026-05-31T23:59:59Z"),
     "binaries": (str, "carried, built, or emulated"),
     "budget_s": ((int, float), "seconds that the whole run had"),
     "stages": (list, "one object each: name, status (done, cut, failed, skipped), seconds, limit_s, reason"),
@@ -36,6 +37,10 @@ ROW = {
     "reason": (str, "why it failed or was skipped; empty where it passed"),
 }
 STAGE = {"name": str, "status": str, "seconds": (int, float), "limit_s": (int, float), "reason": str}
+# Stages of which each row that passes was compared with something, and those whose bandwidths stand beside a ceiling.
+REFCHECKED = ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity")
+WITH_CEILING = ("rates", "copies")
+MOST_ERROR = 0.05  # a relative error, or so many wrong, that may be right at all: a larger limit would take anything
 STAGE_STATUS = ("done", "cut", "failed", "skipped")
 
 KERNEL_TESTS = [
@@ -52,7 +57,7 @@ KERNEL_TESTS = [
     "sample",
     "tile_product",
 ]
-COPY_WAYS = ["a copy each", "cudaMemcpyBatchAsync", "CopySegments", "CopySegments, bulk"]
+COPY_WAYS = ["a copy each", "cudaMemcpyBatchAsync", "as the machine does", "CopySegments", "CopySegments, bulk"]
 GEMMS = [
     "cublas, 4096 x 4096 x 4096",
     "cublas, 8192 x 8192 x 8192",
@@ -100,8 +105,12 @@ CONFIGURATIONS = {
 
 # In the order in which they run, the most valuable first. Rows that a stage must have, passed, failed or skipped,
 # each as often as the number says, for a run may be cut anywhere and its file still has to say what it lacks.
+STATES_AFTER = ["ceilings", "rates", "copies"]  # what clocks, power and throttle reasons were where the card had worked
 STAGES = {
-    "environment": {"multiprocessors": 1, "cores": 1, "host memory": 1, "state": 1},
+    "environment": {
+        **{name: 1 for name in ["multiprocessors", "cores", "host memory", "state"]},
+        **{f"state after {stage}": 1 for stage in STATES_AFTER},
+    },
     "build": {"programs": 1},
     "primitives": {
         name: 1
@@ -137,7 +146,7 @@ STAGES = {
         **{name: 1 for name in GEMMS},
     },
     "rates": {**{name: 1 for name in RATES}, **CONFIGURATIONS},
-    "copies": {f"{way}, {where}": 4 for way in COPY_WAYS for where in ("to the device", "to the host")},
+    "copies": {f"{way}, {where}": 5 for way in COPY_WAYS for where in ("to the device", "to the host")},
     "identity": {"tokens of all systems": 1, "what invariant products cost": 1, "logits beside the CPU": 1},
     "shape": {"iteration beside max(compute, transfers)": 1, "simulated step time": 1, "simulated attainment": 1},
     "peers": {

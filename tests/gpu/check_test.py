@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check.py takes a good file, and refuses each omission or lie that is planted in it with a line that says where."""
-import copy
 import io
 import json
 import sys
 import tempfile
 import unittest
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -54,6 +53,7 @@ def good():
             "runtime": "13.0",
             "cuda": "13.0",
             "commit": "0123456789ab",
+            "began": "2026-05-31T23:59:59Z",
             "binaries": "carried",
             "budget_s": 480,
             "stages": stages,
@@ -101,6 +101,7 @@ class Check(unittest.TestCase):
         self.row(lambda row: row.update(value="2"), '"value" is "2"')
         self.refused(lambda data: data.pop("rows"), '"rows" is missing')
         self.refused(lambda data: data["header"].update(commit=""), '"commit" is empty')
+        self.refused(lambda data: data["header"].update(began="today"), '"began" is today')
 
     def test_missing_rows_are_refused_and_skipped_ones_are_not(self):
         rows = good()["rows"]
@@ -126,6 +127,14 @@ class Check(unittest.TestCase):
                     status="skipped",
                     reason="no card",
                 )
+        lines = lines_of(skipped)
+        done = [stage for stage in STAGES if stage != "ceilings"]
+        self.assertEqual(len(lines), len(done))  # stages that are done and have measured nothing
+        for stage, line in zip(done, lines):
+            self.assertIn(f"stage {stage}: it is done and all its rows are skipped; expected skipped", line)
+        for stage in skipped["header"]["stages"]:
+            if stage["name"] != "ceilings":
+                stage.update(status="skipped", reason="no card")
         self.assertEqual(lines_of(skipped), [])
 
     def test_passing_needs_cases_numbers_and_an_order(self):
@@ -137,6 +146,11 @@ class Check(unittest.TestCase):
         self.row(lambda row: row.update(value=2.2), "is not its median")
         self.row(lambda row: row.update(reason="it was slow"), "it passed and has a reason")
         self.row(lambda row: row["refcheck"].update(cases=0), "a refcheck of no case")
+        self.row(lambda row: row["refcheck"].update(cases=4), "its n is 3 and its refcheck has 4 cases")
+        self.row(lambda row: row.update(n=1), "its n is 1 and its refcheck has 3 cases")
+        self.row(lambda row: row["refcheck"].update(limit=1e9), "its limit is 1e+09")
+        self.row(lambda row: row.update(value=0.0, min=0.0, median=0.0, max=0.0), "its least value is 0 GB/s")
+        self.row(lambda row: row.update(min=-1.0), "its least value is -1 GB/s")
         self.row(lambda row: row["refcheck"].update(error=None), "with an error of None")
         self.row(lambda row: row["refcheck"].update(error=1.0), "beyond 0.004")
         self.row(lambda row: row["refcheck"].pop("limit"), '"limit" is missing')
@@ -144,6 +158,31 @@ class Check(unittest.TestCase):
         self.row(lambda row: row.update(status="failed"), "failed without a reason")
         self.row(lambda row: row.update(status="skipped", reason="why not"), "it was skipped and has")
         self.row(lambda row: row.update(stage="speed"), 'its stage is "speed"')
+
+    def first_and_last(self, stage):
+        of = [i for i, row in enumerate(good()["rows"]) if row["stage"] == stage]
+        return {of[0], of[-1]}
+
+    def test_each_stage_that_compares_has_compared(self):
+        for stage in ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity"):
+            for i in self.first_and_last(stage):
+                self.refused(
+                    lambda data, i=i: data["rows"][i].update(refcheck=None),
+                    f"row {i + 1} ({stage}/",
+                    "it passed and was compared with nothing",
+                )
+        for stage in ("environment", "build"):  # which have nothing to compare with
+            data = good()
+            for row in data["rows"]:
+                if row["stage"] == stage:
+                    row.update(refcheck=None)
+            self.assertEqual(lines_of(data), [])
+
+    def test_bandwidths_stand_beside_ceilings(self):
+        for stage in ("rates", "copies"):
+            for i in self.first_and_last(stage):
+                alone = {"against": "", "ceiling": None, "share": None}
+                self.refused(lambda data, i=i: data["rows"][i].update(alone), f"row {i + 1} ({stage}/", "beside nothing")
 
     def test_no_number_is_no_number(self):
         text = json.dumps(good())
@@ -163,6 +202,8 @@ class Check(unittest.TestCase):
         self.refused(of_rates(lambda row: row.update(share=0.5)), "its share is 0.5")
         self.refused(of_rates(lambda row: row.update(share=None)), "its share is None")
         self.refused(of_rates(lambda row: row.update(against="nothing")), 'stands beside "nothing"')
+        there_is_none = {"against": "ceilings/device cpy", "ceiling": None, "share": None}
+        self.refused(of_rates(lambda row: row.update(there_is_none)), 'stands beside "ceilings/device cpy"')
 
     def test_stages_are_all_there_and_say_how_they_ended(self):
         self.refused(lambda data: data["header"]["stages"].pop(), "header: its stages are")
@@ -182,8 +223,15 @@ class Check(unittest.TestCase):
             self.assertIn(part, lines_of(text)[0])
         said = io.StringIO()
         with redirect_stderr(said):
-            self.assertEqual(check.main(["/there/is/none.json"]), 1)
-        self.assertIn("cannot be read", said.getvalue())
+            self.assertEqual(check.main(["/there/is/none.json"]), 2)
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(b"\xff\xfe")
+                file.flush()
+                self.assertEqual(check.main([file.name]), 2)
+        lines = said.getvalue().splitlines()
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            self.assertIn("cannot be read", line)
 
 
 class Report(unittest.TestCase):
@@ -193,17 +241,83 @@ class Report(unittest.TestCase):
         for what, _, measured in report.CLAIMS:
             self.assertIsNone(measured([]), what)
 
-    def test_every_claim_is_measured_by_a_whole_file_and_by_none_that_lacks_a_row_of_it(self):
+    def rows(self):
+        """As bench/gpu/run would have them, each with a share that is no other's."""
         rows = good()["rows"]
-        for row in rows:
-            if row["share"] is None:
-                row["share"] = 0.5
+        for i, row in enumerate(rows):
+            row["share"] = 0.5 + i / 1000
+        return rows
+
+    def test_every_claim_is_measured_by_a_whole_file_and_by_none_that_lacks_a_row_of_it(self):
+        whole = self.rows()
         for what, _, measured in report.CLAIMS:
-            self.assertIsNotNone(measured(rows), what)
-            lacking = copy.deepcopy(rows)
-            for row in lacking:
+            said = measured(whole)
+            self.assertIsNotNone(said, what)
+            for row in whole:
                 row["status"] = "skipped"
-            self.assertIsNone(measured(lacking), what)
+                if (row["stage"], row["name"]) in measured.needs:
+                    self.assertIsNone(measured(whole), f"{what}: {row['name']}")
+                elif row["stage"] != "copies":  # of which each size's best way counts
+                    self.assertEqual(measured(whole), said, f"{what}: {row['name']}")
+                row["status"] = "passed"
+            for row in whole:
+                row["status"] = "skipped"
+            self.assertIsNone(measured(whole), what)
+            whole = self.rows()
+
+    def test_what_claims_stand_on(self):
+        of = {what: measured for what, _, measured in report.CLAIMS}
+        decoding = next(measured for what, measured in of.items() if what.startswith("attention of decoding rows"))
+        sizes = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
+        self.assertEqual(decoding.needs, tuple(("rates", name) for name in sizes))
+        without = [what for what, measured in of.items() if not measured.needs]
+        self.assertEqual([what.split(",")[0] for what in without], [f"scattered blocks to the {end}" for end in ("device", "host")])
+
+    def test_a_way_that_failed_costs_the_claims_of_copies_that_way_alone(self):
+        measured = report.best_copies("to the host")
+        rows = self.rows()
+        self.assertIn("(CopySegments, bulk)", measured(rows))
+        for row in rows:
+            if row["name"] == "CopySegments, bulk, to the host":
+                row["status"] = "failed"
+        self.assertEqual(measured(rows).count("(CopySegments)"), 5)
+
+
+class Added(unittest.TestCase):
+    """Where report.py --add puts files, and which of them it writes the page from."""
+
+    def test_the_run_that_began_last_counts_and_none_takes_anothers_place(self):
+        runs = (  # in an order that neither names nor hashes have
+            ("2026-05-31T09:00:00Z", "fff", "2026-05-31-fff.json"),
+            ("2026-05-31T10:00:00Z", "fff+", "2026-05-31-fff+.json"),
+            ("2026-05-31T12:00:00Z", "aaa", "2026-05-31-aaa.json"),
+            ("2026-05-31T11:00:00Z", "fff", "2026-05-31-fff-110000.json"),
+            ("2026-05-31T12:00:00Z", "aaa", "2026-05-31-aaa.json"),
+        )
+        before = report.root, report.results
+        with tempfile.TemporaryDirectory() as folder:
+            report.root, report.results = Path(folder), Path(folder) / "results"
+            try:
+                self.assertIsNone(report.newest())
+                for began, commit, name in runs:
+                    data = good()
+                    data["header"].update(began=began, commit=commit)
+                    file = Path(folder) / "one.json"
+                    file.write_text(json.dumps(data), encoding="utf-8")
+                    with redirect_stdout(io.StringIO()):
+                        report.add(file)
+                    self.assertTrue((report.results / "a-card" / name).exists(), name)
+                self.assertEqual(len(list(report.results.glob("*/*.json"))), 4)
+                self.assertEqual(report.newest().name, "2026-05-31-aaa.json")
+            finally:
+                report.root, report.results = before
+
+    def test_a_file_that_is_not_there(self):
+        said = io.StringIO()
+        with redirect_stderr(said):
+            self.assertEqual(report.main(["--add", "/there/is/none.json"]), 2)
+        self.assertEqual(len(said.getvalue().splitlines()), 1)
+        self.assertIn("/there/is/none.json: it cannot be read", said.getvalue())
 
 
 if __name__ == "__main__":

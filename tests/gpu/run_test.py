@@ -2,6 +2,7 @@
 """bench/gpu/run with programs that print, fail, hang or die as the test says: what stops the run, and what does not."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,32 +14,43 @@ sys.dont_write_bytecode = True
 gpu = Path(__file__).resolve().parent.parent.parent / "bench/gpu"
 sys.path.insert(0, str(gpu))
 from check import check  # noqa: E402
-from schema import STAGES  # noqa: E402
+from schema import GEMMS, STAGES  # noqa: E402
 
-# A gpu_bench that has every row of its stage, and then does what PLANT says of the stage: "fail", "die", "hang".
+# A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first, "die 1")
+# does what it says: "fail", "die", "hang" or "lose" the device's context.
 PROGRAM = f"""#!{sys.executable}
-import json, os, sys, time
+import json, os, signal, sys, time
 sys.path.insert(0, {str(gpu)!r})
 sys.dont_write_bytecode = True
-from schema import STAGES
+from schema import STAGES, STATES_AFTER
 stage = sys.argv[1]
-plant = json.loads(os.environ["PLANT"]).get(stage)
-first = True
+after = int(sys.argv[sys.argv.index("--after") + 1]) if "--after" in sys.argv else 0
+plant, _, at = json.loads(os.environ["PLANT"]).get(stage, "").partition(" ")
+at = int(at or 0)
+here = -1
 for name, times in STAGES[stage].items():
     if stage == "environment" and name != "multiprocessors" or name.startswith("cublas"):
         continue
     for i in range(times):
-        failed = plant == "fail" and first
-        row = dict(stage=stage, name=name, config=f"size {{i}}", n=1, value=2.0, unit="GB/s", min=2.0, median=2.0,
-                   max=2.0, reps=1, refcheck=None, seconds=0.1, repro="gpu_bench",
-                   against="ceilings/device copy" if stage == "rates" else "",
-                   status="failed" if failed else "passed", reason="off" if failed else "")
-        print(json.dumps(row), flush=True)
-        if first and plant == "hang":
-            time.sleep(60)
-        if first and plant == "die":
+        here += 1
+        if here < after:
+            continue
+        what = plant if here == at else ""
+        failed = what in ("fail", "lose")
+        print(json.dumps(dict(begins=dict(stage=stage, name=name, config=f"size {{i}}", repro="gpu_bench"))), flush=True)
+        if what == "die":
             os.abort()
-        first = False
+        if what == "hang":
+            time.sleep(60)
+        against = dict(rates="ceilings/cublas" if "prompt" in name else "ceilings/device copy",
+                       copies="ceilings/to the device")
+        row = dict(stage=stage, name=name, config=f"size {{i}}", n=1, value=2.0, unit="GB/s", min=2.0, median=2.0,
+                   max=2.0, reps=1, refcheck=dict(error=0.0, limit=0.0, cases=1), seconds=0.1, repro="gpu_bench",
+                   against=against.get(stage, ""), status="failed" if failed else "passed",
+                   reason="off" if failed else "")
+        print(json.dumps(row), flush=True)
+        if what == "lose":
+            sys.exit(3)
 sys.exit(1 if plant == "fail" else 0)
 """
 
@@ -47,6 +59,7 @@ sys.exit(1 if plant == "fail" else 0)
 SMI = """#!/bin/sh
 case "$1" in
 *compute_cap*) echo 9.0 ;;
+*event_reasons*) echo '1900, 2600, 650.1, 50, 0x0' ;;
 *mig.mode*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2 ;;
 *) echo 'NVIDIA X1, 580.1, 1980' ;;
 esac
@@ -61,6 +74,13 @@ else
   echo '========= ERROR SUMMARY: 0 errors'
 fi
 """
+HANGS = """#!/bin/sh
+tool=$2
+echo '{"stage": "rates", "name": "norm", "status": "passed", "reason": ""}'
+echo '{"stage": "rates", "name": "embed", "status": "passed", "reason": ""}'
+[ "$tool" = memcheck ] && echo '========= Invalid __global__ read of size 4 bytes'
+sleep 60
+"""
 KERNEL_TESTS = """#!/bin/sh
 echo '[doctest] test cases:  3 |  3 passed | 0 failed | 7 skipped'
 case "$1" in
@@ -69,6 +89,21 @@ case "$1" in
 *) echo '[doctest] assertions: 40 | 40 passed | 0 failed |' ;;
 esac
 """
+
+
+def on_card(program):
+    """It knows of the device what a rehearsal does not."""
+    return program.replace(
+        "here = -1\n",
+        """here = -1
+if stage == "environment":
+    for name, value in (("compute capability", 90), ("CUDA runtime", 13000)):
+        print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value,
+                              median=value, max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
+                              status="passed", reason="")))
+""",
+        1,
+    )
 
 
 class Run(unittest.TestCase):
@@ -90,6 +125,20 @@ class Run(unittest.TestCase):
         self.assertEqual(check(data), [], done.stdout)
         return data, done.returncode, done.stdout
 
+    def run_on_card(self, folder, plant, *arguments):
+        """The same of a machine with a card, whose programs are those of a folder."""
+        done = subprocess.run(
+            [sys.executable, gpu / "run", "--bin", folder, "--out", f"{folder}/out", *arguments],
+            env={**os.environ, "PLANT": json.dumps(plant), "PATH": f"{folder}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
+        self.assertEqual(check(data), [], done.stdout)
+        return data, done.returncode, done.stdout
+
     def states(self, data, stage):
         return Counter(row["status"] for row in data["rows"] if row["stage"] == stage)
 
@@ -101,7 +150,9 @@ class Run(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(self.states(data, "rates"), {"passed": sum(STAGES["rates"].values())})
         rates = [row for row in data["rows"] if row["stage"] == "rates"]
-        self.assertTrue(all(row["ceiling"] == 2.0 and row["share"] == 1.0 for row in rates))
+        beside = {(row["against"], row["ceiling"], row["share"]) for row in rates}
+        cublas = f"ceilings/{GEMMS[0]}"  # which is skipped
+        self.assertEqual(beside, {("ceilings/device copy", 2.0, 1.0), (cublas, None, None)})
 
     def test_a_wrong_primitive_stops_everything(self):
         for plant in ("fail", "die"):
@@ -110,20 +161,30 @@ class Run(unittest.TestCase):
             for name in list(STAGES)[3:]:
                 self.assertEqual(set(self.states(data, name)), {"skipped"}, name)
                 self.assertIn("primitives are wrong", self.stage(data, name)["reason"])
-            self.assertIn("thread, lane, warp", said if plant == "fail" else "thread, lane, warp")
+            self.assertIn("FAILED primitives/thread, lane, warp", said)
+            # The others are asked all the same: they say which of them is wrong.
+            self.assertEqual(self.states(data, "primitives"), {"failed": 1, "passed": len(STAGES["primitives"]) - 1})
 
     def test_another_failure_stops_nothing(self):
-        data, status, said = self.run_with({"ceilings": "fail", "rates": "die"})
+        data, status, said = self.run_with({"ceilings": "fail", "rates": "die 3"})
         self.assertEqual(status, 1)
         self.assertIn("FAILED ceilings/device copy: off", said)
-        self.assertEqual(self.states(data, "rates"), {"passed": 1, "skipped": sum(STAGES["rates"].values()) - 1})
-        self.assertEqual(self.stage(data, "rates")["status"], "failed")
+        self.assertIn(f"FAILED rates/{list(STAGES['rates'])[3]}: signal {signal.SIGABRT.value}", said)
+        self.assertEqual(self.states(data, "rates"), {"failed": 1, "passed": sum(STAGES["rates"].values()) - 1})
         self.assertEqual(set(self.states(data, "copies")), {"passed"})
         measured = next(row for row in data["rows"] if row["stage"] == "rates" and row["status"] == "passed")
         self.assertIsNone(measured["share"], "its ceiling failed")
 
+    def test_a_row_that_ends_the_context_or_hangs_costs_no_other(self):
+        for plant, reason in (("lose 1", "off"), ("hang 1", "it ran past 1 s, the limit of a row"), ("lose 0", "off")):
+            data, status, said = self.run_with({"copies": plant}, "--stages", "copies", "--row-limit", "1")
+            self.assertEqual(status, 1)
+            self.assertEqual(self.states(data, "copies"), {"failed": 1, "passed": sum(STAGES["copies"].values()) - 1})
+            self.assertIn(f": {reason}", said)
+            self.assertEqual(self.stage(data, "copies")["status"], "done")
+
     def test_a_stage_that_hangs_is_cut_and_keeps_its_rows(self):
-        data, status, _ = self.run_with({"copies": "hang"}, "--stages", "primitives,copies", "--limit", "copies=5")
+        data, status, _ = self.run_with({"copies": "hang 1"}, "--stages", "primitives,copies", "--limit", "copies=5")
         self.assertEqual(status, 1)
         self.assertEqual(self.stage(data, "copies")["status"], "cut")
         self.assertEqual(self.states(data, "copies")["passed"], 1)
@@ -134,17 +195,7 @@ class Run(unittest.TestCase):
             gemm = PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
                 'or name.startswith("cublas")', 'or not name.startswith("cublas")'
             )
-            bench = PROGRAM.replace(
-                "first = True\n",
-                """first = True
-if stage == "environment":
-    for name, value in (("compute capability", 90), ("CUDA runtime", 13000)):
-        print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value,
-                              median=value, max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
-                              status="passed", reason="")))
-""",
-                1,
-            )
+            bench = on_card(PROGRAM)
             programs = {
                 "gpu_bench": bench,
                 "gpu_gemm": gemm,
@@ -157,32 +208,69 @@ if stage == "environment":
                 (Path(folder) / name).chmod(
                     0o755 if name[0] != "g" else 0o644
                 )  # as a copy may
-            done = subprocess.run(
-                [sys.executable, gpu / "run", "--bin", folder, "--out", f"{folder}/out"],
-                env={**os.environ, "PLANT": "{}", "PATH": f"{folder}:{os.environ['PATH']}"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
-        self.assertEqual(check(data), [], done.stdout)
-        self.assertEqual(done.returncode, 1)
+            data, status, said = self.run_on_card(folder, {})
+        self.assertEqual(status, 1)
         header = data["header"]
-        said = [header[name] for name in ("device", "driver", "runtime", "binaries")]
-        self.assertEqual(said, ["NVIDIA X1", "580.1", "13.0", "carried"])
+        of = [header[name] for name in ("device", "driver", "runtime", "binaries")]
+        self.assertEqual(of, ["NVIDIA X1", "580.1", "13.0", "carried"])
         failed = [row["name"] for row in data["rows"] if row["status"] == "failed"]
-        self.assertEqual(failed, ["embed", "norm"], done.stdout)
+        self.assertEqual(failed, ["embed", "norm"], said)
         skipped = {row["stage"] for row in data["rows"] if row["status"] == "skipped"}
-        self.assertEqual(skipped, {"identity", "shape", "peers"}, done.stdout)
+        self.assertEqual(skipped, {"identity", "shape", "peers"}, said)
+        self.assertEqual({self.stage(data, one)["status"] for one in skipped}, {"skipped"})
+        states = [row["config"] for row in data["rows"] if row["name"].startswith("state after")]
+        self.assertEqual(len(states), 3)
+        self.assertIn("clocks_event_reasons.active 0x0", states[0])
+        prompt = next(row for row in data["rows"] if row["name"] == "attention, a prompt of 4k")
+        self.assertIn(prompt["against"], [f"ceilings/{name}" for name in GEMMS])
         sanitized = [row for row in data["rows"] if row["stage"] == "sanitizers"]
         self.assertTrue(all(row["n"] == sum(STAGES["rates"].values()) for row in sanitized))
+
+    def test_a_card_without_the_programs_of_a_stage(self):
+        """No nvidia-smi, no tests of kernels, no compute-sanitizer that ends, and a checkout under a folder named cuda."""
+        with tempfile.TemporaryDirectory(prefix="cuda") as folder:
+            for name, text in {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS}.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+                (Path(folder) / name).chmod(0o755)
+            data, status, said = self.run_on_card(folder, {}, "--limit", "sanitizers=3")
+        self.assertEqual(status, 1)
+        self.assertEqual(data["header"]["device"], "a card")
+        self.assertEqual(self.stage(data, "kernels")["status"], "failed")
+        self.assertEqual(self.stage(data, "sanitizers")["status"], "cut")
+        sanitized = {row["name"]: row for row in data["rows"] if row["stage"] == "sanitizers"}
+        self.assertIn("behind 2 kernels and configurations: Invalid __global__ read", sanitized["memcheck"]["reason"])
+        self.assertIn("without an error until then", sanitized["initcheck"]["reason"])
+        self.assertEqual(sanitized["initcheck"]["status"], "skipped")
+
+    def test_only_what_the_program_says_means_that_there_is_no_device(self):
+        old = "#!/bin/sh\necho \"$0: version GLIBC_9.9 not found\" >&2; exit 1\n"
+        no_device = "#!/bin/sh\necho 'gpu_bench environment: cudaSetDevice: cudaErrorNoDevice, none' >&2; exit 2\n"
+        for program, built in ((old, True), (no_device, False)):
+            with tempfile.TemporaryDirectory(prefix="cuda") as folder:
+                cmake = "#!/bin/sh\necho 'CMake Error: planted'; exit 1\n"
+                for name, text in {"gpu_bench": program, "nvidia-smi": SMI, "cmake": cmake}.items():
+                    (Path(folder) / name).write_text(text, encoding="utf-8")
+                    (Path(folder) / name).chmod(0o755)
+                data, _, said = self.run_on_card(folder, {}, "--stages", "primitives")
+            self.assertEqual("planted" in self.stage(data, "build")["reason"], built, said)
+
+    def test_an_out_that_cannot_be_made(self):
+        done = subprocess.run(
+            [sys.executable, gpu / "run", "--emulated", "--out", "/dev/null/here"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn("; expected a folder", done.stderr)
 
     def test_flags_that_make_no_sense(self):
         wrong = (
             (["--stages", "speed"], "there is no stage speed"),
             (["--budget", "0"], "--budget is 0"),
             (["--limit", "copies=soon"], "--limit is copies=soon"),
+            (["--row-limit", "0"], "--row-limit is 0"),
         )
         for flags, part in wrong:
             done = subprocess.run([sys.executable, gpu / "run", *flags], capture_output=True, text=True, check=False)
