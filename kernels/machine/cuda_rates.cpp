@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -45,10 +46,18 @@ class OneLayer {
     one.kv_ = std::move(*kv);
     for (std::int64_t i = 0; i < blocks; ++i) one.blocks_.push_back(one.kv_.data() + i * block.count());
     one.runner_ = kernels::make_cuda_runner(element, device.memory, weights.config, kernels::cuda_runner_limits(setup));
-    // Nothing is written where the weights outside of layers would lie: no layer reads them, and what an embedding
-    // gives to the first makes it no slower.
-    one.runner_->place({{one.beside_.data(), size(workspace)},
-                        weights.moved_to(one.beside_.data() + detail::outer_weights_at(workspace), beside_alignment)});
+    std::byte* const outer = one.beside_.data() + detail::outer_weights_at(workspace);
+    one.runner_->place({{one.beside_.data(), size(workspace)}, weights.moved_to(outer, beside_alignment)});
+    // The embedding too, which the layer's input comes from: fresh memory is mostly zeros, of which products take less
+    // power and a router sends every row to the same experts.
+    weights.lay_out(beside_alignment, [&](Matrix OuterWeights::*member, std::int64_t at) {
+      const Matrix& matrix = weights.*member;
+      Copy all;
+      all.from = matrix.row(0);
+      all.to = outer + at;
+      all.bytes = matrix.rows * matrix.row_bytes();
+      one.memory_->copy_async(StreamId::compute, all);
+    });
     Copy copy;
     copy.from = weights.layers.front().front();
     copy.to = one.layer_.data();
@@ -59,16 +68,17 @@ class OneLayer {
 
   /// Seconds of the layer with so many tokens of one sequence: the fastest of some, of which the first warms up.
   double time(int rows) {
-    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0);
-    std::vector<std::int32_t> positions(tokens.size());
+    std::vector<std::int32_t> tokens, positions(static_cast<std::size_t>(rows));
+    for (std::int64_t i = 0; i < rows; ++i) // from all over the vocabulary, as a prompt's
+      tokens.push_back(static_cast<std::int32_t>(i * 7919 % weights_->embedding.rows));
     std::iota(positions.begin(), positions.end(), 0);
     const SequenceRows sequence{0, rows, 0, blocks_.data(), 0};
     const LayerWeights layer{weights_->layout, layer_.data(), nullptr, weights_->layout.bytes.count()};
-    double best = 1;
+    double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 8; ++i) {
       runner_->begin(tokens, positions);
       const Ticket begun = memory_->record(StreamId::compute);
-      runner_->launch_layer(0, layer, {&sequence, 1}, rows, 0);
+      runner_->launch_layer(0, layer, {&sequence, 1}, rows, 0, {});
       const Ticket ended = memory_->record(StreamId::compute);
       memory_->synchronize(ended);
       if (i == 0) continue;
@@ -99,7 +109,7 @@ Expected<BytesPerSecond> copy_rate(CudaMemory& memory) {
     copy.from = way == StreamId::to_device ? host->data() : device->data();
     copy.to = way == StreamId::to_device ? device->data() : host->data();
     copy.bytes = static_cast<std::int64_t>(bytes);
-    double best = 1;
+    double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 4; ++i) {
       const Ticket begun = memory.record(way);
       memory.copy_async(way, copy);

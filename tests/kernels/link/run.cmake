@@ -1,12 +1,15 @@
-# sluice-run --backend cuda, in a build with CUDA: where there is a GPU, tokens; where there is none, one line that says what
-# is missing, and exit status 2. Never silence, a crash or a line of another kind.
-execute_process(COMMAND ${PROGRAM} --backend cuda --prompt-ids 1,2,3 --max-tokens 4 RESULT_VARIABLE status
-                OUTPUT_VARIABLE out ERROR_VARIABLE said)
+# sluice-run --backend cuda, in a build with CUDA: where there is a GPU, the tokens of --backend cpu; where there is none,
+# one line that says what is missing, and exit status 2. Never silence, a crash or a line of another kind.
+set(asked --prompt-ids 1,2,3 --max-tokens 4 --json)
+execute_process(COMMAND ${PROGRAM} --backend cuda ${asked} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)
 if(status EQUAL 0)
-  if(out STREQUAL "")
-    message(FATAL_ERROR "exit status 0, and nothing was printed")
+  execute_process(COMMAND ${PROGRAM} --backend cpu ${asked} OUTPUT_VARIABLE of_cpu COMMAND_ERROR_IS_FATAL ANY)
+  string(JSON tokens ERROR_VARIABLE no_tokens GET "${out}" requests 0 tokens)
+  string(JSON wanted GET "${of_cpu}" requests 0 tokens)
+  if(no_tokens OR NOT tokens STREQUAL wanted)
+    message(FATAL_ERROR "on a GPU the tokens are ${tokens}, expected the CPU's, ${wanted}:\n${out}")
   endif()
-  message(STATUS "on a GPU:\n${out}")
+  message(STATUS "on a GPU: ${tokens}")
 elseif(status EQUAL 2 AND out STREQUAL "" AND said MATCHES "^sluice-run: cuda: (no driver is loaded|the driver is for CUDA|the driver shows no GPU)[^\n]*\n$")
   message(STATUS "${said}")
 else()

@@ -31,13 +31,11 @@ namespace sluice {
 ///  - **A ticket** is an event that measures time. A stream remembers the times of its last 65,536 tickets, and has
 ///    events for 1,024 of them: an older ticket is done (the host waits for it, should it not be), and its event is
 ///    another's.
-///  - **Copies of one row** that follow each other in a stream are given to the driver in one call, before the stream
-///  is
-///    given a ticket, a wait or anything else (CopyBatch says which cannot share a call).
+///  - **Copies of one row** that follow each other in a stream are given to the driver in one call, before the
+///    stream is given a ticket, a wait or anything else (CopyBatch says which cannot share a call).
 ///  - **The first error stays.** From then on nothing is given to the device, every ticket is done, and the host waits
 ///    for nothing but what a device that lives still works on, so that who uses this comes to an end; `status()` says
-///    what the driver said. What was computed or copied since
-///    the last time that all was well, is nothing to believe.
+///    what the driver said. What was computed or copied since the last time that all was well, is nothing to believe.
 class CudaMemory {
  public:
   using Time = std::chrono::steady_clock::time_point;
