@@ -48,6 +48,7 @@ KERNEL_TESTS = [
     "attention_bf16",
     "attention_f16",
     "attention_f32",
+    "copy_segments",
     "embed",
     "experts",
     "grouped_product",
