@@ -4,8 +4,8 @@
 
 usage: report.py              writes docs/gpu.md
        report.py --check      says whether it is what would be written
-       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json (of the run), and
-                              writes docs/gpu.md"""
+       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json (the
+                              run's), and writes docs/gpu.md"""
 import json
 import re
 import sys

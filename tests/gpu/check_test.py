@@ -182,7 +182,8 @@ class Check(unittest.TestCase):
         for stage in ("rates", "copies"):
             for i in self.first_and_last(stage):
                 alone = {"against": "", "ceiling": None, "share": None}
-                self.refused(lambda data, i=i: data["rows"][i].update(alone), f"row {i + 1} ({stage}/", "beside nothing")
+                plant = lambda data, i=i: data["rows"][i].update(alone)
+                self.refused(plant, f"row {i + 1} ({stage}/", "beside nothing")
 
     def test_no_number_is_no_number(self):
         text = json.dumps(good())
@@ -271,7 +272,8 @@ class Report(unittest.TestCase):
         sizes = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
         self.assertEqual(decoding.needs, tuple(("rates", name) for name in sizes))
         without = [what for what, measured in of.items() if not measured.needs]
-        self.assertEqual([what.split(",")[0] for what in without], [f"scattered blocks to the {end}" for end in ("device", "host")])
+        of_copies = ["scattered blocks to the device", "scattered blocks to the host"]
+        self.assertEqual([what.split(",")[0] for what in without], of_copies)
 
     def test_a_way_that_failed_costs_the_claims_of_copies_that_way_alone(self):
         measured = report.best_copies("to the host")

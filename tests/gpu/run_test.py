@@ -16,7 +16,7 @@ sys.path.insert(0, str(gpu))
 from check import check  # noqa: E402
 from schema import GEMMS, STAGES  # noqa: E402
 
-# A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first, "die 1")
+# A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first)
 # does what it says: "fail", "die", "hang" or "lose" the device's context.
 PROGRAM = f"""#!{sys.executable}
 import json, os, signal, sys, time
@@ -37,7 +37,8 @@ for name, times in STAGES[stage].items():
             continue
         what = plant if here == at else ""
         failed = what in ("fail", "lose")
-        print(json.dumps(dict(begins=dict(stage=stage, name=name, config=f"size {{i}}", repro="gpu_bench"))), flush=True)
+        begins = dict(stage=stage, name=name, config=f"size {{i}}", repro="gpu_bench")
+        print(json.dumps(dict(begins=begins)), flush=True)
         if what == "die":
             os.abort()
         if what == "hang":
@@ -227,7 +228,7 @@ class Run(unittest.TestCase):
         self.assertTrue(all(row["n"] == sum(STAGES["rates"].values()) for row in sanitized))
 
     def test_a_card_without_the_programs_of_a_stage(self):
-        """No nvidia-smi, no tests of kernels, no compute-sanitizer that ends, and a checkout under a folder named cuda."""
+        """No nvidia-smi, no tests of kernels, no compute-sanitizer that ends, and a folder named cuda."""
         with tempfile.TemporaryDirectory(prefix="cuda") as folder:
             for name, text in {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS}.items():
                 (Path(folder) / name).write_text(text, encoding="utf-8")
