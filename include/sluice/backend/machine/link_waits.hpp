@@ -94,8 +94,16 @@ class LinkWaits {
         --core_->schedule.room().reserved(layer, cell.passing);
       }
     }
+    await_arrivals(lock, layer);
+    // Last, so that they take no block which the layer's K and V come to.
     for (const Part& part : core_->batch.parts())
       if (part.uses(layer) && !core_->sequence(part).lost) open_hidden(lock, core_->sequence(part), layer);
+  }
+
+ private:
+  static constexpr std::string_view no_room = "its KV finds no room on the device";
+
+  void await_arrivals(Lock& lock, int layer) {
     if (core_->schedule.arrived(layer)) return;
     const Seconds asked = now_();
     while (!core_->schedule.arrived(layer)) {
@@ -109,10 +117,6 @@ class LinkWaits {
     }
     stalled_ += now_() - asked;
   }
-
- private:
-  static constexpr std::string_view no_room = "its KV finds no room on the device";
-
   /// Takes an empty device block, as soon as there is one; false where there will never be one.
   bool take_block(Lock& lock, KvCell& cell, int layer) {
     return try_until_stuck(lock, layer, [&] { return core_->store.take(cell); });
