@@ -182,7 +182,7 @@ class AttentionPages {
     const auto step = [&](const auto& load) __attribute__((always_inline)) {
       Lanes16 left[std::size_t{Queries}];
       unrolled<Queries>([&](auto q) { left[q] = load(query[q]); });
-      unrolled<Tokens>([&](auto t) __attribute__((always_inline)) { // a call in its place is what it would be else
+      unrolled<Tokens>([&](auto t) {
         const Lanes16 right = load(keys + t * row);
         unrolled<Queries>([&](auto q) { total[q * Tokens + t] = fused(left[q], right, total[q * Tokens + t]); });
       });
@@ -193,7 +193,8 @@ class AttentionPages {
       ask += Tokens * cache_line;
       step([&](const float* from) { return Lanes16::load(from + k); });
     }
-    if (k < head_dim_) step([&](const float* from) { return load_floats(from + k, head_dim_ - k); });
+    if (k < head_dim_) // in its place, for a call in the middle of a tile would spill the sums
+      step([&](const float* from) __attribute__((always_inline)) { return load_floats(from + k, head_dim_ - k); });
     float sums[std::size_t{count}];
     if constexpr (count == 16)
       sum_sixteen(total, sums);
