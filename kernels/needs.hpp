@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sluice/decoder/config.hpp"
+#include "sluice/decoder/shape_decoder.hpp"
 
 #include "kernels/families.hpp"
 
@@ -21,19 +22,7 @@ struct NeededKernel {
   bool compiled = false;
 };
 
-/// What a shape computes by its family: one whose MLP is not gated is an OPT, all others of `named_models` are Llamas,
-/// Qwens and Mixtrals. (Of a folder's config.json the reader says it all: checkpoint/nlohmann/decoder_config.hpp.)
-[[nodiscard]] inline DecoderConfig decoder_of(const ModelShape& shape) {
-  DecoderConfig decoder;
-  decoder.shape = shape;
-  if (shape.experts > 0) decoder.mlp = MlpKind::experts;
-  if (!shape.gated_mlp) {
-    decoder.norm = NormKind::layer;
-    decoder.position = PositionKind::learned;
-    decoder.mlp = MlpKind::relu;
-  }
-  return decoder;
-}
+using sluice::decoder_of;
 
 /// Calls `visit(config)` for every configuration that a step of the decoder may launch, whatever is offloaded and how:
 /// block copies by both ways, K and V rebuilt beside decoding. Biases, QK norms, learned positions and rotations are

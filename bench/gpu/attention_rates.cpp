@@ -306,6 +306,8 @@ void attention_rates(Bench& bench) {
   attention<4>(bench, "attention, a prompt of 4k", size({1, 4096, 4096}, {1, 40, 40}));
   attention<4>(bench, "attention, a chunk of 512 at 16k", size({1, 16384, 512}, {1, 530, 9}));
   rebuild_and_decode(bench);
+  attention<1>(bench, "attention, 8 decode at 1k", size({8, 1024, 1}, {2, 33, 1}));
+  attention<1>(bench, "attention, 8 decode at 2k", size({8, 2048, 1}, {2, 70, 1}));
 }
 
 void attention_configurations(Bench& bench) {
@@ -314,18 +316,20 @@ void attention_configurations(Bench& bench) {
     const AttentionSize many = bench.tiny ? AttentionSize{2, 530, 1} : AttentionSize{16, 4096, 1};
     const AttentionSize prompt = bench.tiny ? AttentionSize{1, 40, 40} : AttentionSize{2, 2048, 2048};
     each_element([&]<ElementType element>() {
+      attention<1, element, 32>(bench, decoding, many);
       attention<1, element, 64>(bench, decoding, many);
       attention<1, element, 80>(bench, decoding, many);
       attention<1, element, 96>(bench, decoding, many);
       attention<1, element, 128>(bench, decoding, many);
+      attention<4, element, 32>(bench, prompts, prompt);
       attention<4, element, 64>(bench, prompts, prompt);
       attention<4, element, 80>(bench, prompts, prompt);
       attention<4, element, 96>(bench, prompts, prompt);
       attention<4, element, 128>(bench, prompts, prompt);
     });
   } else {
-    bench.skip(decoding, 12, "the tests of the kernels run it on the emulator");
-    bench.skip(prompts, 12, "the tests of the kernels run it on the emulator");
+    bench.skip(decoding, 15, "the tests of the kernels run it on the emulator");
+    bench.skip(prompts, 15, "the tests of the kernels run it on the emulator");
   }
 }
 

@@ -34,7 +34,10 @@ inline void require(const sluice::Status& status) {
 /// - `repeat(repetitions, calls, enqueue)`: the same without a graph, `enqueue()` for a whole repetition;
 ///   `repeat_both(other, repetitions, one, two)`: two at once; `be_brief()`: from here on no warm-up and no more calls
 ///   than asked for
-/// - `copy`, `copy_batch`, `copy_as_machine`: enqueued, one or many, as the driver or as the backend would
+/// - `copy`, `copy_batch`: enqueued, one or many
+/// - `MachineLink(device, bytes)`: memory of both kinds, `host()` and `device()`, and `repeat(repetitions, copies,
+/// to_device)`:
+///   seconds of the copies as a machine's link makes them
 #if defined(SLUICE_BENCH_EMULATED)
 #include "emulated_bench.hpp"
 namespace gpu_bench {

@@ -8,7 +8,8 @@ import sys
 from collections import Counter
 
 sys.dont_write_bytecode = True
-from schema import HEADER, MOST_ERROR, NUMBER, REFCHECKED, ROW, STAGE, STAGE_STATUS, STAGES, WITH_CEILING  # noqa: E402
+from schema import AGAINST, HEADER, MOST_ERROR, NUMBER, REFCHECKED, ROW  # noqa: E402
+from schema import STAGE, STAGE_STATUS, STAGES, WITH_CEILING  # noqa: E402
 
 RATES = ("GB/s", "TFLOP/s", "us", "s", "MHz")
 
@@ -95,6 +96,9 @@ def check_row(where, row):
             say("it passed and was compared with nothing", "a refcheck, or skipped with a reason")
         if row["stage"] in WITH_CEILING and row["unit"] == "GB/s" and not row["against"]:
             say("it passed and stands beside nothing", "the row that is its ceiling in against")
+        beside = AGAINST.get((row["stage"], row["name"]))
+        if beside and row["against"] != beside:
+            say(f"it passed and stands beside \"{row['against']}\"", f'"{beside}" in against')
         if row["reps"] < 1:
             say("it passed with no repetition", "reps of at least 1")
         if not row["repro"]:

@@ -5,6 +5,7 @@
 #include "kernels/copy/copy_segments.hpp"
 
 #include <cstring>
+#include <optional>
 
 namespace gpu_bench {
 namespace {
@@ -44,7 +45,18 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
   bench.row(std::string{name_of(way)} + (up ? ", to the device" : ", to the host"),
             std::to_string(blocks.count) + " blocks of " + size + ", scattered", [&](Row& row) {
               const std::size_t all = blocks.bytes * blocks.count;
-              const Memory host = device.pinned(all), there = poisoned(device, all);
+              std::optional<Device::MachineLink> machine;
+              Memory pinned, poisonous;
+              if (way == Way::machine) {
+                machine.emplace(device, all);
+                const std::vector<std::byte> noise(all, std::byte{0xff});
+                device.up(machine->device(), noise.data(), all);
+              } else {
+                pinned = device.pinned(all);
+                poisonous = poisoned(device, all);
+              }
+              std::byte* const host = machine ? machine->host() : pinned.data();
+              std::byte* const there = machine ? machine->device() : poisonous.data();
               std::vector<std::byte> pattern(all);
               const Numbers numbers{51};
               for (std::size_t i = 0; i + 1 < all; i += 2) {
@@ -52,13 +64,13 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
                 std::memcpy(&pattern[i], &one, 2);
               }
               if (up) {
-                std::memcpy(host.data(), pattern.data(), all);
+                std::memcpy(host, pattern.data(), all);
               } else {
-                device.up(there.data(), pattern.data(), all);
-                std::memset(host.data(), 0xff, all);
+                device.up(there, pattern.data(), all);
+                std::memset(host, 0xff, all);
               }
-              std::byte* const source = up ? host.data() : there.data();
-              std::byte* const target = up ? there.data() : host.data();
+              std::byte* const source = up ? host : there;
+              std::byte* const target = up ? there : host;
               std::vector<void*> to;
               std::vector<const void*> from;
               std::vector<std::size_t> bytes(blocks.count, blocks.bytes);
@@ -78,7 +90,7 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
               params.from_stride = params.to_stride = params.bytes = static_cast<std::int64_t>(blocks.bytes);
               params.count = static_cast<int>(blocks.count);
               params.ctas = bench.size(32, 3);
-              row.samples = device.repeat(bench.repetitions, 1, [&] {
+              const auto enqueue = [&] {
                 switch (way) {
                 case Way::single:
                   for (std::size_t i = 0; i < blocks.count; ++i) device.copy(to[i], from[i], blocks.bytes);
@@ -87,7 +99,6 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
                   device.copy_batch(to, from, bytes);
                   break;
                 case Way::machine:
-                  device.copy_as_machine(to, from, bytes);
                   break;
                 case Way::kernel:
                   device.launch<CopySegmentsConfig{.bulk = false}>(params);
@@ -96,16 +107,27 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
                   device.launch<CopySegmentsConfig{.bulk = true}>(params);
                   break;
                 }
-              });
+              };
+              if (machine) {
+                std::vector<sluice::Copy> copies(blocks.count);
+                for (std::size_t i = 0; i < blocks.count; ++i) {
+                  copies[i].from = static_cast<const std::byte*>(from[i]);
+                  copies[i].to = static_cast<std::byte*>(to[i]);
+                  copies[i].bytes = static_cast<std::int64_t>(blocks.bytes);
+                }
+                row.samples = machine->repeat(bench.repetitions, copies, up);
+              } else {
+                row.samples = device.repeat(bench.repetitions, 1, enqueue);
+              }
               device.finish();
               row.unit = "GB/s";
               row.amount = static_cast<double>(all) * 1e-9;
               row.against = up ? "ceilings/to the device" : "ceilings/to the host";
               std::vector<std::byte> got(all);
               if (up)
-                device.down(got.data(), there.data(), all);
+                device.down(got.data(), there, all);
               else
-                std::memcpy(got.data(), host.data(), all);
+                std::memcpy(got.data(), host, all);
               std::int64_t wrong = 0;
               for (std::size_t i = 0; i < blocks.count; ++i)
                 wrong += std::memcmp(&got[blocks.to(i) * blocks.bytes], &pattern[blocks.from(i) * blocks.bytes],

@@ -2,16 +2,25 @@
 // CudaBench: a GPU through the CUDA runtime (bench_device.hpp). Host code alone: the kernels are sluice::kernels'.
 #pragma once
 
+#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/measure_gather.hpp"
+#include "sluice/backend/cuda/gather.hpp"
+#include "sluice/backend/machine/copy.hpp"
+#include "sluice/backend/machine/fed_stream.hpp"
+
 #include "bench_device.hpp"
 #include "fill.hpp"
 #include "kernels/families.hpp"
+#include "kernels/machine/cuda_gather.hpp"
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -200,27 +209,53 @@ class CudaBench {
             "cudaMemcpyBatchAsync");
   }
 
-  /// As the backend gives copies (StreamLink, CudaMemory): at most 32 of them, or as many as make 1 MiB, in one call
-  /// that may overlap with kernels, two such calls under way, and the host waits for the older before it gives another.
-  void copy_as_machine(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) {
-    static constexpr std::size_t most_copies = 32, most_bytes = 1U << 20U;
-    cudaMemcpyAttributes attributes{};
-    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-    const std::array<Event, 2> ended{event(), event()};
-    std::size_t batches = 0;
-    for (std::size_t i = 0, first = 0; i < to.size(); ++batches) {
-      const Event& mine = ended[batches % ended.size()];
-      if (batches >= ended.size()) require(cudaEventSynchronize(mine.get()), "cudaEventSynchronize");
-      std::size_t count = 0;
-      for (std::size_t sum = 0; i + count < to.size() && count < most_copies && sum < most_bytes; ++count)
-        sum += bytes[i + count];
-      require(cudaMemcpyBatchAsync(&to[i], &from[i], &bytes[i], count, &attributes, &first, 1, stream()),
-              "cudaMemcpyBatchAsync");
-      require(cudaEventRecord(mine.get(), stream()), "cudaEventRecord");
-      i += count;
+  /// A machine's link alone: its memory and streams (CudaMemory), which choose between calls and CopySegments by the
+  /// sizes that are measured when a GPU is opened, and its batches (FedStream).
+  class MachineLink {
+   public:
+    /// So many bytes of each memory.
+    MachineLink(const CudaBench& bench, std::size_t bytes) : brief_(bench.brief_) {
+      auto memory = sluice::CudaMemory::make();
+      if (!memory) throw Failed(memory.error().line());
+      memory_ = *std::move(memory);
+      memory_->gather_by(sluice::kernels::cuda_gather(), gathered());
+      const sluice::Bytes all{static_cast<std::int64_t>(bytes)};
+      gpu_bench::require(memory_->reserve(all, sluice::Bytes{0}, all));
     }
-  }
+    /// Copies of fewer bytes are a kernel's: measured when it is asked for the first time.
+    static const sluice::GatherBelow& gathered() {
+      static const sluice::GatherBelow below = [] {
+        gpu_bench::require(sluice::kernels::prepare_cuda_gather());
+        const auto measured = sluice::measure_gather(sluice::kernels::cuda_gather());
+        if (!measured) throw Failed(measured.error().line());
+        return measured->below;
+      }();
+      return below;
+    }
+    [[nodiscard]] std::byte* host() const { return memory_->host_arena(); }
+    [[nodiscard]] std::byte* device() const { return memory_->device_arena(); }
+    /// Seconds of all copies, by the stream: until the link's clocks have risen, and then each repetition.
+    [[nodiscard]] std::vector<double> repeat(int repetitions, std::span<const sluice::Copy> copies, bool to_device) {
+      using Clock = std::chrono::steady_clock;
+      const auto begun = Clock::now();
+      for (int i = 0; !brief_ && (i < 2 || Clock::now() - begun < std::chrono::milliseconds{50}); ++i)
+        (void)once(copies, to_device);
+      std::vector<double> seconds;
+      for (int i = 0; i < repetitions; ++i) seconds.push_back(once(copies, to_device));
+      gpu_bench::require(memory_->check());
+      return seconds;
+    }
+
+   private:
+    double once(std::span<const sluice::Copy> copies, bool to_device) {
+      std::array<sluice::FedStream<sluice::CudaMemory>, 1> way{
+          {{*memory_, to_device ? sluice::StreamId::to_device : sluice::StreamId::to_host, copies}}};
+      sluice::feed(*memory_, way);
+      return way[0].took().count();
+    }
+    std::shared_ptr<sluice::CudaMemory> memory_;
+    bool brief_;
+  };
 
   using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)>;
   [[nodiscard]] static Event event() {

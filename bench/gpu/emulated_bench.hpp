@@ -2,6 +2,8 @@
 // EmulatedBench: the rehearsal of a device (bench_device.hpp). Its seconds are the emulator's and say nothing of a GPU.
 #pragma once
 
+#include "sluice/backend/machine/copy.hpp"
+
 #include "bench_device.hpp"
 #include "drawn.hpp"
 #include "emulate/launch.hpp"
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,9 +93,21 @@ class EmulatedBench {
   void copy_batch(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) const {
     for (std::size_t i = 0; i < to.size(); ++i) copy(to[i], from[i], bytes[i]);
   }
-  void copy_as_machine(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) const {
-    copy_batch(to, from, bytes);
-  }
+  class MachineLink {
+   public:
+    MachineLink(const EmulatedBench& /*bench*/, std::size_t bytes) : host_(bytes), device_(bytes) {}
+    [[nodiscard]] std::byte* host() const { return host_.data(); }
+    [[nodiscard]] std::byte* device() const { return device_.data(); }
+    [[nodiscard]] std::vector<double> repeat(int repetitions, std::span<const sluice::Copy> copies,
+                                             bool /*to_device*/) const {
+      return EmulatedBench{}.time(repetitions, 1, [&](int) {
+        for (const sluice::Copy& one : copies) std::memcpy(one.to, one.from, static_cast<std::size_t>(one.bytes));
+      });
+    }
+
+   private:
+    Memory host_, device_;
+  };
 
  private:
   std::uint64_t seed_ = 0;

@@ -13,6 +13,8 @@ void environment(Bench& bench) {
   };
 #if defined(SLUICE_BENCH_EMULATED)
   says("multiprocessors", "", 1); // one block runs at a time
+  for (const char* way : {"to the device", "to the host"})
+    bench.skip(std::string{"copies gathered below, "} + way, 1, "it is chosen by what a link takes");
 #else
   cudaDeviceProp properties{};
   require(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
@@ -33,6 +35,14 @@ void environment(Bench& bench) {
   says("copy engines", "", properties.asyncEngineCount);
   says("CUDA that the driver has", "", driver);
   says("CUDA runtime", "", runtime);
+  for (const bool up : {true, false}) {
+    bench.row(up ? "copies gathered below, to the device" : "copies gathered below, to the host", bench.device.name(),
+              [&](Row& row) {
+                row.unit = "bytes";
+                const auto& gathered = Device::MachineLink::gathered();
+                row.samples = {static_cast<double>(up ? gathered.to_device : gathered.to_host)};
+              });
+  }
 #endif
 }
 

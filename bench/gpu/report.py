@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/gpu.md from the newest result file of a real device.
 
-usage: report.py              writes docs/gpu.md
+usage: report.py              writes docs/gpu.md, and docs/images/gpu-*.svg that it shows
        report.py --check      says whether it is what would be written
        report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json (the
                               run's), and writes docs/gpu.md"""
@@ -13,19 +13,23 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 from check import Unreadable, check, load  # noqa: E402
-from schema import STAGES  # noqa: E402
+from plots import plots  # noqa: E402
+from schema import AGAINST, OVERLAPS, STAGES, SYSTEMS  # noqa: E402
 
 root = Path(__file__).resolve().parent.parent.parent
 results = root / "bench/results"
 page = root / "docs/gpu.md"
+images = root / "docs/images"
 NOT_YET = "not yet measured"
 
 
-def needs(*names):
-    """Names on a claim the rows without which it says nothing, so that a test can take each of them away."""
+def needs(*names, counts=()):
+    """Names on a claim the rows without which it says nothing, so that a test can take each of them away, and those
+    that count where they are there."""
 
     def named(measured):
         measured.needs = names
+        measured.counts = counts
         return measured
 
     return named
@@ -61,9 +65,10 @@ def values(stage, *names):
 def best_copies(where):
     """Of each size of blocks, the best way's share of one large copy: of the ways that passed."""
 
-    @needs()
+    names = [name for name in STAGES["copies"] if name.endswith(where)]
+
+    @needs(counts=tuple(("copies", name) for name in names))
     def measured(rows):
-        names = [name for name in STAGES["copies"] if name.endswith(where)]
         of = [row for name in names for row in passed(rows, "copies", name) if row["share"] is not None]
         best = {}
         for row in of:
@@ -72,6 +77,37 @@ def best_copies(where):
         return "; ".join(
             f"{config}: {100 * row['share']:.0f} % ({row['name'].rsplit(', ', 1)[0]})" for config, row in best.items()
         ) or None
+
+    return measured
+
+
+def farthest(what, unit):
+    """Of the systems that were run, the one that is farthest from its simulation."""
+    names = {f"simulated {what}, {system}": system for system in SYSTEMS}
+
+    @needs(counts=tuple(("shape", name) for name in names))
+    def measured(rows):
+        of = [(row["value"], names[name]) for name in names for row in passed(rows, "shape", name)]
+        if not of:
+            return None
+        value, system = max(of, key=lambda one: abs(one[0]))
+        return f"{value:+.1f} {unit} ({system}), the farthest of {len(of)} of {len(SYSTEMS)} systems"
+
+    return measured
+
+
+def times(name, of_ours=True):
+    """How many times as fast ours is as theirs: of the row that stands beside the other."""
+    stage, other = AGAINST["peers", name].split("/")
+
+    @needs(("peers", name), (stage, other))
+    def measured(rows):
+        mine, theirs = passed(rows, "peers", name), passed(rows, stage, other)
+        if not mine or not theirs or not mine[0]["share"]:
+            return None
+        share = mine[0]["share"] if of_ours else 1 / mine[0]["share"]
+        ours, others = (mine[0], theirs[0]) if of_ours else (theirs[0], mine[0])
+        return f"{share:.2f}x: {ours['value']:.3g} and {others['value']:.3g} {ours['unit']}"
 
     return measured
 
@@ -119,29 +155,61 @@ CLAIMS = [
         shares("rates", "product, 1 row"),
     ),
     ("own tiles at 4096 rows, of cuBLAS's rate", "stated", shares("rates", "product, 4096 rows")),
-    (
-        "an iteration beside max(compute alone, transfers alone), where the link binds",
-        "<= 1.05",
-        values("shape", "iteration beside max(compute, transfers)"),
+    *(
+        (
+            f"an iteration beside max(compute alone, transfers alone), where the link binds: {what}",
+            "<= 1.05",
+            values("shape", f"iteration beside max(compute, transfers), {what}"),
+        )
+        for what in OVERLAPS
     ),
-    ("the simulator, profiled on the card: step time", "within 5 %", values("shape", "simulated step time")),
+    (
+        "the simulator, profiled on the card: step time of each system",
+        "within 5 %",
+        farthest("step time", "%"),
+    ),
     (
         "the simulator, profiled on the card: attainment of each system",
         "within 3 points",
-        values("shape", "simulated attainment"),
+        farthest("attainment", "points"),
     ),
     (
-        "tokens per second beside transformers' offloaded cache",
+        "tokens per second beside transformers' offloaded cache, as little memory for KV",
         ">= 2x",
-        values("peers", "transformers, offloaded cache"),
+        times("ours, KV offloaded"),
     ),
     (
         "tokens per second beside transformers' default cache, everything fitting",
         ">= 1x",
-        values("peers", "transformers, default cache"),
+        times("ours, everything fits"),
     ),
+    (
+        "tokens per second beside accelerate's hooks, all weights on the host",
+        "stated",
+        times("ours, weights streamed"),
+    ),
+    (
+        "attention of decoding rows beside torch's",
+        "stated",
+        times("torch, attention, 8 decode at 4k", of_ours=False),
+    ),
+    ("attention of prompts beside torch's", "stated", times("torch, attention, a prompt of 4k", of_ours=False)),
     ("tokens over all systems in the invariant mode", "identical", values("identity", "tokens of all systems")),
-    ("what the invariant mode costs", "stated", values("identity", "what invariant products cost")),
+    (
+        "what the invariant mode costs",
+        "stated",
+        values("identity", "what invariant products cost, decoding", "what invariant products cost, prompts"),
+    ),
+    (
+        "what launching every kernel costs an iteration whose layers would be graphs",
+        "stated",
+        values("identity", "what launching without graphs costs, decoding"),
+    ),
+    (
+        "what an iteration loses whose small copies no kernel gathers",
+        "stated",
+        values("shape", "what copies without the gathering kernel cost, KV"),
+    ),
     ("logits beside the CPU's, bf16", "<= 2e-2", values("identity", "logits beside the CPU")),
 ]
 
@@ -163,6 +231,7 @@ def cell(value, unit=""):
 
 
 def text():
+    """The page, and the pictures that it shows by name."""
     file = newest()
     data = load(file) if file else None
     if data and (wrong := check(data)):
@@ -222,8 +291,13 @@ def text():
                     f"{share} | {error} |"
                 )
             out.append("")
+    pictures = plots(rows)
+    if pictures:
+        out += ["", "## Pictures", ""]
+        for name, shows, _ in pictures:
+            out += [f"![{shows}](images/{name})", ""]
     out += ["", "How it is run, and what the fields mean: [bench/gpu/README.md](../bench/gpu/README.md)."]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)) + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)) + "\n", {images / name: drawn for name, _, drawn in pictures}
 
 
 def add(path):
@@ -252,15 +326,20 @@ def main(arguments):
         elif arguments not in ([], ["--check"]):
             print(__doc__, file=sys.stderr)
             return 2
-        made = text()
+        made, pictures = text()
+        files = {page: made, **pictures}
+        stale = set(images.glob("gpu-*.svg")) - set(files)
         if arguments == ["--check"]:
-            if page.exists() and page.read_text(encoding="utf-8") == made:
-                return 0
-            print(
-                "docs/gpu.md: it is not what the results say; expected what bench/gpu/report.py writes", file=sys.stderr
-            )
-            return 1
-        page.write_text(made, encoding="utf-8")
+            wrong = [file for file, said in files.items() if not (file.exists() and file.read_text("utf-8") == said)]
+            for file in sorted([*wrong, *stale]):
+                what = "it is not what the results say; expected what bench/gpu/report.py writes"
+                print(f"{file.relative_to(root)}: {what}", file=sys.stderr)
+            return 1 if wrong or stale else 0
+        for file, said in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(said, encoding="utf-8")
+        for file in stale:
+            file.unlink()
     except (Unreadable, OSError) as error:
         path = getattr(error, "filename", None) or (arguments[1] if len(arguments) == 2 else results)
         print(f"bench/gpu/report.py: {path}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)

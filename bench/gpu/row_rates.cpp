@@ -446,6 +446,7 @@ void row_configurations(Bench& bench) {
     each_element([&]<ElementType element>() {
       norm<element, NormKind::rms>(bench, norms, many, false);
       norm<element, NormKind::layer>(bench, norms, many, false);
+      rope_and_store<element, 32>(bench, ropes, many, false);
       rope_and_store<element, 64>(bench, ropes, many, false);
       rope_and_store<element, 80>(bench, ropes, many, false);
       rope_and_store<element, 96>(bench, ropes, many, false);
@@ -457,7 +458,7 @@ void row_configurations(Bench& bench) {
     });
   } else {
     bench.skip(norms, 6, elsewhere);
-    bench.skip(ropes, 12, elsewhere);
+    bench.skip(ropes, 15, elsewhere);
     bench.skip(activations, 12, elsewhere);
   }
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a result file of bench/gpu/run holds: the fields of its header and rows, and the rows that each stage has."""
+from workload import PEERS
 
 HEADER = {  # name: type, meaning
     "device": (str, "the card's name, or 'emulated'"),
@@ -38,7 +39,7 @@ ROW = {
 }
 STAGE = {"name": str, "status": str, "seconds": (int, float), "limit_s": (int, float), "reason": str}
 # Stages of which each row that passes was compared with something, and those whose bandwidths stand beside a ceiling.
-REFCHECKED = ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity")
+REFCHECKED = ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity", "shape", "peers")
 WITH_CEILING = ("rates", "copies")
 MOST_ERROR = 0.05  # a relative error, or so many wrong, that may be right at all: a larger limit would take anything
 STAGE_STATUS = ("done", "cut", "failed", "skipped")
@@ -57,6 +58,11 @@ KERNEL_TESTS = [
     "rope_and_store",
     "sample",
     "tile_product",
+    "decoder/runner",
+    "decoder/runner_f32",
+    "decoder/runner_f16",
+    "decoder/runner_bf16",
+    "decoder/graphs",
 ]
 COPY_WAYS = ["a copy each", "cudaMemcpyBatchAsync", "as the machine does", "CopySegments", "CopySegments, bulk"]
 GEMMS = [
@@ -85,6 +91,8 @@ RATES = [
     "attention, a prompt of 4k",
     "attention, a chunk of 512 at 16k",
     "rebuild and decode",
+    "attention, 8 decode at 1k",
+    "attention, 8 decode at 2k",
     "product, 1 row",
     "product, 16 rows",
     "product, 64 rows",
@@ -96,23 +104,59 @@ RATES = [
 # Each kernel in each of its other configurations.
 CONFIGURATIONS = {
     "norm, each configuration": 6,
-    "rope and store, each configuration": 12,
+    "rope and store, each configuration": 15,
     "activation, each configuration": 12,
-    "attention, each configuration, decoding": 12,
-    "attention, each configuration, prompts": 12,
+    "attention, each configuration, decoding": 15,
+    "attention, each configuration, prompts": 15,
     "product, each configuration": 9,
     "grouped product, each configuration": 9,
 }
 
+# What sluice-run --list names beside AllResident, the most telling first: a run may be cut.
+SYSTEMS = [
+    "OrbitFlow",
+    "VllmSwap",
+    "FlexGen",
+    "DeepSpeedInference",
+    "SuperInfer",
+    "SelectN",
+    "HCache",
+    "Ellm",
+    "Pie",
+    "Mirage",
+    "VllmRecompute",
+    "OrbitFlowPool",
+    "SloAware",
+    "DynamicHeuristic",
+    "FlexGenWeights",
+    "DeepSpeedWeights",
+    "FlexGenPlus",
+    "FutureMemory",
+    "LengthRanked",
+    "SjfOracle",
+    "WaitingFirst",
+    "VllmSwapSized",
+    "VllmRecomputeSized",
+    "OrbitFlowRequestWise",
+    "OrbitFlowUniform",
+    "MirageOneSlot",
+    "MirageNoReversion",
+    "OneAtATime",
+]
+OVERLAPS = ["KV", "weights"]  # what crosses the link
+# Rows that stand beside one certain row.
+AGAINST = {("peers", name): asked.against for name, asked in PEERS.items() if asked.against}
+
 # In the order in which they run, the most valuable first. Rows that a stage must have, passed, failed or skipped,
 # each as often as the number says, for a run may be cut anywhere and its file still has to say what it lacks.
-STATES_AFTER = ["ceilings", "rates", "copies"]  # what clocks, power and throttle reasons were where the card had worked
+CLOCKS_DURING = ["ceilings", "rates", "copies", "shape", "peers"]  # clocks, power and reasons to throttle, in those
 STAGES = {
     "environment": {
         **{name: 1 for name in ["multiprocessors", "cores", "host memory", "state"]},
-        **{f"state after {stage}": 1 for stage in STATES_AFTER},
+        **{f"copies gathered below, {where}": 1 for where in ("to the device", "to the host")},
+        **{f"clocks during {stage}": 1 for stage in CLOCKS_DURING},
     },
-    "build": {"programs": 1},
+    "build": {name: 1 for name in ["programs", "sluice-run", "sluice-profile", "sluice-compare"]},
     "primitives": {
         name: 1
         for name in [
@@ -148,12 +192,21 @@ STAGES = {
     },
     "rates": {**{name: 1 for name in RATES}, **CONFIGURATIONS},
     "copies": {f"{way}, {where}": 5 for way in COPY_WAYS for where in ("to the device", "to the host")},
-    "identity": {"tokens of all systems": 1, "what invariant products cost": 1, "logits beside the CPU": 1},
-    "shape": {"iteration beside max(compute, transfers)": 1, "simulated step time": 1, "simulated attainment": 1},
-    "peers": {
-        "transformers, offloaded cache": 1,
-        "transformers, default cache": 1,
-        "accelerate, weight hooks": 1,
-        "torch, attention": 1,
+    "identity": {
+        name: 1
+        for name in [
+            "tokens of all systems",
+            "logits beside the CPU",
+            "what invariant products cost, decoding",
+            "what invariant products cost, prompts",
+            "what launching without graphs costs, decoding",
+        ]
     },
+    "shape": {
+        **{f"iteration beside max(compute, transfers), {what}": 1 for what in OVERLAPS},
+        "what copies without the gathering kernel cost, KV": 1,
+        "profile": 1,
+        **{f"simulated {what}, {system}": 1 for system in SYSTEMS for what in ("step time", "attainment")},
+    },
+    "peers": {name: 1 for name in PEERS},
 }

@@ -42,6 +42,9 @@ struct AttentionTile {
   int partial = 0;    ///< row of the partial results that is its first row's; -1 where no row has more than a segment
 };
 
+/// A tile for nobody: its block has no page to attend to, no row to write, and none to merge.
+inline constexpr AttentionTile no_rows{.position = -1};
+
 /// The launches of `PagedAttention` (`tiles`) and of `MergeSegments` (`merged`: tiles of segment 0 that stand for all
 /// segments of their rows; the partial rows of segment s begin at partial + s * rows).
 struct AttentionPlan {

@@ -27,6 +27,7 @@ class Divisor {
   [[nodiscard]] SLUICE_HOST_DEVICE constexpr int quotient(int of) const {
     return static_cast<int>((static_cast<std::uint64_t>(of) * factor_) >> shift_);
   }
+  friend bool operator==(const Divisor&, const Divisor&) = default;
 
  private:
   std::uint64_t factor_ = std::uint64_t{1} << 31;

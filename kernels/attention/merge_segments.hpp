@@ -31,6 +31,8 @@ struct MergeSegmentsParams {
   const float* totals = nullptr;
   void* result = nullptr; ///< row r, KV head h, head g of its group at r * result_stride + (h * group + g) * head_dim
   int result_stride = 0;
+
+  friend bool operator==(const MergeSegmentsParams&, const MergeSegmentsParams&) = default;
 };
 
 /// Merges a row's segments in ascending order; a row with one segment is left alone, `PagedAttention` has finished it.

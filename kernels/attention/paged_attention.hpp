@@ -53,6 +53,8 @@ struct PagedAttentionParams {
   float* values = nullptr;
   float* maxima = nullptr;
   float* totals = nullptr;
+
+  friend bool operator==(const PagedAttentionParams&, const PagedAttentionParams&) = default;
 };
 
 /// Softmax(q K^T scale) V of each row's heads over the tokens up to its own (grouped heads: Ainslie et al., "GQA",

@@ -28,14 +28,18 @@ struct CopySegment {
   std::int64_t bytes = 0;
 };
 
-/// The segments, as a list, or as a table of blocks of one size where there is no list: then segment i is
-/// `bytes` from `from` + from_index[i] * from_stride to `to` + to_index[i] * to_stride. Without its index a side is
-/// contiguous: a gather has `from_index` alone, a scatter `to_index` alone, and a swap between two pools both.
+/// The segments: a list in memory; or, without one, a table of blocks of one size: then segment i is `bytes` from
+/// `from` + from_index[i] * from_stride to `to` + to_index[i] * to_stride. Without its index a side is contiguous: a
+/// gather has `from_index` alone, a scatter `to_index` alone, and a swap between two pools both. Where there is no
+/// `from` either, the list is `launched`: it goes with the launch, in the device's constant memory.
 ///
 /// Memory is the device's, or the host's where it is mapped (device addresses of it). No segment overlaps another that
 /// is written, and nobody writes what is read while the kernel runs. List and indices are better in device memory: a
-/// block of threads waits for an entry before it can read what the entry says.
+/// block of threads waits for an entry before it can read what the entry says. A short list is best `launched`, for
+/// then the host may forget it at once.
 struct CopySegmentsParams {
+  static constexpr int most_launched = 64; ///< 1.5 of the 4 KiB that a launch may have
+
   const CopySegment* segments = nullptr; ///< [count], or nothing: the table
   const void* from = nullptr;
   void* to = nullptr;
@@ -46,6 +50,7 @@ struct CopySegmentsParams {
   std::int64_t bytes = 0;          ///< of a segment of the table; of a list the longest, or 0 where that is not known
   int count = 0;
   int ctas = 1; ///< that share the work: a few saturate a link, and leave the other SMs to the model
+  CopySegment launched[static_cast<std::size_t>(most_launched)]; ///< the first `count`
 };
 
 /// DuplexKV's batched launch (SuperInfer, figure 11: layer, block and segment of the paged KV cache): a copy of 32 to
@@ -84,6 +89,8 @@ struct CopySegments {
     SLUICE_ASSERT(params.bytes % 16 == 0 && params.from_stride % 16 == 0 && params.to_stride % 16 == 0 &&
                       aligned(params.from, params.to),
                   "segments of whole packets of 16 bytes, aligned");
+    SLUICE_ASSERT(params.segments != nullptr || params.from != nullptr || params.count <= Params::most_launched,
+                  "a launch has room for no more segments");
     const int x = std::min(params.count, params.ctas);
     if (x == 0) return {0, 1};
     const std::int64_t most = params.bytes > 0 ? (params.bytes + piece_bytes - 1) / piece_bytes : params.ctas;
@@ -132,6 +139,7 @@ struct CopySegments {
   }
   SLUICE_DEVICE static CopySegment segment(const Params& params, int i) {
     if (params.segments != nullptr) return params.segments[i];
+    if (params.from == nullptr) return params.launched[i];
     const std::int64_t from = params.from_index != nullptr ? params.from_index[i] : i;
     const std::int64_t to = params.to_index != nullptr ? params.to_index[i] : i;
     return {static_cast<const std::byte*>(params.from) + from * params.from_stride,

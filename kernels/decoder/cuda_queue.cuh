@@ -4,16 +4,21 @@
 
 #include "sluice/backend/cuda/cudart/allocation.hpp"
 #include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/driver.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
+#include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 
 #include "kernels/decoder/kernel_queue.hpp"
+#include "kernels/decoder/launch_graphs.hpp"
 #include "kernels/families.hpp"
+#include "kernels/products/library_products.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,14 +55,12 @@ class CudaQueue {
   template <auto config>
   void launch(const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
     using Family = KernelFamily<std::remove_const_t<decltype(config)>>;
-    using Kernel = typename Family::template Kernel<config>;
     static_assert(std::find(Family::configs.begin(), Family::configs.end(), config) != Family::configs.end(),
                   "sluice: kernels/configs.cmake has no line for this configuration");
-    static const Status ready = OnGpu::prepare<Kernel>(); // once: there is one device
-    if (!memory_->status() || !memory_->succeeds(ready)) return;
-    (void)memory_->succeeds(OnGpu::launch<Kernel>(params, memory_->stream(StreamId::compute)));
+    graphs_->template launch<&CudaQueue::enqueue<config>>(*this, params);
   }
   void copy(void* to, const void* from, std::size_t bytes) {
+    SLUICE_ASSERT(!graphs_->collects(), "no copies among launches");
     Copy copy;
     copy.to = static_cast<std::byte*>(to);
     copy.from = static_cast<const std::byte*>(from);
@@ -73,10 +76,95 @@ class CudaQueue {
     return Memory{bytes};
   }
 
+  /// Where there is no cuBLASLt, that is the memory's error.
+  void lend(std::span<std::byte> room) {
+    auto library = make_library_products(room);
+    if (library)
+      library_ = *std::move(library);
+    else
+      (void)memory_->succeeds(Status{library.error()});
+  }
+  void multiply(const ProductCall& call) { graphs_->template launch<&CudaQueue::enqueue_product>(*this, call); }
+
+  /// Where the driver refuses to capture, or has no memory for graphs, launches stay what they were.
+  template <class Body>
+  void graph(const GraphPlace& place, Body&& body) {
+    graphs_->play(
+        *this, place, std::forward<Body>(body),
+        [this](std::span<const Launch<CudaQueue>> launches) { return captured(launches); },
+        [this](const Graph& graph) {
+          if (memory_->status())
+            (void)memory_->succeeds(cudaGraphLaunch(graph.get(), memory_->stream(StreamId::compute)),
+                                    "cuda: a graph of launches");
+        });
+  }
+  [[nodiscard]] const GraphCounts& graph_counts() const { return graphs_->counts(); }
+
   [[nodiscard]] CudaMemory& memory() { return *memory_; }
 
  private:
+  struct DestroyGraph {
+    void operator()(cudaGraph_t graph) const { (void)cudaGraphDestroy(graph); }
+    void operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
+  };
+  using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+  using Captured = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
+
+  template <auto config>
+  static void enqueue(CudaQueue& queue,
+                      const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
+    using Kernel = typename KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
+    static const Status ready = OnGpu::prepare<Kernel>(); // once: there is one device
+    if (queue.goes_on() && queue.succeeds(ready))
+      (void)queue.succeeds(OnGpu::launch<Kernel>(params, queue.memory_->stream(StreamId::compute)));
+  }
+  static void enqueue_product(CudaQueue& queue, const ProductCall& call) {
+    if (queue.goes_on() && queue.library_ != nullptr)
+      (void)queue.succeeds((*queue.library_)(queue.memory_->stream(StreamId::compute), call));
+  }
+
+  /// What comes to light while launches are captured is no error yet: they are done one by one then, and may be again.
+  bool succeeds(const Status& status) {
+    if (!captures_) return memory_->succeeds(status);
+    if (captured_ && !status) captured_ = status;
+    return captured_.ok();
+  }
+  [[nodiscard]] bool goes_on() const { return captures_ ? captured_.ok() : memory_->status().ok(); }
+
+  [[nodiscard]] Expected<Graph> captured(std::span<const Launch<CudaQueue>> launches) {
+    if (!memory_->status()) return memory_->status().error();
+    const cudaStream_t stream = memory_->stream(StreamId::compute);
+    // Relaxed: other calls of this thread and of others are none of the capture's business.
+    if (const Status begun = asked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed)); !begun)
+      return begun.error();
+    captures_ = true;
+    captured_ = {};
+    for (const Launch<CudaQueue>& launch : launches) launch.enqueue(*this);
+    captures_ = false;
+    cudaGraph_t graph = nullptr;
+    const Status ended = asked(cudaStreamEndCapture(stream, &graph));
+    const Captured captured{graph};
+    if (!captured_) return captured_.error(); // the first reason: what ends a capture says only that there was one
+    if (!ended) return ended.error();
+    cudaGraphExec_t executable = nullptr;
+    if (const Status made = asked(cudaGraphInstantiate(&executable, graph, 0)); !made) return made.error();
+    return Graph{executable};
+  }
+  /// A refusal is no error of the device, unless it is the device's end.
+  Status asked(cudaError_t error) {
+    Status said = status_of(error, "cuda: making a graph of launches");
+    if (ends_context(error))
+      (void)memory_->succeeds(said);
+    else if (!said)
+      (void)cudaGetLastError();
+    return said;
+  }
+
   std::shared_ptr<CudaMemory> memory_;
+  std::shared_ptr<LibraryProducts> library_;
+  std::shared_ptr<LaunchGraphs<CudaQueue, Graph>> graphs_ = std::make_shared<LaunchGraphs<CudaQueue, Graph>>();
+  bool captures_ = false;
+  Status captured_; // what comes to light meanwhile
 };
 static_assert(KernelQueue<CudaQueue>);
 

@@ -2,12 +2,15 @@
 // KernelQueue: the stream that a decoder's kernels are launched on: a GPU's, or the emulator's.
 #pragma once
 
+#include "kernels/decoder/launch_graphs.hpp"
 #include "kernels/families.hpp"
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 namespace sluice::kernels {
 
@@ -27,15 +30,19 @@ concept HostMemory = std::movable<M> && std::default_initializable<M> && require
 
 /// Does what it is given one after the other, while the host goes on.
 ///
-///  1. `launch<config>(params)` enqueues the kernel that the configuration names,
-///  `KernelFamily<Config>::Kernel<config>`,
-///     over the grid that the parameters ask for; parameters are taken now. The emulator instantiates the kernel; on a
-///     GPU it is looked up among those compiled (`find_kernel`), before the first launch, which has no way to say that
-///     there is none.
+///  1. `launch<config>(params)` enqueues the kernel `KernelFamily<Config>::Kernel<config>` over the grid that the
+///     parameters ask for; parameters are taken now. The emulator instantiates the kernel; of a GPU's queue the
+///     configuration must be one of those that kernels/configs.cmake lists, which are compiled by nvcc.
 ///  2. `copy(to, from, bytes)` enqueues a copy, up, down or within the device.
 ///  3. `record()` is a ticket of all that was enqueued before; `wait(ticket, why)` blocks the host until that is done.
 ///     A ticket that was never recorded is done.
 ///  4. `host(bytes)`: memory that such a copy may read or write. Zero bytes are none.
+///  5. `multiply(call)` enqueues a product by a library, whose rows may depend on how many there are
+///     (`Products::fast`). Before the first, `lend(room)` gives the queue memory of the device that the library may use
+///     while it multiplies.
+///  6. `graph(place, body)` enqueues what `body` launches and multiplies on this queue: kernel by kernel, or as a graph
+///     that was made when `body` launched the same before (LaunchGraphs). `body` copies nothing, records nothing, waits
+///     for nothing. `graph_counts()` says how many were launched in which way.
 ///
 /// An error of the device stays with the queue, whose owner asks: what is enqueued after it is not done, and waits
 /// return.
@@ -44,12 +51,17 @@ concept HostMemory = std::movable<M> && std::default_initializable<M> && require
 template <class Q>
 concept KernelQueue = std::default_initializable<typename Q::Ticket> && HostMemory<typename Q::Memory> &&
     requires(Q& queue, const typename Q::Ticket& ticket, void* to, const void* from, std::size_t bytes,
-             const PlaceParams& params) {
+             const PlaceParams& params, const ProductCall& call, std::span<std::byte> room, const GraphPlace& place,
+             void (*body)()) {
   queue.template launch<PlaceConfig{}>(params);
   queue.copy(to, from, bytes);
   { queue.record() } -> std::same_as<typename Q::Ticket>;
   queue.wait(ticket, QueueWait::results);
   { queue.host(bytes) } -> std::same_as<typename Q::Memory>;
+  queue.lend(room);
+  queue.multiply(call);
+  queue.graph(place, body);
+  { std::as_const(queue).graph_counts() } -> std::convertible_to<GraphCounts>;
 };
 
 } // namespace sluice::kernels

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,17 +32,26 @@ struct KernelRunnerConfig {
 };
 
 /// The ModelRunner of a GPU. Everything is enqueued on one queue, so what kernels hand each other needs no wait; a
-/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention;
-/// hidden states that a layer keeps or begins with are one more, and one more upload.
+/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention; or
+/// the upload and one graph of these launches. Hidden states that a layer keeps or begins with are one more launch, and
+/// one more upload.
 ///
 /// **A row's result is its own**, bit for bit on one runner, because each kernel's is (docs/kernels.md): products by
 /// own tiles, whatever their size; attention by segments of fixed positions; and where memory of a matrix, of a block
-/// or of a bias lies chooses launches, never an order of sums.
+/// or of a bias lies chooses launches, never an order of sums. All of that but for fast products
+/// (`KernelRunnerLimits::products`), which are the queue's library's; those of experts stay own tiles, for how many
+/// rows an expert has is known to the device alone.
 ///
 /// **When the host's memory is written anew.** Tables and tokens are staged in pinned memory of which an iteration
 /// writes no byte twice; `begin` waits until what was recorded behind the iteration before is done, and starts over.
 /// That is the one wait for reuse (`QueueWait::reuse`), and seldom one: who has the iteration's tokens has waited. On
 /// the device a layer's tables are uploaded over those of the layer before, in the queue's order.
+///
+/// **Graphs.** Where all that a layer does is to compute every row of a small iteration (decodes, as a rule), its
+/// launches go to the queue as one sequence, which it may replay as a graph (LaunchGraphs). For that their parameters
+/// are made the same from iteration to iteration: rows, tiles of attention and tiles to merge are rounded up, and
+/// tables lie where they lay, their contents uploaded before. Rows that nobody gave compute what nobody reads; tiles
+/// beyond the last have no rows.
 ///
 /// No step allocates on the device: all buffers lie in the memory that `place` tells, whose size `workspace` says.
 template <KernelQueue Queue, KernelRunnerConfig config_>
@@ -66,6 +76,8 @@ class KernelRunner final : public ModelRunner {
     outer_ = memory.weights;
     const std::vector<double> turns = rope_turns(config_of_model_);
     room_ = room_for(0, 0);
+    if (fast())
+      queue_.lend({at<std::byte>(room_.library), static_cast<std::size_t>(RunnerRoom::library_bytes(limits_))});
     if (!turns.empty()) {
       StagedBlock block =
           staging_.block(queue_, StagedBlock::bytes_of<double>(turns.size()), at<std::byte>(room_.turns));
@@ -82,6 +94,7 @@ class KernelRunner final : public ModelRunner {
   }
 
   [[nodiscard]] const DecoderConfig& config() const override { return config_of_model_; }
+  [[nodiscard]] std::optional<GraphCounts> graphs() const override { return queue_.graph_counts(); }
 
   [[nodiscard]] static Bytes workspace(const DecoderConfig& config, const KernelRunnerLimits& limits, std::int64_t rows,
                                        std::int64_t samples) {
@@ -97,14 +110,17 @@ class KernelRunner final : public ModelRunner {
     queue_.wait(end_, QueueWait::reuse);
     staging_.restart();
     ended_ = false;
-    rows_ = static_cast<int>(tokens.size());
-    live_rows_ = rows_;
+    given_rows_ = live_rows_ = static_cast<int>(tokens.size());
+    rows_ = static_cast<int>(limits_.padded(given_rows_));
+    steady_ = given_rows_ <= limits_.graph_rows;
     adds_scattered_ = false;
     room_ = room_for(rows_, 0);
-    StagedBlock block =
-        staging_.block(queue_, 2 * StagedBlock::bytes_of<int>(tokens.size()), at<std::byte>(room_.given));
-    const Staged<int> given = block.take<int>(tokens.size());
-    const Staged<int> where = block.take<int>(positions.size());
+    StagedBlock block = staging_.block(queue_, 2 * StagedBlock::bytes_of<int>(static_cast<std::size_t>(rows_)),
+                                       at<std::byte>(room_.given));
+    const Staged<int> given = block.take<int>(static_cast<std::size_t>(rows_));
+    const Staged<int> where = block.take<int>(static_cast<std::size_t>(rows_));
+    std::fill_n(given.host, rows_, 0); // rows that nobody gave are of the first token
+    std::fill_n(where.host, rows_, 0);
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       SLUICE_ASSERT(tokens[row] >= 0 && tokens[row] < shape().vocabulary, "a token of the vocabulary");
       SLUICE_ASSERT(positions[row] >= 0 && positions[row] < config_of_model_.max_positions, "a position of the model");
@@ -133,28 +149,24 @@ class KernelRunner final : public ModelRunner {
     copy_states(rows, [](const HiddenRows& some, T* row) { return CopySegment{some.states, row, 0}; });
   }
 
-  void launch_layer([[maybe_unused]] int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences,
-                    int rows, int stored_rows, std::span<const HiddenRows> kept) override {
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                    int stored_rows, std::span<const HiddenRows> kept) override {
     SLUICE_ASSERT(layer >= 0 && layer < shape().layers, "a layer of the model");
-    SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= rows_, "rows that the iteration began with");
+    SLUICE_ASSERT(rows >= 0 && stored_rows >= 0 && rows + stored_rows <= given_rows_,
+                  "rows that the iteration began with");
     live_rows_ = rows;
     const int all = rows + stored_rows;
     if (all == 0) return;
-    const Tables tables = stage(weights, sequences, rows, all);
-    normalise(weights.attention_norm, weights.attention_norm_bias, all);
-    copy_states(kept, [](const HiddenRows& some, T* row) { // after the norm, which adds what experts made
-      return CopySegment{row, some.states, 0};
-    });
-    project_heads(weights, rows, all);
-    place_heads(weights, tables, rows, all);
-    if (rows == 0) return;
-    attend(tables);
-    add(WeightPieces{weights.output}, weights.output_bias, at<T>(room_.first), rows);
-    normalise(weights.mlp_norm, weights.mlp_norm_bias, rows);
-    if (config_of_model_.mlp == MlpKind::experts)
-      launch_experts(weights, tables, rows);
-    else
-      launch_mlp(weights, rows);
+    plan(sequences, rows, all);
+    steady_ = steady_ && rows == given_rows_ && kept.empty() && static_cast<int>(sequences.size()) <= rows_ &&
+              plans_[1].tiles.empty();
+    const Tables tables = stage(weights, sequences, all);
+    if (steady_) {
+      queue_.graph(GraphPlace{layer, rows_, tables.tile_counts[0], tables.merged_counts[0]},
+                   [&] { launch_kernels(weights, tables, rows_, rows_, kept); });
+    } else {
+      launch_kernels(weights, tables, rows, all, kept);
+    }
   }
 
   void launch_samples(std::span<const SampleRow> rows) override {
@@ -163,7 +175,8 @@ class KernelRunner final : public ModelRunner {
     if (rows.empty()) return end_iteration();
     const auto count = static_cast<int>(rows.size());
     room_ = room_for(rows_, count); // what lies before the samples' buffers does not move
-    if (tokens_.size() < samples_ * sizeof(int)) tokens_ = queue_.host(2 * samples_ * sizeof(int));
+    const std::size_t token_bytes = StagedBlock::bytes_of<int>(samples_);
+    if (tokens_.size() < token_bytes) tokens_ = queue_.host(2 * token_bytes);
     StagedBlock block =
         staging_.block(queue_, StagedBlock::bytes_of<SampleWay>(samples_) + StagedBlock::bytes_of<int>(samples_),
                        at<std::byte>(room_.sampled));
@@ -187,7 +200,7 @@ class KernelRunner final : public ModelRunner {
     sample.vocabulary = shape().vocabulary;
     sample.refuses = true;
     queue_.template launch<SampleConfig{.element = ElementType::f32}>(sample);
-    queue_.copy(tokens_.data(), sample.tokens, samples_ * sizeof(int));
+    copy_by_kernel(queue_, tokens_.data(), sample.tokens, token_bytes);
     end_iteration();
   }
 
@@ -221,6 +234,8 @@ class KernelRunner final : public ModelRunner {
     void* const* blocks = nullptr;
     const AttentionTile* tiles[2] = {};
     const AttentionTile* merged[2] = {};
+    int tile_counts[2] = {}, merged_counts[2] = {};
+    const void* head_biases = nullptr;           ///< of queries, keys and values, one after the other
     const ProductWeights* gate_and_up = nullptr; ///< [experts]; gate alone where there is `up`
     const ProductWeights* up = nullptr;          ///< [experts]; null: gate and up are one product
     const ProductWeights* down = nullptr;        ///< [experts]
@@ -231,6 +246,7 @@ class KernelRunner final : public ModelRunner {
   [[nodiscard]] int queries() const { return shape().heads * shape().head_dim; }
   [[nodiscard]] int keys() const { return shape().kv_heads * shape().head_dim; }
   [[nodiscard]] bool gated() const { return config_of_model_.mlp != MlpKind::relu; }
+  [[nodiscard]] bool fast() const { return limits_.products == Products::fast; }
   [[nodiscard]] bool experts() const { return config_of_model_.mlp == MlpKind::experts; }
   [[nodiscard]] int mlp() const { return experts() ? shape().moe_intermediate : shape().mlp; }
 
@@ -286,6 +302,17 @@ class KernelRunner final : public ModelRunner {
     product.element = config_.element;
     return product;
   }
+  void multiply(const ProductCall& product) {
+    if (fast()) return queue_.multiply(product);
+    switch (tile_rows_for(product.rows)) {
+    case 16:
+      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 16}>(product);
+    case 64:
+      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 64}>(product);
+    default:
+      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(product);
+    }
+  }
   /// y = x W^T for all of W's pieces, side by side in y.
   void multiply(const WeightPieces& pieces, ProductCall product) {
     const std::size_t number = product.wide ? sizeof(float) : sizeof(T);
@@ -293,16 +320,7 @@ class KernelRunner final : public ModelRunner {
     for (int i = 0; i < pieces.products(); ++i) {
       product.w = pieces.weights(i);
       product.outputs = pieces.outputs(i);
-      switch (tile_rows_for(product.rows)) {
-      case 16:
-        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 16}>(product);
-        break;
-      case 64:
-        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 64}>(product);
-        break;
-      default:
-        queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(product);
-      }
+      multiply(product);
       const auto outputs = static_cast<std::size_t>(product.outputs);
       product.y = static_cast<std::byte*>(product.y) + outputs * number;
       if (product.bias != nullptr) product.bias = static_cast<const T*>(product.bias) + outputs;
@@ -320,15 +338,21 @@ class KernelRunner final : public ModelRunner {
   /// the ends of a copy.
   template <class Segment>
   void copy_states(std::span<const HiddenRows> rows, const Segment& segment);
-  /// Writes and uploads the layer's tables.
-  Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int all);
+  [[nodiscard]] int blocks_of(const SequenceRows& sequence) const;
+  /// Finds the layer's tiles of attention.
+  void plan(std::span<const SequenceRows> sequences, int rows, int all);
+  /// Writes and uploads the layer's tables. Of a steady layer everything but its blocks lies where it lies for any
+  /// other of as many rows and tiles, rounded up.
+  Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all);
+  void launch_kernels(const LayerWeights& weights, const Tables& tables, int rows, int all,
+                      std::span<const HiddenRows> kept);
   /// Queries of `rows`, keys and values of `all`.
   void project_heads(const LayerWeights& weights, int rows, int all);
   void place_heads(const LayerWeights& weights, const Tables& tables, int rows, int all);
   [[nodiscard]] const void* head_biases(const LayerWeights& weights);
   void attend(const Tables& tables);
   template <int warps>
-  void attend(const Tables& tables, const AttentionPlan& plan, int which);
+  void attend(const Tables& tables, int which);
   void launch_mlp(const LayerWeights& weights, int rows);
   void activate(const LayerWeights& weights, int rows);
   void launch_experts(const LayerWeights& weights, const Tables& tables, int rows);
@@ -345,10 +369,11 @@ class KernelRunner final : public ModelRunner {
 
   RunnerRoom room_; // of the iteration
   Staging<Queue> staging_;
-  typename Queue::Ticket end_{}; // of what the last iteration enqueued
-  bool ended_ = true;            // and none has begun since
-  int rows_ = 0;
-  int live_rows_ = 0; // that the last layer was given
+  typename Queue::Ticket end_{};  // of what the last iteration enqueued
+  bool ended_ = true;             // and none has begun since
+  int given_rows_ = 0, rows_ = 0; // of the iteration; and padded
+  int live_rows_ = 0;             // that the last layer was given
+  bool steady_ = false;           // all layers until now computed the padded rows
   const int* position_of_row_ = nullptr;
   bool adds_scattered_ = false; // the next norm does
 
@@ -356,6 +381,7 @@ class KernelRunner final : public ModelRunner {
   bool fetched_ = false; // logits
   typename Queue::Memory tokens_, logits_;
 
+  std::size_t entries_ = 0;                // of the layer's table of blocks
   std::vector<AttentionRows> attended_[2]; // of each sequence, or none: for one warp, for four
   std::vector<AttentionTile> wanted_;
   AttentionPlan plans_[2];

@@ -5,6 +5,7 @@
 #include "kernels/decoder/kernel_runner.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -44,14 +45,13 @@ void KernelRunner<Queue, config_>::copy_states(std::span<const HiddenRows> rows,
   queue_.template launch<CopySegmentsConfig{.bulk = false}>(copy);
 }
 
-/// Everything in one block and one copy: a layer's few hundred bytes to few hundred kilobytes.
 template <KernelQueue Queue, KernelRunnerConfig config_>
-auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
-                                         int all) -> Tables {
-  const int block_tokens = static_cast<int>(limits_.block_tokens.count());
-  const auto tokens_of = [](const SequenceRows& sequence) { return sequence.position + sequence.rows; };
-  const auto blocks_of = [&](const SequenceRows& sequence) { return pieces(tokens_of(sequence), block_tokens); };
+int KernelRunner<Queue, config_>::blocks_of(const SequenceRows& sequence) const {
+  return pieces(sequence.position + sequence.rows, static_cast<int>(limits_.block_tokens.count()));
+}
 
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences, int rows, [[maybe_unused]] int all) {
   // A prompt's chunk goes to blocks of four warps, for they read K and V once for more rows.
   constexpr int most_of_one_warp = 32;
   for (auto& list : attended_) list.clear();
@@ -72,14 +72,24 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
   }
   plan_attention(attended_[0], group(), 16, limits_.split_rows, plans_[0], wanted_);
   plan_attention(attended_[1], group(), 64, limits_.split_rows, plans_[1], wanted_);
+  entries_ = entries;
+}
 
-  const std::size_t count = sequences.size(), row_count = static_cast<std::size_t>(all);
+/// Everything in one block and one copy: a layer's few hundred bytes to few hundred kilobytes.
+template <KernelQueue Queue, KernelRunnerConfig config_>
+auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all)
+    -> Tables {
+  const std::size_t row_count = static_cast<std::size_t>(steady_ ? rows_ : all);
+  const std::size_t count = steady_ ? row_count : sequences.size(), entries = entries_;
+  const auto extent = [this](const std::vector<AttentionTile>& tiles) {
+    return steady_ && !tiles.empty() ? std::bit_ceil(tiles.size()) : tiles.size();
+  };
   const std::size_t expert_count = experts() ? static_cast<std::size_t>(shape().experts) : 0;
   std::size_t bytes = StagedBlock::bytes_of<int>(row_count) + 2 * StagedBlock::bytes_of<int>(count) +
                       StagedBlock::bytes_of<void*>(entries) + 3 * StagedBlock::bytes_of<ProductWeights>(expert_count);
   for (const AttentionPlan& plan : plans_) {
-    bytes += StagedBlock::bytes_of<AttentionTile>(plan.tiles.size());
-    bytes += StagedBlock::bytes_of<AttentionTile>(plan.merged.size());
+    bytes += StagedBlock::bytes_of<AttentionTile>(extent(plan.tiles));
+    bytes += StagedBlock::bytes_of<AttentionTile>(extent(plan.merged));
   }
   SLUICE_ASSERT(static_cast<std::int64_t>(bytes) <= RunnerRoom::layer_bytes(config_of_model_, limits_, rows_) &&
                     static_cast<std::int64_t>(entries) <= RunnerRoom::table_blocks(config_of_model_, limits_, rows_),
@@ -87,33 +97,24 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
   StagedBlock block = staging_.block(queue_, bytes, at<std::byte>(room_.layer));
 
   Tables tables;
+  tables.head_biases = head_biases(weights);
   const auto sequence_of_row = block.take<int>(row_count);
   const auto first_block = block.take<int>(count);
   const auto stored_from = block.take<int>(count);
   std::fill_n(sequence_of_row.host, row_count, -1);
-  const auto blocks = block.take<void*>(entries);
-  std::size_t entry = 0; // of the table
-  for (std::size_t s = 0; s < count; ++s) {
-    const SequenceRows& sequence = sequences[s];
-    std::fill_n(sequence_of_row.host + sequence.first_row, sequence.rows, static_cast<int>(s));
-    stored_from.host[s] = sequence.stored_from;
-    const bool again = s > 0 && sequences[s - 1].blocks == sequence.blocks;
-    const std::size_t first = again ? static_cast<std::size_t>(first_block.host[s - 1]) : entry;
-    first_block.host[s] = static_cast<int>(first);
-    const auto end = first + static_cast<std::size_t>(blocks_of(sequence));
-    for (; entry < end; ++entry) blocks.host[entry] = sequence.blocks[entry - first];
-  }
+  for (const auto& list : {first_block, stored_from}) std::fill_n(list.host, count, 0);
   tables.sequences = sequence_of_row.device;
   tables.first_block = first_block.device;
   tables.stored_from = stored_from.device;
-  tables.blocks = blocks.device;
   for (std::size_t i = 0; i < 2; ++i) {
-    const auto tiles = block.take<AttentionTile>(plans_[i].tiles.size());
-    const auto merged = block.take<AttentionTile>(plans_[i].merged.size());
-    std::copy(plans_[i].tiles.begin(), plans_[i].tiles.end(), tiles.host);
-    std::copy(plans_[i].merged.begin(), plans_[i].merged.end(), merged.host);
-    tables.tiles[i] = tiles.device;
-    tables.merged[i] = merged.device;
+    const auto take = [&](const std::vector<AttentionTile>& some, int& number) {
+      const auto list = block.take<AttentionTile>(extent(some));
+      std::fill(std::copy(some.begin(), some.end(), list.host), list.host + extent(some), no_rows);
+      number = static_cast<int>(extent(some));
+      return list.device;
+    };
+    tables.tiles[i] = take(plans_[i].tiles, tables.tile_counts[i]);
+    tables.merged[i] = take(plans_[i].merged, tables.merged_counts[i]);
   }
   if (expert_count > 0) {
     const auto first = block.take<ProductWeights>(expert_count), second = block.take<ProductWeights>(expert_count),
@@ -131,8 +132,40 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
     tables.up = one ? nullptr : second.device;
     tables.down = down.device;
   }
+  const auto blocks = block.take<void*>(entries); // the last, for they are as many as they are
+  tables.blocks = blocks.device;
+  std::size_t entry = 0;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    const SequenceRows& sequence = sequences[s];
+    std::fill_n(sequence_of_row.host + sequence.first_row, sequence.rows, static_cast<int>(s));
+    stored_from.host[s] = sequence.stored_from;
+    const bool again = s > 0 && sequences[s - 1].blocks == sequence.blocks;
+    const std::size_t first = again ? static_cast<std::size_t>(first_block.host[s - 1]) : entry;
+    first_block.host[s] = static_cast<int>(first);
+    const auto end = first + static_cast<std::size_t>(blocks_of(sequence));
+    for (; entry < end; ++entry) blocks.host[entry] = sequence.blocks[entry - first];
+  }
   staging_.upload(queue_, block);
   return tables;
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::launch_kernels(const LayerWeights& weights, const Tables& tables, int rows, int all,
+                                                  std::span<const HiddenRows> kept) {
+  normalise(weights.attention_norm, weights.attention_norm_bias, all);
+  copy_states(kept, [](const HiddenRows& some, T* row) { // after the norm, which adds what experts made
+    return CopySegment{row, some.states, 0};
+  });
+  project_heads(weights, rows, all);
+  place_heads(weights, tables, rows, all);
+  if (rows == 0) return;
+  attend(tables);
+  add(WeightPieces{weights.output}, weights.output_bias, at<T>(room_.first), rows);
+  normalise(weights.mlp_norm, weights.mlp_norm_bias, rows);
+  if (config_of_model_.mlp == MlpKind::experts)
+    launch_experts(weights, tables, rows);
+  else
+    launch_mlp(weights, rows);
 }
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
@@ -172,7 +205,7 @@ template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::place_heads(const LayerWeights& weights, const Tables& tables, int rows, int all) {
   RopeAndStoreParams place;
   place.qkv = at<T>(room_.first);
-  place.qkv_bias = head_biases(weights);
+  place.qkv_bias = tables.head_biases;
   place.query_norm = data(weights.query_norm);
   place.key_norm = data(weights.key_norm);
   place.turns = config_of_model_.position == PositionKind::rotary ? at<double>(room_.turns) : nullptr;
@@ -194,14 +227,14 @@ void KernelRunner<Queue, config_>::place_heads(const LayerWeights& weights, cons
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::attend(const Tables& tables) {
-  attend<1>(tables, plans_[0], 0); // and merges, so that partial rows may lie where they lay
-  attend<4>(tables, plans_[1], 1);
+  attend<1>(tables, 0); // and merges, so that partial rows may lie where they lay
+  attend<4>(tables, 1);
 }
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 template <int warps>
-void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionPlan& plan, int which) {
-  if (plan.tiles.empty()) return;
+void KernelRunner<Queue, config_>::attend(const Tables& tables, int which) {
+  if (tables.tile_counts[which] == 0) return;
   PagedAttentionParams attend;
   attend.query = at<T>(room_.second);
   attend.result = at<T>(room_.first);
@@ -210,7 +243,7 @@ void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionP
   attend.first_block = tables.first_block;
   attend.block_tokens = Divisor{static_cast<int>(limits_.block_tokens.count())};
   attend.tiles = tables.tiles[which];
-  attend.tile_count = static_cast<int>(plan.tiles.size());
+  attend.tile_count = tables.tile_counts[which];
   attend.kv_heads = shape().kv_heads;
   attend.group = group();
   attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
@@ -219,10 +252,10 @@ void KernelRunner<Queue, config_>::attend(const Tables& tables, const AttentionP
   attend.totals = at<float>(room_.totals);
   queue_.template launch<PagedAttentionConfig{
       .element = config_.element, .head_dim = config_.head_dim, .warps = warps, .stages = 2}>(attend);
-  if (plan.merged.empty()) return;
+  if (tables.merged_counts[which] == 0) return;
   MergeSegmentsParams merge;
   merge.merged = tables.merged[which];
-  merge.merged_count = static_cast<int>(plan.merged.size());
+  merge.merged_count = tables.merged_counts[which];
   merge.kv_heads = attend.kv_heads;
   merge.group = attend.group;
   merge.values = attend.values;

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/config.hpp"
+#include "sluice/decoder/products.hpp"
 
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/copy/copy_segments.hpp"
@@ -12,25 +13,41 @@
 #include "kernels/sample/sample.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace sluice::kernels {
 
-/// What bounds an iteration beside its rows.
+/// What bounds an iteration beside its rows, and how it multiplies.
 struct KernelRunnerLimits {
   Tokens block_tokens{16};
   /// Entries of a layer's block table: blocks of all its sequences together, which is at least what a device has room
   /// for, unless sequences share blocks.
   std::int64_t table_blocks = 1 << 16;
   int split_rows = attention_split_rows; ///< `plan_attention`'s
+  Products products = Products::invariant;
+  /// Of the fast products: what cuBLASLt's makers recommend for compute capability 9.0.
+  Bytes library_room{32 << 20};
+  /// Iterations of at most so many rows are launched as graphs, where they can be; 0: none is.
+  int graph_rows = 0;
+
+  /// Rows that an iteration of `rows` computes: where there are graphs, a few numbers of rows stand for all. A tile of
+  /// a product has 16 rows, however few of them are asked for.
+  [[nodiscard]] constexpr std::int64_t padded(std::int64_t rows) const {
+    if (rows > graph_rows) return rows;
+    const std::int64_t bucket =
+        rows <= 16 ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows))) : (rows + 15) / 16 * 16;
+    return rows == 0 ? 0 : std::min<std::int64_t>(bucket, graph_rows);
+  }
 };
 
-/// Offsets of an iteration's buffers, in bytes, each a multiple of 256. The buffers of attention lie where those of the
-/// MLP do: one is done when the other begins.
+/// Offsets of an iteration's buffers, in bytes, each a multiple of 256, which depend on its padded rows alone. The
+/// buffers of attention lie where those of the MLP do: attention is done when the MLP begins.
 ///
 /// More rows or samples never take fewer bytes.
 struct RunnerRoom {
   std::int64_t turns = 0;    ///< [head_dim / 2] of double, of all iterations: the first, so that it never moves
+  std::int64_t library = 0;  ///< for fast products, of all iterations too
   std::int64_t given = 0;    ///< staged: tokens and positions
   std::int64_t layer = 0;    ///< staged: a layer's tables
   std::int64_t segments = 0; ///< staged: where hidden states are kept, or come from: at most a run for each row
@@ -49,8 +66,9 @@ struct RunnerRoom {
   std::int64_t bytes = 0;     ///< of all
 
   RunnerRoom() = default;
-  RunnerRoom(const DecoderConfig& config, int element_bytes, const KernelRunnerLimits& limits, std::int64_t rows,
+  RunnerRoom(const DecoderConfig& config, int element_bytes, const KernelRunnerLimits& limits, std::int64_t given_rows,
              std::int64_t samples) {
+    const std::int64_t rows = limits.padded(given_rows);
     const ModelShape& shape = config.shape;
     const std::int64_t hidden = shape.hidden, queries = std::int64_t{shape.heads} * shape.head_dim,
                        heads = queries + std::int64_t{2} * shape.kv_heads * shape.head_dim;
@@ -60,6 +78,7 @@ struct RunnerRoom {
     const std::int64_t number = element_bytes;
 
     turns = take(shape.head_dim / 2, sizeof(double));
+    library = take(library_bytes(limits), 1);
     given = take(2 * rows + staged_gaps, sizeof(int));
     layer = take(layer_bytes(config, limits, rows), 1);
     segments = take(rows * static_cast<std::int64_t>(sizeof(CopySegment)) + staged_gaps, 1);
@@ -96,13 +115,17 @@ struct RunnerRoom {
     return queries + std::min<std::int64_t>(limits.split_rows, queries * segments);
   }
 
+  [[nodiscard]] static std::int64_t library_bytes(const KernelRunnerLimits& limits) {
+    return limits.products == Products::fast ? limits.library_room.count() : 0;
+  }
+
   /// Entries of the block table, at most.
   [[nodiscard]] static std::int64_t table_blocks(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                  std::int64_t rows) {
     return std::min(limits.table_blocks, rows * up(config.max_positions, limits.block_tokens.count()));
   }
 
-  /// What a layer stages at most: each row a sequence of its own.
+  /// What a layer stages at most: each row a sequence of its own. Rows of this and the two before are padded ones.
   [[nodiscard]] static std::int64_t layer_bytes(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                 std::int64_t rows) {
     const std::int64_t group = config.shape.heads / config.shape.kv_heads;
@@ -112,7 +135,8 @@ struct RunnerRoom {
                                    : 0;
     std::int64_t bytes = 3 * rows * static_cast<std::int64_t>(sizeof(int)) +
                          table_blocks(config, limits, rows) * static_cast<std::int64_t>(sizeof(void*)) +
-                         2 * (tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile)); // of two plans
+                         2 * (tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile)) * // of two plans
+                             (limits.graph_rows > 0 ? 2 : 1); // rounded up to powers of two
     if (config.mlp == MlpKind::experts)
       bytes += std::int64_t{3} * config.shape.experts * static_cast<std::int64_t>(sizeof(ProductWeights));
     return bytes + staged_gaps;

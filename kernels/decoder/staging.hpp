@@ -4,10 +4,12 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/copy/copy_segments.hpp"
 #include "kernels/decoder/kernel_queue.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,22 @@ struct Staged {
   const T* device = nullptr;
 };
 
-/// Arrays that are uploaded by one copy: the host's bytes, and where they go. Made for at most `bytes`.
+/// Copies between the host's memory of a queue and the device's, by a kernel that reads or writes the host's itself:
+/// both ends and the length whole packets of 16 bytes. A copy engine would take this copy behind the one that it works
+/// on for the link, which of a layer's weights is milliseconds, and the layer would wait. Eight blocks: gather_params
+/// (kernels/machine/cuda_gather.hpp) says why.
+template <KernelQueue Queue>
+void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes) {
+  CopySegmentsParams copy;
+  copy.from = from;
+  copy.to = to;
+  copy.bytes = static_cast<std::int64_t>(bytes);
+  copy.count = 1;
+  copy.ctas = 8;
+  queue.template launch<CopySegmentsConfig{.bulk = false}>(copy);
+}
+
+/// Arrays that are uploaded by one launch: the host's bytes, and where they go. Made for at most `bytes`.
 class StagedBlock {
  public:
   static constexpr std::size_t alignment = 16;
@@ -75,7 +92,7 @@ class Staging {
   }
 
   void upload(Queue& queue, const StagedBlock& block) {
-    if (block.used() > 0) queue.copy(block.device(), block.host(), block.used());
+    if (block.used() > 0) copy_by_kernel(queue, block.device(), block.host(), block.used());
   }
 
   /// All that was uploaded has arrived.

@@ -25,6 +25,8 @@ struct GatherRowsParams {
   int rows = 0;
   int taken = 0;
   int features = 0;
+
+  friend bool operator==(const GatherRowsParams&, const GatherRowsParams&) = default;
 };
 
 /// A block for each row, which is read once and written `taken` times.

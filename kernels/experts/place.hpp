@@ -20,6 +20,8 @@ struct PlaceParams {
   int* slots = nullptr;        ///< [rows][taken]: where each row goes for each of its experts
   int assignments = 0;         ///< rows x taken
   int experts = 0;
+
+  friend bool operator==(const PlaceParams&, const PlaceParams&) = default;
 };
 
 /// A counting sort that keeps the order of rows within an expert, so that the same rows always lie in the same order: a

@@ -25,6 +25,8 @@ struct RouteParams {
   int rows = 0;
   int experts = 0; ///< at most 256
   int taken = 0;   ///< of each row, at most 8
+
+  friend bool operator==(const RouteParams&, const RouteParams&) = default;
 };
 
 /// The best `taken` experts by their logits, of equals the lower one; shares are the softmax among those taken, not

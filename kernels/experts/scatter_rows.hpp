@@ -26,6 +26,8 @@ struct ScatterRowsParams {
   int rows = 0;
   int taken = 0; ///< at most 8
   int features = 0;
+
+  friend bool operator==(const ScatterRowsParams&, const ScatterRowsParams&) = default;
 };
 
 /// A block for each row. Sums are of f32 by ascending slot, which is by ascending expert: a row's order does not depend

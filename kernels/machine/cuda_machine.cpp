@@ -2,17 +2,20 @@
 #include "kernels/machine/cuda_machine.hpp"
 
 #include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/measure_gather.hpp"
 #include "sluice/backend/cuda/cudart/pinned_weights.hpp"
 #include "sluice/backend/machine/machine.hpp"
 #include "sluice/backend/machine/stream_device.hpp"
-#include "sluice/backend/machine/stream_memory.hpp"
 
+#include "kernels/machine/check_kernels.hpp"
+#include "kernels/machine/cuda_gather.hpp"
 #include "kernels/machine/cuda_runner.hpp"
 #include "kernels/needs.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -20,12 +23,9 @@
 
 namespace sluice {
 
-namespace {
-
 using CudaMachine = Machine<StreamDevice<CudaMemory>>;
 
-/// The first line that speaks against the model.
-Status check_model(const DecoderConfig& config, ElementType element) {
+Status kernels::check_model(const DecoderConfig& config, ElementType element) {
   const auto& sizes = kernels::runner_head_dims;
   const int head_dim = config.shape.head_dim;
   if (std::find(sizes.begin(), sizes.end(), head_dim) == sizes.end()) {
@@ -40,8 +40,7 @@ Status check_model(const DecoderConfig& config, ElementType element) {
   return {};
 }
 
-/// Readies the kernels that a runner launches: here, and not at the first launch, what this GPU has not is found.
-Status prepare_kernels(const DecoderConfig& config, ElementType element) {
+Status kernels::prepare_kernels(const DecoderConfig& config, ElementType element) {
   Status first;
   kernels::each_needed_kernel(config, element, [&]<class Config>(const Config& wanted) {
     constexpr bool launched = !std::is_same_v<Config, kernels::RebuildAndDecodeConfig> &&
@@ -55,45 +54,32 @@ Status prepare_kernels(const DecoderConfig& config, ElementType element) {
   return first;
 }
 
-} // namespace
-
-Expected<CudaDevice> open_cuda() {
+Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& gather) {
   Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
   if (!memory) return memory.error();
+  if (Status status = kernels::prepare_cuda_gather(); !status) return status.error();
+  Expected<GatherMeasured> gathered = gather ? GatherMeasured{*gather} : measure_gather(kernels::cuda_gather());
+  if (!gathered) return gathered.error();
+  (*memory)->gather_by(kernels::cuda_gather(), gathered->below);
   cudaDeviceProp properties{};
   if (Status status = status_of(cudaGetDeviceProperties(&properties, 0), "cuda: the GPU's properties"); !status)
     return status.error();
   std::size_t free = 0, all = 0;
   if (Status status = status_of(cudaMemGetInfo(&free, &all), "cuda: the GPU's memory"); !status) return status.error();
   return CudaDevice{*std::move(memory), properties.name, Bytes{static_cast<std::int64_t>(all)},
-                    Bytes{static_cast<std::int64_t>(free)}};
+                    Bytes{static_cast<std::int64_t>(free)}, *gathered};
 }
 
 Expected<ModelWeights> cuda_weights(const ModelWeights& weights, ElementType element) {
-  if (Status status = check_model(weights.config, element); !status) return status.error();
+  if (Status status = kernels::check_model(weights.config, element); !status) return status.error();
   return pinned_weights(weights, element);
-}
-
-MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup) {
-  const ElementType element = weights.embedding.type;
-  MemoryNeeds needs;
-  needs.buffers = kernels::cuda_workspace(weights.config, element, setup);
-  needs.block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, bytes_of(element)).bytes();
-  // All that no KV can have: what stream_kv_blocks leaves of a memory that is large enough for the rest.
-  MachineSetup ample = setup;
-  const std::int64_t blocks = 1 + 4 * weights.config.shape.layers * (1 + weights.layout.bytes / needs.block);
-  ample.hidden_blocks = LayerBlocks{0}; // who divides the memory adds them
-  ample.device_memory = bytes_beside(weights, needs.buffers) + needs.block * blocks;
-  const LayerBlocks kv = stream_kv_blocks(weights, needs.buffers, bytes_of(element), ample);
-  needs.weights = ample.device_memory - needs.buffers - needs.block * kv.count();
-  return needs;
 }
 
 Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& device, ModelWeights weights,
                                                         const MachineSetup& setup, TokenListener listener) {
   const ElementType element = weights.embedding.type;
-  if (Status status = check_model(weights.config, element); !status) return status.error();
-  if (Status status = prepare_kernels(weights.config, element); !status) return status.error();
+  if (Status status = kernels::check_model(weights.config, element); !status) return status.error();
+  if (Status status = kernels::prepare_kernels(weights.config, element); !status) return status.error();
   std::unique_ptr<ModelRunner> runner =
       kernels::make_cuda_runner(element, device.memory, weights.config, kernels::cuda_runner_limits(setup));
   Expected<std::shared_ptr<CudaMachine>> machine =

@@ -25,6 +25,9 @@ namespace kernels {
 /// The sizes of heads that there are runners for.
 inline constexpr std::array runner_head_dims{32, 64, 80, 96, 128};
 
+/// Of more rows a layer takes so long that launching it costs nothing beside.
+inline constexpr int most_graph_rows = 256;
+
 /// Each element's are compiled apart.
 template <ElementType element>
 struct CudaRunners {
@@ -53,6 +56,8 @@ struct CudaRunners {
 [[nodiscard]] inline KernelRunnerLimits cuda_runner_limits(const MachineSetup& setup) {
   KernelRunnerLimits limits;
   limits.block_tokens = setup.limits.block_tokens;
+  limits.products = setup.products;
+  limits.graph_rows = setup.graphs ? most_graph_rows : 0;
   const std::int64_t longest = blocks_for(setup.limits.max_context, limits.block_tokens).count();
   limits.table_blocks = std::max(limits.table_blocks, 2 * setup.limits.batch * longest);
   return limits;

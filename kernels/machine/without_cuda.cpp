@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cuda_machine.hpp declares, in a build without CUDA: each function says so.
+// What of cuda_machine.hpp and cuda_timers.hpp needs CUDA, in a build without: each function says so.
 #include "kernels/machine/cuda_machine.hpp"
+#include "kernels/machine/cuda_timers.hpp"
 
 namespace sluice {
 
@@ -13,11 +14,9 @@ Error without_cuda() {
 
 } // namespace
 
-Expected<CudaDevice> open_cuda() { return without_cuda(); }
+Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& /*gather*/) { return without_cuda(); }
 Expected<ModelWeights> cuda_weights(const ModelWeights& /*weights*/, ElementType /*element*/) { return without_cuda(); }
-MemoryNeeds cuda_needs(const ModelWeights& /*weights*/, const MachineSetup& /*setup*/) { return {}; }
-Expected<LocalRates> cuda_rates(const CudaDevice& /*device*/, const ModelWeights& /*weights*/,
-                                const MachineSetup& /*setup*/) {
+Expected<LocalRates> cuda_rates(const ModelWeights& /*weights*/, const MachineSetup& /*setup*/) {
   return without_cuda();
 }
 Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& /*device*/, ModelWeights /*weights*/,
@@ -28,5 +27,12 @@ Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const ModelWeights& /*we
                                                         const MachineSetup& /*setup*/, TokenListener /*listener*/) {
   return without_cuda();
 }
+
+Expected<std::unique_ptr<BatchTimer>> cuda_batch_timer(const ModelWeights& /*weights*/, const MachineSetup& /*setup*/,
+                                                       const TimerRoom& /*room*/) {
+  return without_cuda();
+}
+Expected<std::unique_ptr<CopyTimer>> cuda_copy_timer(Bytes /*arena*/) { return without_cuda(); }
+Status cuda_status() { return without_cuda(); }
 
 } // namespace sluice

@@ -37,6 +37,8 @@ struct GroupedProductParams {
   ElementType element = ElementType::f32;
   bool accumulate = false;
   bool wide = false; ///< y is f32
+
+  friend bool operator==(const GroupedProductParams&, const GroupedProductParams&) = default;
 };
 
 /// Tiles as TileProduct's, and their bits: a tile belongs to one expert, and the grid has as many as there could be.

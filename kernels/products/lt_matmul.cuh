@@ -25,6 +25,11 @@ namespace sluice::kernels {
   return Error{status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::unsupported, where,
                std::string{cublasLtGetStatusName(status)} + ", " + cublasLtGetStatusString(status), ""};
 }
+/// The same of a product, whose name is made where there is an error: products that succeed allocate nothing.
+[[nodiscard]] inline Status status_of(cublasStatus_t status, const ProductCall& call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return {};
+  return status_of(status, name_of(call));
+}
 
 /// The library's context on the device that is current when it is made.
 class LtHandle {
@@ -66,7 +71,6 @@ class LtMatmul {
   [[nodiscard]] static Expected<LtMatmul> of(const ProductCall& call) {
     LtMatmul made;
     made.call_ = call;
-    const std::string where = name_of(call);
     if (Status offered = library_offers(call); !offered.ok()) return offered.error();
     const cudaDataType_t narrow = call.element == ElementType::f32   ? CUDA_R_32F
                                   : call.element == ElementType::f16 ? CUDA_R_16F
@@ -85,7 +89,7 @@ class LtMatmul {
         cublasLtMatrixLayoutInit(&made.x_, narrow, size(call.inputs), size(call.rows), call.x_stride),
         cublasLtMatrixLayoutInit(&made.y_, result, size(call.outputs), size(call.rows), call.y_stride)};
     for (const cublasStatus_t one : said)
-      if (Status status = status_of(one, where); !status.ok()) return status.error();
+      if (Status status = status_of(one, call); !status.ok()) return status.error();
     return made;
   }
 
@@ -107,14 +111,14 @@ class LtMatmul {
                                              set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned[2]),
                                              set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned[2])};
     for (const cublasStatus_t one : said)
-      if (Status status = status_of(one, name_of(call_)); !status.ok()) return status.error();
+      if (Status status = status_of(one, call_); !status.ok()) return status.error();
 
     std::array<cublasLtMatmulHeuristicResult_t, 16> results{};
     int count = 0;
     if (Status found =
             status_of(cublasLtMatmulAlgoGetHeuristic(handle, &operation_, &w_, &x_, &y_, &y_, &wanted,
                                                      static_cast<int>(results.size()), results.data(), &count),
-                      name_of(call_));
+                      call_);
         !found.ok())
       return found.error();
     std::vector<LtAlgorithm> algorithms;
@@ -181,7 +185,7 @@ class CublasLtLibrary {
     Expected<LtMatmul> matmul = LtMatmul::of(call);
     if (!matmul) return {false, matmul.error()};
     const cublasStatus_t said = matmul->run(handle_.get(), workspace_, algorithm, stream);
-    return {said == CUBLAS_STATUS_NOT_SUPPORTED || said == CUBLAS_STATUS_INVALID_VALUE, status_of(said, name_of(call))};
+    return {said == CUBLAS_STATUS_NOT_SUPPORTED || said == CUBLAS_STATUS_INVALID_VALUE, status_of(said, call)};
   }
   [[nodiscard]] Bytes workspace() const { return workspace_.bytes; }
 

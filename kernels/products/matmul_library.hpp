@@ -33,16 +33,28 @@ namespace sluice::kernels {
                "a product without bias, or results of the element's type"};
 }
 
+/// One call or two, or none of no outputs.
+class CallParts {
+ public:
+  void add(const ProductCall& call) { parts_[count_++] = call; }
+  [[nodiscard]] const ProductCall* begin() const { return parts_.data(); }
+  [[nodiscard]] const ProductCall* end() const { return parts_.data() + count_; }
+
+ private:
+  std::array<ProductCall, 2> parts_{};
+  std::size_t count_ = 0;
+};
+
 /// The calls that one call is where its weights lie in two places: each with weights in one.
-[[nodiscard]] inline std::vector<ProductCall> parts_of(const ProductCall& call) {
+[[nodiscard]] inline CallParts parts_of(const ProductCall& call) {
   const int split = call.w.split < call.outputs ? call.w.split : call.outputs;
   const int bytes = bytes_of(call.element);
-  std::vector<ProductCall> parts;
+  CallParts parts;
   if (split > 0) {
     ProductCall head = call;
     head.w = ProductWeights::whole(call.w.head, split);
     head.outputs = split;
-    parts.push_back(head);
+    parts.add(head);
   }
   if (split < call.outputs) {
     ProductCall tail = call;
@@ -50,7 +62,7 @@ namespace sluice::kernels {
     tail.outputs = call.outputs - split;
     tail.y = static_cast<std::byte*>(call.y) + std::int64_t{split} * (call.wide ? 4 : bytes);
     if (call.bias != nullptr) tail.bias = static_cast<const std::byte*>(call.bias) + std::int64_t{split} * bytes;
-    parts.push_back(tail);
+    parts.add(tail);
   }
   return parts;
 }

@@ -47,7 +47,7 @@ class PinnedProduct {
       if (!algorithm) return algorithm.error();
       at = pinned_.emplace(key, *algorithm).first;
     }
-    const std::vector<ProductCall> parts = parts_of(call);
+    const CallParts parts = parts_of(call);
     for (const ProductCall& part : parts) { // all of them before the first is enqueued
       for (const std::uint32_t aligned : alignments_of(part)) {
         if (aligned < alignment)

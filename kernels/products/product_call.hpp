@@ -19,6 +19,8 @@ struct ProductWeights {
   [[nodiscard]] static constexpr ProductWeights whole(const void* data, int outputs) {
     return {data, nullptr, outputs};
   }
+
+  friend bool operator==(const ProductWeights&, const ProductWeights&) = default;
 };
 
 /// y[row][n] = sum over k of x[row][k] W[n][k], plus bias[n], plus what y[row][n] was where it accumulates. Sums are in
@@ -44,6 +46,8 @@ struct ProductCall {
   ElementType element = ElementType::f32;
   bool accumulate = false; ///< y += instead of y =: the way back to the residual stream
   bool wide = false;       ///< y is f32 whatever `element` is: logits, of which a sampler takes differences
+
+  friend bool operator==(const ProductCall&, const ProductCall&) = default;
 };
 
 } // namespace sluice::kernels

@@ -39,6 +39,8 @@ struct ActivationParams {
   std::int64_t up_stride = 0;
   int rows = 0;
   int features = 0;
+
+  friend bool operator==(const ActivationParams&, const ActivationParams&) = default;
 };
 
 template <ActivationKind kind>

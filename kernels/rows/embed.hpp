@@ -29,6 +29,8 @@ struct EmbedParams {
   int position_offset = 0;        ///< row of `learned` for position 0 (OPT: 2)
   int rows = 0;
   int features = 0;
+
+  friend bool operator==(const EmbedParams&, const EmbedParams&) = default;
 };
 
 /// A block for each row. The sum is rounded once.

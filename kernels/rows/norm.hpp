@@ -34,6 +34,8 @@ struct NormParams {
   int rows = 0;
   int features = 0;
   float epsilon = 1e-5F;
+
+  friend bool operator==(const NormParams&, const NormParams&) = default;
 };
 
 /// residual += x + x_bias; out = residual / sqrt(mean(residual^2) + epsilon) * weight (Zhang and Sennrich, "Root Mean

@@ -43,6 +43,8 @@ struct RopeAndStoreParams {
   int kv_heads = 0;
   int block_tokens = 16;
   float epsilon = 1e-5F; ///< of the norms
+
+  friend bool operator==(const RopeAndStoreParams&, const RopeAndStoreParams&) = default;
 };
 
 /// A block for each row, a group of lanes for each head (HeadHalves). Bias, norm, rotation and one rounding, as the

@@ -37,6 +37,8 @@ struct SampleParams {
   int rows = 0;
   int vocabulary = 0;   ///< below 2^20
   bool refuses = false; ///< a row whose logits are not all finite gets no token, but -1
+
+  friend bool operator==(const SampleParams&, const SampleParams&) = default;
 };
 
 /// A block for each row. Nothing is sorted: the k-th likeliest token, the last of the nucleus and the one drawn are

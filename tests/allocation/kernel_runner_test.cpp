@@ -2,6 +2,7 @@
 // A runner of kernels allocates nothing in an iteration like an earlier one.
 #include "allocation/allocations.hpp"
 #include "kernels/decoder/kernel_runner.hpp"
+#include "kernels/products/bucketed_product.hpp"
 #include "support/small_models.hpp"
 #include <doctest/doctest.h>
 
@@ -11,13 +12,29 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
 using namespace sluice::kernels;
 
 namespace {
+
+/// Multiplies nothing.
+struct IdleLibrary {
+  using Stream = int*;
+  using Algorithm = int;
+  [[nodiscard]] Expected<std::vector<int>> algorithms(const ProductCall&, const Alignments&, bool) const {
+    return std::vector<int>{1};
+  }
+  [[nodiscard]] LibraryAnswer run(const ProductCall& call, int, int* calls) const {
+    *calls += call.outputs;
+    return {};
+  }
+  [[nodiscard]] Bytes workspace() const { return Bytes{0}; }
+};
 
 /// Launches nothing, and copies at once.
 struct IdleQueue {
@@ -31,22 +48,44 @@ struct IdleQueue {
 
   template <auto config>
   void launch(const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
-    using Kernel = typename KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
-    const Grid grid = Kernel::grid(params);
-    *blocks += grid.x * grid.y;
+    graphs->template launch<&IdleQueue::enqueue<config>>(*this, params);
   }
   void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   Ticket record() { return 0; }
   void wait(const Ticket&, QueueWait) {}
   Memory host(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
+  void lend(std::span<std::byte> /*room*/) { products = std::make_shared<BucketedProduct<IdleLibrary>>(IdleLibrary{}); }
+  void multiply(const ProductCall& call) { graphs->template launch<&IdleQueue::enqueue_product>(*this, call); }
+  template <class Body>
+  void graph(const GraphPlace& place, Body&& body) {
+    graphs->play(
+        *this, place, std::forward<Body>(body),
+        [](std::span<const Launch<IdleQueue>> launches) { return Expected<std::size_t>{launches.size()}; },
+        [](std::size_t) {});
+  }
+  [[nodiscard]] GraphCounts graph_counts() const { return graphs->counts(); }
+
+  template <auto config>
+  static void enqueue(IdleQueue& queue,
+                      const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
+    using Kernel = typename KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
+    const Grid grid = Kernel::grid(params);
+    *queue.blocks += grid.x * grid.y;
+  }
+  static void enqueue_product(IdleQueue& queue, const ProductCall& call) {
+    CHECK((*queue.products)(queue.blocks, call).ok());
+  }
 
   int* blocks;
+  std::shared_ptr<LaunchGraphs<IdleQueue, std::size_t>> graphs;
+  std::shared_ptr<BucketedProduct<IdleLibrary>> products;
 };
 
 constexpr int most_rows = 300, most_samples = 8, block_tokens = 16;
 
-/// A prompt's chunk, others that decode, and one whose context is long enough to be split.
-void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::byte* block, int decoding) {
+/// A prompt's chunk of `prompt` tokens, others that decode, and one whose context is long enough to be split.
+void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::byte* block, int decoding,
+             int prompt = 100) {
   static std::vector<std::byte*> blocks(256);
   static std::vector<std::int32_t> tokens(most_rows, 1), positions(most_rows);
   static std::vector<SequenceRows> sequences;
@@ -60,7 +99,7 @@ void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::
     for (int i = 0; i < rows; ++i) positions[static_cast<std::size_t>(row++)] = position + i;
     samples.push_back({row - 1, {.temperature = 1}, 0, position + rows});
   };
-  add(30, 100);
+  if (prompt > 0) add(30, prompt);
   add(2000, 1);
   for (int i = 0; i < decoding; ++i) add(5 * i, 1);
   runner.begin({tokens.data(), static_cast<std::size_t>(row)}, {positions.data(), static_cast<std::size_t>(row)});
@@ -75,31 +114,45 @@ void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::
 
 TEST_CASE("a runner of kernels allocates where a larger batch comes, and in no iteration like an earlier one") {
   using Runner = KernelRunner<IdleQueue, KernelRunnerConfig{ElementType::bf16, 16}>;
-  for (const testing::SmallModel model : testing::small_models) {
-    ModelWeights weights = testing::small_weights(model, ElementType::bf16);
-    weights.config.max_positions = 4096;
-    if (!weights.positions.empty()) weights.positions.rows = 4096; // which nobody reads
-    std::vector<LayerWeights> layers;
-    for (const auto& layer : weights.layers)
-      layers.emplace_back(weights.layout, layer[0] - weights.layout.places[0].offset, nullptr,
-                          weights.layout.bytes.count());
-    const KernelRunnerLimits limits{.block_tokens = Tokens{block_tokens}};
-    const auto bytes =
-        static_cast<std::size_t>(Runner::workspace(weights.config, limits, most_rows, most_samples).count());
-    const std::unique_ptr<std::byte, void (*)(std::byte*)> arena(
-        static_cast<std::byte*>(std::aligned_alloc(256, bytes)), [](std::byte* at) { std::free(at); });
-    std::memset(arena.get(), 0, bytes);
-    int blocks = 0;
-    Runner runner{IdleQueue{&blocks}, weights, limits, {arena.get(), bytes}};
-    alignas(16) std::byte block[16] = {};
-    iterate(runner, layers, block, 1);
-    const auto allocations = [&](int decoding) {
-      const std::int64_t before = allocation_tests::allocations;
-      iterate(runner, layers, block, decoding);
-      return allocation_tests::allocations - before;
-    };
-    CHECK(allocations(6) > 0);
-    for (const int decoding : {6, 0, 3, 6}) CHECK(allocations(decoding) == 0);
-    CHECK(blocks > 0);
-  }
+  for (const testing::SmallModel model : testing::small_models)
+    for (const Products products : {Products::invariant, Products::fast}) {
+      ModelWeights weights = testing::small_weights(model, ElementType::bf16);
+      weights.config.max_positions = 4096;
+      if (!weights.positions.empty()) weights.positions.rows = 4096; // which nobody reads
+      std::vector<LayerWeights> layers;
+      for (const auto& layer : weights.layers)
+        layers.emplace_back(weights.layout, layer[0] - weights.layout.places[0].offset, nullptr,
+                            weights.layout.bytes.count());
+      const KernelRunnerLimits limits{.block_tokens = Tokens{block_tokens}, .products = products, .graph_rows = 32};
+      const auto bytes =
+          static_cast<std::size_t>(Runner::workspace(weights.config, limits, most_rows, most_samples).count());
+      const std::unique_ptr<std::byte, void (*)(std::byte*)> arena(
+          static_cast<std::byte*>(std::aligned_alloc(256, bytes)), [](std::byte* at) { std::free(at); });
+      std::memset(arena.get(), 0, bytes);
+      int blocks = 0;
+      const auto graphs = std::make_shared<LaunchGraphs<IdleQueue, std::size_t>>();
+      Runner runner{IdleQueue{&blocks, graphs, {}}, weights, limits, {arena.get(), bytes}};
+      alignas(16) std::byte block[16] = {};
+      iterate(runner, layers, block, 1);
+      const auto allocations = [&](int decoding, int prompt) {
+        const std::int64_t before = allocation_tests::allocations;
+        iterate(runner, layers, block, decoding, prompt);
+        return allocation_tests::allocations - before;
+      };
+      CHECK(allocations(6, 100) > 0);
+      for (const int decoding : {0, 3})
+        (void)allocations(decoding, 100); // a library is asked about each bucket of rows
+      for (const int decoding : {6, 0, 3, 6}) CHECK(allocations(decoding, 100) == 0);
+      CHECK(blocks > 0);
+
+      // Decodes alone: noted once, made a graph, and replayed.
+      CHECK(graphs->counts().replayed == 0);
+      CHECK(allocations(6, 0) > 0);
+      (void)allocations(6, 0);
+      const std::int64_t made = graphs->counts().made;
+      CHECK(made == static_cast<std::int64_t>(layers.size()));
+      for (const int decoding : {6, 5, 7, 6}) CHECK(allocations(decoding, 0) == 0); // 8 rows and 16 tiles, all
+      CHECK(graphs->counts().made == made);
+      CHECK(graphs->counts().replayed == 5 * made);
+    }
 }

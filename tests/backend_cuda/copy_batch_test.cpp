@@ -18,11 +18,28 @@ namespace {
 
 using Memory = std::vector<std::byte>;
 
-/// Does the batch's copies in an order that is drawn, and empties it.
+/// Does the batch's copies in an order that is drawn, at times after some that are taken out, and empties it.
 void give(CopyBatch& batch, Random& random) {
   std::vector<std::size_t> order(batch.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
+  const auto some = [&](const void* /*to*/, const void* from, std::size_t bytes) {
+    return bytes < 4 && reinterpret_cast<std::uintptr_t>(from) % 2 == 0;
+  };
+  if (random.below(2) == 0) {
+    const std::size_t all = batch.size(), wanted = batch.count(some);
+    std::size_t taken = 0;
+    batch.take_out(some, [&](void* to, const void* from, std::size_t bytes) {
+      CHECK(some(to, from, bytes));
+      std::memcpy(to, from, bytes);
+      ++taken;
+    });
+    CHECK(taken == wanted);
+    CHECK(batch.count(some) == 0);
+    CHECK(batch.size() + taken == all);
+    order.clear();
+    for (std::size_t i = 0; i < batch.size(); ++i) order.push_back(i);
+  }
   for (const std::size_t i : order) std::memcpy(batch.to()[i], batch.from()[i], batch.bytes()[i]);
   batch.clear();
 }

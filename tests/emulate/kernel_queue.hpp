@@ -2,14 +2,20 @@
 // KernelQueue: the model of kernels/decoder/kernel_queue.hpp that is a stream of an emulated device.
 #pragma once
 
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+
+#include "emulate/host_library.hpp"
 #include "emulate/streams.hpp"
 #include "kernels/decoder/kernel_queue.hpp"
+#include "kernels/products/bucketed_product.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -53,24 +59,66 @@ class KernelQueue {
 
   template <auto config>
   void launch(const typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
-    using Kernel = typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
-    const kernels::Grid grid = Kernel::grid(params);
-    if (grid.x > 0 && grid.y > 0) device_->launch<Kernel>(stream_, grid, params);
+    graphs_->template launch<&KernelQueue::enqueue<config>>(*this, params);
   }
-  void copy(void* to, const void* from, std::size_t bytes) { device_->copy(stream_, to, from, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) {
+    SLUICE_ASSERT(!graphs_->collects(), "no copies among launches");
+    ++*copies_;
+    device_->copy(stream_, to, from, bytes);
+  }
   Ticket record() { return device_->record(stream_); }
   void wait(const Ticket& ticket, kernels::QueueWait why) {
-    if (ticket != nullptr && !(leaves_out_ && *leaves_out_ == why)) device_->synchronize(ticket);
+    if (ticket != nullptr && !leaves_out_[static_cast<std::size_t>(why)]) device_->synchronize(ticket);
   }
   Memory host(std::size_t bytes) { return Memory{bytes}; }
 
+  void lend(std::span<std::byte> room) {
+    products_ = std::make_shared<kernels::BucketedProduct<HostLibrary>>(HostLibrary{room});
+  }
+  void multiply(const kernels::ProductCall& call) {
+    graphs_->template launch<&KernelQueue::enqueue_product>(*this, call);
+  }
+  template <class Body>
+  void graph(const kernels::GraphPlace& place, Body&& body) {
+    graphs_->play(
+        *this, place, std::forward<Body>(body),
+        [this](std::span<const kernels::Launch<KernelQueue>> launches) {
+          Expected<Device::Graph> graph{std::in_place};
+          device_->begin_capture(stream_, *graph);
+          for (const auto& launch : launches) launch.enqueue(*this);
+          device_->end_capture(stream_);
+          return graph;
+        },
+        [this](const Device::Graph& graph) { device_->launch(stream_, graph); });
+  }
+  [[nodiscard]] const GraphCounts& graph_counts() const { return graphs_->counts(); }
+
+  /// Copies that were no kernel's.
+  [[nodiscard]] std::int64_t copies() const { return *copies_; }
+
   /// The kind of wait that from now on is not one: a test's, which shows that it is missed.
-  void leave_out(kernels::QueueWait why) { leaves_out_ = why; }
+  void leave_out(kernels::QueueWait why) { leaves_out_[static_cast<std::size_t>(why)] = true; }
 
  private:
+  template <auto config>
+  static void enqueue(KernelQueue& queue,
+                      const typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
+    using Kernel = typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
+    const kernels::Grid grid = Kernel::grid(params);
+    if (grid.x > 0 && grid.y > 0) queue.device_->template launch<Kernel>(queue.stream_, grid, params);
+  }
+  static void enqueue_product(KernelQueue& queue, const kernels::ProductCall& call) {
+    [[maybe_unused]] const Status status = (*queue.products_)({queue.device_, queue.stream_}, call);
+    SLUICE_ASSERT(status.ok(), "a product that a library has");
+  }
+
   Device* device_;
   int stream_;
-  std::optional<kernels::QueueWait> leaves_out_;
+  std::shared_ptr<kernels::LaunchGraphs<KernelQueue, Device::Graph>> graphs_ =
+      std::make_shared<kernels::LaunchGraphs<KernelQueue, Device::Graph>>();
+  std::shared_ptr<std::int64_t> copies_ = std::make_shared<std::int64_t>(0);
+  bool leaves_out_[2] = {};                                         // by QueueWait
+  std::shared_ptr<kernels::BucketedProduct<HostLibrary>> products_; ///< once it has room
 };
 static_assert(kernels::KernelQueue<KernelQueue>);
 

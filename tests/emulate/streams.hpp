@@ -2,6 +2,8 @@
 // Device: streams and events of a GPU that runs whatever it may, in an order that is drawn.
 #pragma once
 
+#include "sluice/core/assert.hpp"
+
 #include "emulate/launch.hpp"
 
 #include <algorithm>
@@ -46,7 +48,23 @@ class Device {
   }
 
   /// A host function in the stream (cudaLaunchHostFunc), or anything else.
-  void launch(int stream, std::function<void()> work) { enqueue(stream, {std::move(work), nullptr, nullptr}); }
+  void launch(int stream, std::function<void()> work) {
+    if (std::vector<std::function<void()>>* const captured = streams_[static_cast<std::size_t>(stream)]->captured) {
+      const Quiet quiet;
+      captured->push_back(std::move(work));
+      return;
+    }
+    enqueue(stream, {std::move(work), nullptr, nullptr});
+  }
+
+  /// Work that was captured, with the parameters that it had then, to be done again and again.
+  using Graph = std::vector<std::function<void()>>;
+  /// What the stream is given from now on goes to `into` and is not done (cudaStreamBeginCapture), until `end_capture`.
+  void begin_capture(int stream, Graph& into) { streams_[static_cast<std::size_t>(stream)]->captured = &into; }
+  void end_capture(int stream) { streams_[static_cast<std::size_t>(stream)]->captured = nullptr; }
+  void launch(int stream, const Graph& graph) {
+    for (const auto& work : graph) launch(stream, work);
+  }
   /// A kernel, emulated: others run between its blocks. What is wrong with it is in `report()`.
   template <kernels::BlockProgram K>
   void launch(int stream, kernels::Grid grid, const typename K::Params& params) {
@@ -132,10 +150,12 @@ class Device {
     Fiber fiber;
     std::deque<std::pair<Operation, std::unique_ptr<char>>> operations; // each with what the host knew
     bool busy = false;                                                  // in the middle of one
+    std::vector<std::function<void()>>* captured = nullptr;             // null: what it is given is done
   };
 
   void enqueue(int stream, Operation operation) {
     const Quiet quiet;
+    SLUICE_ASSERT(streams_[static_cast<std::size_t>(stream)]->captured == nullptr, "work that a graph can have");
     auto known = std::make_unique<char>();
     release(known.get());
     streams_[static_cast<std::size_t>(stream)]->operations.emplace_back(std::move(operation), std::move(known));

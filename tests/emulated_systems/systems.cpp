@@ -2,6 +2,7 @@
 // Every system of `sluice-run --list` on an emulated GPU whose memory is short: the tokens and bits of AllResident.
 // With the CPU's decoder on the compute stream, and with this project's kernels in f32 and bf16.
 #include "sluice/backend/machine/machine.hpp"
+#include "sluice/backend/machine/recorded_world.hpp"
 #include "sluice/backend/machine/stream_device.hpp"
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -219,6 +221,60 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
                               std::int64_t{4});
     };
   });
+}
+
+TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisions") {
+  Bench bench(testing::small_weights(testing::SmallModel::llama, ElementType::bf16));
+  std::uint64_t seed = 40;
+  for (const running::System& system : running::systems()) {
+    const std::string name{system.name};
+    CAPTURE(name);
+    MachineSetup setup;
+    setup.limits = bench.limits;
+    setup.skips_idle = true;
+    setup.staged = LayerSet::all(bench.weights.config.shape.layers);
+    if (system.rebuilds_kv) running::rebuild(setup, bench.weights.config.shape, LayerBlocks{4 * 3});
+    const auto gpu = std::make_shared<EmulatedGpu>(++seed);
+    const Bytes workspace = testing::kernel_workspace(ElementType::bf16, bench.weights, setup);
+    const Bytes block{kv_block_floats(bench.weights.config.shape, setup.limits.block_tokens) * 2};
+    WantedMemory wanted;
+    wanted.kv = block * (4 * bench.weights.config.shape.layers + 8);
+    const MemoryNeeds needs{bench.weights.outer_bytes(), workspace, block, Bytes{0}};
+    const LocalMemory memory = divide_memory(needs, bench.weights.config.shape.layers, bench.work.specs, wanted, setup);
+    running::Costs believed = *bench.costs;
+    const compared::Setup engine = running::engine_setup(setup, bench.weights, bench.work.specs, memory, believed);
+    setup.device_memory = testing::device_memory_for(memory.kv.count(), ElementType::bf16, bench.weights, setup);
+    std::vector<int> told(bench.work.specs.size()); // logits of one request alone
+    TokenListener listener;
+    listener.logits = [&told](RequestId id, std::int64_t, std::span<const float>) { ++told[index(id)]; };
+    listener.wants_logits = [](RequestId id) { return index(id) == 1; };
+    auto machine =
+        GpuMachine::make(bench.weights, testing::make_kernel_runner(ElementType::bf16, gpu, bench.weights, setup),
+                         setup, std::move(listener), gpu, std::int64_t{bytes_of(ElementType::bf16)});
+    REQUIRE(machine);
+    ClockRecord clock;
+    running::Recorded recorded;
+    recorded.keeps_decisions = true;
+    Given requests(bench.work, **machine);
+    const Slo slo{Seconds{1}, Seconds{0.02}};
+    running::Job job{engine, slo, std::make_shared<RecordedWorld>(*machine, clock), requests, recorded};
+    const Status ran = system.run(job);
+    REQUIRE_MESSAGE(ran.ok(), ran.error().line());
+    CHECK(told == std::vector<int>{0, 24, 0});
+
+    Replay replay(std::move(clock));
+    running::Recorded again;
+    again.keeps_decisions = true;
+    Given once_more(bench.work, **machine);
+    running::Job replayed{engine, slo, std::make_shared<ReplayedWorld>(replay), once_more, again};
+    replayed.replay = &replay;
+    const Status reran = system.run(replayed);
+    CHECK_MESSAGE(reran.ok(), reran.error().line());
+    CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
+    CHECK(replay.finished());
+    CHECK(again.decisions.text() == recorded.decisions.text());
+    CHECK(again.summary.requests.size() == bench.work.specs.size());
+  }
 }
 
 TEST_CASE("and by this project's kernels in f32") { check_kernels(ElementType::f32); }

@@ -7,12 +7,14 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench/gpu"))
 import check  # noqa: E402
+import plots  # noqa: E402
 import report  # noqa: E402
-from schema import ROW, STAGES  # noqa: E402
+from schema import AGAINST, ROW, STAGES, SYSTEMS  # noqa: E402
 
 
 def good():
@@ -45,6 +47,8 @@ def good():
                 )
                 if stage in ("rates", "copies"):
                     rows[-1].update(against="ceilings/device copy", ceiling=2.0, share=1.0)
+                if (stage, name) in AGAINST:
+                    rows[-1].update(against=AGAINST[stage, name], ceiling=2.0, share=1.0)
     stages = [{"name": name, "status": "done", "seconds": 1.0, "limit_s": 60, "reason": ""} for name in STAGES]
     return {
         "header": {
@@ -117,7 +121,7 @@ class Check(unittest.TestCase):
                 row.update(
                     n=0,
                     value=None,
-                    ceiling=row["ceiling"],
+                    ceiling=row["ceiling"] if row["against"].startswith("ceilings/") else None,
                     share=None,
                     min=None,
                     median=None,
@@ -164,7 +168,9 @@ class Check(unittest.TestCase):
         return {of[0], of[-1]}
 
     def test_each_stage_that_compares_has_compared(self):
-        for stage in ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity"):
+        for stage in STAGES:
+            if stage in ("environment", "build"):
+                continue
             for i in self.first_and_last(stage):
                 self.refused(
                     lambda data, i=i: data["rows"][i].update(refcheck=None),
@@ -184,6 +190,14 @@ class Check(unittest.TestCase):
                 alone = {"against": "", "ceiling": None, "share": None}
                 plant = lambda data, i=i: data["rows"][i].update(alone)
                 self.refused(plant, f"row {i + 1} ({stage}/", "beside nothing")
+
+    def test_ours_and_theirs_stand_beside_each_other(self):
+        for (stage, name), against in AGAINST.items():
+            i = next(i for i, row in enumerate(good()["rows"]) if (row["stage"], row["name"]) == (stage, name))
+            for other in ("", "ceilings/device copy"):
+                beside = {"against": other, "ceiling": 2.0 if other else None, "share": 1.0 if other else None}
+                plant = lambda data, i=i, beside=beside: data["rows"][i].update(beside)
+                self.refused(plant, f"row {i + 1} ({stage}/{name})", f'stands beside "{other}"', f'"{against}" in')
 
     def test_no_number_is_no_number(self):
         text = json.dumps(good())
@@ -258,7 +272,7 @@ class Report(unittest.TestCase):
                 row["status"] = "skipped"
                 if (row["stage"], row["name"]) in measured.needs:
                     self.assertIsNone(measured(whole), f"{what}: {row['name']}")
-                elif row["stage"] != "copies":  # of which each size's best way counts
+                elif (row["stage"], row["name"]) not in measured.counts:
                     self.assertEqual(measured(whole), said, f"{what}: {row['name']}")
                 row["status"] = "passed"
             for row in whole:
@@ -272,8 +286,13 @@ class Report(unittest.TestCase):
         sizes = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
         self.assertEqual(decoding.needs, tuple(("rates", name) for name in sizes))
         without = [what for what, measured in of.items() if not measured.needs]
-        of_copies = ["scattered blocks to the device", "scattered blocks to the host"]
-        self.assertEqual([what.split(",")[0] for what in without], of_copies)
+        copies = ["scattered blocks to the device", "scattered blocks to the host"]
+        profiled = "the simulator, profiled on the card: "
+        simulated = [profiled + "step time", profiled + "attainment"]
+        self.assertEqual([what.split(",")[0] for what in without[:2]], copies)
+        self.assertEqual([what.split(" of ")[0] for what in without[2:]], simulated)
+        for what in without:  # one row says something
+            self.assertGreaterEqual(len(of[what].counts), len(SYSTEMS) if "simulator" in what else 5)
 
     def test_a_way_that_failed_costs_the_claims_of_copies_that_way_alone(self):
         measured = report.best_copies("to the host")
@@ -283,6 +302,95 @@ class Report(unittest.TestCase):
             if row["name"] == "CopySegments, bulk, to the host":
                 row["status"] = "failed"
         self.assertEqual(measured(rows).count("(CopySegments)"), 5)
+
+    def test_the_system_that_is_farthest_from_its_simulation_is_named_and_those_that_were_run_are_counted(self):
+        measured = report.farthest("step time", "%")
+        rows = [row for row in self.rows() if row["name"].startswith("simulated step time, ")]
+        for i, row in enumerate(rows):
+            row.update(value=(-1) ** i * i / 10)
+        last = rows[-1]
+        said = f"{last['value']:+.1f} % ({last['name'].split(', ')[1]}), the farthest of {len(rows)} of {len(SYSTEMS)}"
+        self.assertEqual(measured(rows), said + " systems")
+        last["status"] = "failed"
+        self.assertIn(f"of {len(rows) - 1} of {len(SYSTEMS)} systems", measured(rows))
+
+    def test_how_many_times_as_fast_is_said_of_both_or_of_none(self):
+        measured = report.times("ours, KV offloaded")
+        rows = self.rows()
+        for row in rows:
+            row["share"] = 2.5 if row["name"] == "ours, KV offloaded" else row["share"]
+        self.assertIn("2.50x", measured(rows))
+        theirs = report.times("torch, attention, 8 decode at 4k", of_ours=False)
+        for row in rows:
+            row["share"] = 0.5 if row["name"].startswith("torch") else row["share"]
+        self.assertIn("2.00x", theirs(rows))
+
+
+class Pictures(unittest.TestCase):
+    """What a file of measured rows is drawn as. The rows are made up, and stay here."""
+
+    def rows(self):
+        rows = [{"stage": "ceilings", "name": "device copy", "config": "", "value": 3000.0, "status": "passed"}]
+        for requests, thousands, value in ((8, 1, 900.0), (8, 4, 2400.0), (8, 16, 2700.0), (32, 4, 2800.0)):
+            config = f"{requests} x 1 rows of {1024 * thousands} tokens, 32 heads on 8 of 128"
+            name = f"attention, {requests} decode at {thousands}k"
+            rows.append({"stage": "rates", "name": name, "config": config, "value": value, "status": "passed"})
+        for way, rate in (("a copy each", 2.0), ("CopySegments", 40.0)):
+            for size in ("4 KiB", "64 KiB", "1 MiB"):
+                name, config = f"{way}, to the host", f"1024 blocks of {size}, scattered"
+                rows.append({"stage": "copies", "name": name, "config": config, "value": rate, "status": "passed"})
+        return rows
+
+    def test_each_line_has_its_points_and_its_ceiling(self):
+        drawn = {name: ElementTree.fromstring(text) for name, _, text in plots.plots(self.rows())}
+        self.assertEqual(list(drawn), ["gpu-attention.svg", "gpu-copies-out.svg"])  # none of what was not measured
+        texts = lambda picture: [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+        points = lambda picture: [
+            [tuple(map(float, point.split(","))) for point in one.get("points").split()]
+            for one in picture.iter("{http://www.w3.org/2000/svg}polyline")
+        ]
+        attention, copies = drawn["gpu-attention.svg"], drawn["gpu-copies-out.svg"]
+        self.assertTrue({"8 requests", "32 requests", "a device copy, 3000 GB/s", "4096"} <= set(texts(attention)))
+        eight, thirty_two = points(attention)
+        self.assertEqual((len(eight), len(thirty_two)), (3, 1))
+        self.assertEqual(sorted(eight), eight)
+        self.assertLess(eight[2][1], eight[0][1], "the faster is above")
+        self.assertEqual(thirty_two[0][0], eight[1][0], "the same context is at the same place")
+        self.assertTrue({"a copy each", "CopySegments", "4 KiB", "1 MiB"} <= set(texts(copies)))
+        self.assertNotIn("one large pinned copy", " ".join(texts(copies)))  # that ceiling was not measured
+
+    def test_rows_that_failed_or_are_not_there_are_not_drawn(self):
+        self.assertEqual(plots.plots([]), [])
+        rows = self.rows()
+        for row in rows:
+            row["status"] = "failed"
+        self.assertEqual(plots.plots(rows), [])
+
+    def test_the_page_shows_its_pictures_and_a_stale_one_is_found(self):
+        before = {name: getattr(report, name) for name in ("root", "results", "page", "images")}
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            report.root, report.results = root, root / "results"
+            report.page, report.images = root / "docs/gpu.md", root / "docs/images"
+            try:
+                data = good()
+                for row in data["rows"]:
+                    if row["name"] == "attention, 8 decode at 4k" and row["stage"] == "rates":
+                        row["config"] = "8 x 1 rows of 4096 tokens"
+                (root / "one.json").write_text(json.dumps(data), encoding="utf-8")
+                said = io.StringIO()
+                with redirect_stdout(said), redirect_stderr(said):
+                    self.assertEqual(report.main(["--add", str(root / "one.json")]), 0)
+                    self.assertEqual(report.main(["--check"]), 0, said.getvalue())
+                    self.assertIn("](images/gpu-attention.svg)", report.page.read_text(encoding="utf-8"))
+                    (report.images / "gpu-other.svg").write_text("<svg/>", encoding="utf-8")
+                    self.assertEqual(report.main(["--check"]), 1)
+                    self.assertEqual(report.main([]), 0)
+                    self.assertEqual([one.name for one in report.images.iterdir()], ["gpu-attention.svg"])
+                self.assertIn("docs/images/gpu-other.svg: it is not what the results say", said.getvalue())
+            finally:
+                for name, value in before.items():
+                    setattr(report, name, value)
 
 
 class Added(unittest.TestCase):

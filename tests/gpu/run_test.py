@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 gpu = Path(__file__).resolve().parent.parent.parent / "bench/gpu"
 sys.path.insert(0, str(gpu))
 from check import check  # noqa: E402
-from schema import GEMMS, STAGES  # noqa: E402
+from schema import CLOCKS_DURING, GEMMS, STAGES  # noqa: E402
 
 # A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first)
 # does what it says: "fail", "die", "hang" or "lose" the device's context.
@@ -22,7 +22,7 @@ PROGRAM = f"""#!{sys.executable}
 import json, os, signal, sys, time
 sys.path.insert(0, {str(gpu)!r})
 sys.dont_write_bytecode = True
-from schema import STAGES, STATES_AFTER
+from schema import STAGES
 stage = sys.argv[1]
 after = int(sys.argv[sys.argv.index("--after") + 1]) if "--after" in sys.argv else 0
 plant, _, at = json.loads(os.environ["PLANT"]).get(stage, "").partition(" ")
@@ -57,10 +57,14 @@ sys.exit(1 if plant == "fail" else 0)
 
 
 # What else a machine with a card has, as far as the run asks it.
-SMI = """#!/bin/sh
+SMI = r"""#!/bin/sh
 case "$1" in
 *compute_cap*) echo 9.0 ;;
-*event_reasons*) echo '1900, 2600, 650.1, 50, 0x0' ;;
+*event_reasons*) shift 3; case "$*" in
+  *loop-ms*) printf '345, 0, 2600, 90, 50, 0x0\n1980, 97, 2600, 650.97, 50, 0x0\n1980, 99, 2600, 650.99, 50, 0x0\n'
+    exec sleep 60 ;;
+  *) echo '345, 0, 2600, 90.5, 50, 0x0' ;;
+  esac ;;
 *mig.mode*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2 ;;
 *) echo 'NVIDIA X1, 580.1, 1980' ;;
 esac
@@ -98,7 +102,8 @@ def on_card(program):
         "here = -1\n",
         """here = -1
 if stage == "environment":
-    for name, value in (("compute capability", 90), ("CUDA runtime", 13000)):
+    for name, value in (("compute capability", 90), ("CUDA runtime", 13000),
+                        ("copies gathered below, to the device", 65536), ("copies gathered below, to the host", 0)):
         print(json.dumps(dict(stage=stage, name=name, config="a card", n=1, value=value, unit="", min=value,
                               median=value, max=value, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
                               status="passed", reason="")))
@@ -217,11 +222,14 @@ class Run(unittest.TestCase):
         failed = [row["name"] for row in data["rows"] if row["status"] == "failed"]
         self.assertEqual(failed, ["embed", "norm"], said)
         skipped = {row["stage"] for row in data["rows"] if row["status"] == "skipped"}
-        self.assertEqual(skipped, {"identity", "shape", "peers"}, said)
-        self.assertEqual({self.stage(data, one)["status"] for one in skipped}, {"skipped"})
-        states = [row["config"] for row in data["rows"] if row["name"].startswith("state after")]
-        self.assertEqual(len(states), 3)
-        self.assertIn("clocks_event_reasons.active 0x0", states[0])
+        self.assertEqual(skipped, {"build", "identity", "shape", "peers"}, said)
+        self.assertEqual({self.stage(data, one)["status"] for one in skipped - {"build"}}, {"skipped"})
+        states = [row["config"] for row in data["rows"] if row["name"].startswith("clocks during")]
+        self.assertEqual(len(states), len(CLOCKS_DURING))
+        for state in states:
+            self.assertIn("2 of 3 samples in which it had work", state)
+            self.assertIn("power.draw 650.97 to 650.99", state)
+            self.assertIn("clocks_event_reasons.active 0x0", state)
         prompt = next(row for row in data["rows"] if row["name"] == "attention, a prompt of 4k")
         self.assertIn(prompt["against"], [f"ceilings/{name}" for name in GEMMS])
         sanitized = [row for row in data["rows"] if row["stage"] == "sanitizers"]
@@ -265,6 +273,31 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertIn("; expected a folder", done.stderr)
+
+    def test_the_stages_fit_into_the_budget_where_programs_are_carried(self):
+        said = subprocess.run([sys.executable, gpu / "run", "--list"], stdout=subprocess.PIPE, text=True, check=True)
+        limits = {line.split()[0]: float(line.split()[1]) for line in said.stdout.splitlines()}
+        self.assertEqual(list(limits), list(STAGES))
+        self.assertLessEqual(sum(limits.values()) - limits["build"], 475)
+
+    def test_what_is_packed_without_the_programs_of_three_stages_is_asked_for(self):
+        for flags in ([], ["--run", sys.executable, "--without-run"]):
+            done = subprocess.run([sys.executable, gpu / "pack", *flags], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertIn("; expected --run FILE, sluice-run of a build with CUDA, or --without-run", done.stderr)
+
+    def test_programs_of_another_commit_are_not_packed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("sluice-run", "sluice-profile", "sluice-compare"):
+                program = Path(folder) / name
+                program.write_text("#!/bin/sh\necho 'sluice 0.1.0 (commit fffffff, release build)'\n", encoding="utf-8")
+                program.chmod(0o755)
+            call = [sys.executable, gpu / "pack", "--run", f"{folder}/sluice-run"]
+            done = subprocess.run(call, capture_output=True, text=True, check=False)
+        if "git rev-parse" not in done.stderr:  # sources without their history have no commit to compare with
+            self.assertIn("it is of commit fffffff, and the sources of", done.stderr)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
 
     def test_flags_that_make_no_sense(self):
         wrong = (

@@ -107,7 +107,14 @@ TEST_CASE_TEMPLATE_DEFINE("a list of segments of any length, from anywhere to an
     params.segments = segments.data();
     params.count = static_cast<int>(segments.size());
     params.ctas = seed == 1 ? 1 : seed == 2 ? 3 : seed == 3 ? 10 : 40;
+    const std::vector<Line> before = to;
     run<K>(params, seed);
+    CHECK(to == wanted);
+
+    to = before; // the same list, with the launch
+    params.segments = nullptr;
+    std::copy(segments.begin(), segments.end(), params.launched);
+    run<K>(params, seed + 10);
     CHECK(to == wanted);
   }
 }
@@ -170,7 +177,9 @@ TEST_CASE_TEMPLATE("a table of blocks: gathered, scattered, and from one pool to
 }
 
 TEST_CASE_TEMPLATE("blocks share a long segment where segments are few, and none is launched in vain", K, Plain, Bulk) {
+  std::vector<Line> memory(1);
   CopySegmentsParams params;
+  params.from = params.to = memory.data();
   params.ctas = 16;
   CHECK(K::grid(params).x == 0);
   params.count = 100;

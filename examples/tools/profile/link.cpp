@@ -78,6 +78,32 @@ CopyTime time_copies(Stream& stream, double rate, double seconds) {
 
 } // namespace
 
+namespace {
+
+/// The link's rate is that of the largest copies; what a block takes beyond its bytes at that rate is each copy's own.
+void conclude(LinkTimes& link, std::int64_t block) {
+  const CopyTime& large = link.copies.back();
+  link.rate = BytesPerSecond{static_cast<double>(large.bytes) / large.seconds};
+  for (const CopyTime& copy : link.copies) {
+    link.spread = std::max(link.spread, copy.spread);
+    if (copy.bytes == block)
+      link.per_copy = Seconds{std::max(0.0, copy.seconds - static_cast<double>(block) / link.rate.count())};
+  }
+}
+
+/// The median of five measurements, and of those that spread more than they should until `seconds` are over.
+template <class Measure>
+CopyTime repeated(std::int64_t bytes, double seconds, const Measure& measure) {
+  const Stopwatch clock;
+  std::vector<double> times;
+  while (times.size() < 5 || (spread(times) > most_spread && clock.elapsed().count() < seconds))
+    times.push_back(measure());
+  std::sort(times.begin(), times.end());
+  return {bytes, times[times.size() / 2], spread(times)};
+}
+
+} // namespace
+
 LinkTimes measure_link(double rate, std::int64_t block, double seconds) {
   std::vector<std::byte> from(Stream::size, std::byte{1}), to(Stream::size, std::byte{2});
   std::vector<std::int64_t> sizes{std::int64_t{4} << 10, std::int64_t{64} << 10, std::int64_t{1} << 20, block};
@@ -88,15 +114,33 @@ LinkTimes measure_link(double rate, std::int64_t block, double seconds) {
     if (bytes > Stream::size) continue;
     Stream stream{from, to, bytes};
     link.copies.push_back(time_copies(stream, rate, seconds / static_cast<double>(sizes.size())));
-    link.spread = std::max(link.spread, link.copies.back().spread);
   }
-  // The rate is that of the largest copies; what a block takes beyond its bytes at that rate is each copy's own.
-  const auto here =
-      std::find_if(link.copies.begin(), link.copies.end(), [&](const CopyTime& copy) { return copy.bytes == block; });
-  const CopyTime& large = link.copies.back();
-  link.rate = BytesPerSecond{static_cast<double>(large.bytes) / large.seconds};
-  if (here != link.copies.end())
-    link.per_copy = Seconds{std::max(0.0, here->seconds - static_cast<double>(block) / link.rate.count())};
+  conclude(link, block);
+  link.out_rate = link.rate; // one lane
+  return link;
+}
+
+LinkTimes measure_link(CopyTimer& copies, std::int64_t block, double seconds) {
+  const std::int64_t most = copies.most_bytes();
+  std::vector<std::int64_t> sizes{std::int64_t{4} << 10, std::int64_t{64} << 10, std::int64_t{1} << 20, most / 2,
+                                  block};
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  while (sizes.size() > 1 && sizes.back() > most / 2) sizes.pop_back();
+  const double each = seconds / static_cast<double>(sizes.size() + 3);
+  LinkTimes link;
+  link.each_way = true;
+  for (const std::int64_t bytes : sizes)
+    link.copies.push_back(repeated(bytes, each, [&] { return copies.time(bytes, true, false).to_device; }));
+  conclude(link, block);
+  const std::int64_t large = sizes.back();
+  const CopyTime out = repeated(large, each, [&] { return copies.time(large, false, true).to_host; });
+  const CopyTime in_mixed = repeated(large, each, [&] { return copies.time(large, true, true).to_device; });
+  const CopyTime out_mixed = repeated(large, each, [&] { return copies.time(large, true, true).to_host; });
+  link.out_rate = BytesPerSecond{static_cast<double>(large) / out.seconds};
+  const double kept = (link.copies.back().seconds / in_mixed.seconds + out.seconds / out_mixed.seconds) / 2;
+  link.mix_loss = std::clamp(1 - kept, 0.0, 0.99);
+  for (const CopyTime& copy : {out, in_mixed, out_mixed}) link.spread = std::max(link.spread, copy.spread);
   return link;
 }
 

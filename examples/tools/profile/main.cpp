@@ -18,6 +18,7 @@
 #include "sluice/weights/record_intervals.hpp"
 
 #include "profile/measure.hpp"
+#include "shared/default_machine.hpp"
 #include "shared/flags.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
@@ -28,6 +29,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +42,9 @@ namespace {
 using namespace sluice;
 
 struct Options {
-  std::string model = "opt-13b", device = "a10", profile, out, show;
+  std::string model{default_model}, device{default_device}, profile, out, show;
+  std::string backend = "cpu", products = "invariant";
+  std::optional<std::uint64_t> random_weights;
   bool record = false, measure = false, quiet = false;
   std::optional<int> threads;
   std::optional<double> seconds, link;
@@ -189,7 +193,7 @@ Status make_record(const Machine& machine, const Options& options) {
       machine.cost);
   bar.reset();
   std::ofstream file(options.out);
-  file << interval_record_text(record);
+  file << interval_record_text(record, made_by().line());
   if (!file.flush()) return flag_error("--out", options.out + " cannot be written", "a writable path");
   fmt::print("{} on {}: {}\n", machine.model.name, machine.device.name, machine.times);
   print_intervals(record, options);
@@ -206,6 +210,21 @@ Status measure_machine([[maybe_unused]] const Options& options) {
   if (!options.simulated.empty())
     return flag_error(options.simulated, "it says nothing of a measurement", "--measure without it");
   profiled::MeasureOptions measured{.model = options.model, .out = options.out, .quiet = options.quiet};
+  if (options.backend != "cpu" && options.backend != "cuda")
+    return flag_error("--backend", "it is '" + excerpt(options.backend) + "'", "cpu or cuda");
+  measured.cuda = options.backend == "cuda";
+  if (measured.cuda && (options.threads || options.link))
+    return flag_error(options.threads ? "--threads" : "--link",
+                      options.threads ? "with --backend cuda a GPU computes"
+                                      : "with --backend cuda a GPU's link is as fast as it is",
+                      "one of the two");
+  if (options.products != "invariant" && options.products != "fast")
+    return flag_error("--products", "it is '" + excerpt(options.products) + "'", "invariant or fast");
+  if (options.products == "fast" && !measured.cuda)
+    return flag_error("--products", "a processor has one way to multiply, and it is invariant",
+                      "--backend cuda as well");
+  if (options.products == "fast") measured.products = Products::fast;
+  measured.random_weights = options.random_weights;
   if (options.threads) measured.threads = *options.threads;
   if (options.seconds) measured.seconds = *options.seconds;
   if (options.link) measured.link = *options.link;
@@ -218,8 +237,11 @@ Status measure_machine([[maybe_unused]] const Options& options) {
 
 Status run(Options& options) {
   if (options.measure) return measure_machine(options);
-  const bool alone = !options.threads && !options.seconds && !options.link;
-  if (!alone) return flag_error("--threads, --seconds, --link", "they are of a measurement", "--measure as well");
+  const bool alone = !options.threads && !options.seconds && !options.link && !options.random_weights &&
+                     options.backend == "cpu" && options.products == "invariant";
+  if (!alone)
+    return flag_error("--backend, --products, --random-weights, --threads, --seconds, --link",
+                      "they are of a measurement", "--measure as well");
   if (!options.show.empty()) {
     const Expected<IntervalRecord> record = read_interval_record(options.show);
     if (!record) return record.error();
@@ -260,9 +282,18 @@ int program(int argc, char** argv) {
   CLI::App& app = flags.app();
   constexpr std::int64_t most = std::int64_t{1} << 20;
   app.add_flag("--record", options.record, "make a performance record: for each SLO, batch and length the interval");
-  app.add_flag("--measure", options.measure,
-               "measure this machine with --model (tiny, or a folder with weights) into the folder --out, for "
-               "sluice-compare --profile FOLDER --device FOLDER/device.json");
+  app.add_flag(
+      "--measure", options.measure,
+      "measure this machine with --model (tiny, a folder with weights, or a name: its shape, with weights "
+      "that are drawn) into the folder --out, for sluice-compare --profile FOLDER --device FOLDER/device.json");
+  app.add_option("--backend", options.backend,
+                 "of a measurement: what computes: cpu, or cuda: the first GPU, in a build with CUDA")
+      ->capture_default_str();
+  app.add_option("--products", options.products,
+                 "of a GPU's measurement, what multiplies: invariant, or fast, which is cuBLASLt")
+      ->capture_default_str();
+  flags.whole("--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
+              "of a measurement: draw the weights from this seed: --model is then a name, or a folder's config.json");
   flags.whole("--threads", options.threads, 1, 1024, "of a measurement: that compute (default: 1)");
   flags.number("--seconds", options.seconds, 0, false, "of a measurement: to measure for (default: 30)");
   flags.other("--link", "of a measurement: bytes a second between the two memories, e.g. 2GB/s (default: unlimited)",

@@ -3,26 +3,26 @@
 #include "profile/measure.hpp"
 
 #include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/checkpoint/nlohmann/hf_folder.hpp"
-#include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/cost/read_table_profile.hpp"
 #include "sluice/cost/roofline.hpp"
-#include "sluice/decoder/measure_decoder.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/local/configure.hpp"
+#include "sluice/local/memory.hpp"
 
 #include "profile/bundle.hpp"
 #include "profile/link.hpp"
 #include "profile/spread.hpp"
-#include "run/machine.hpp"
+#include "profile/subject.hpp"
 #include "shared/progress.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -33,7 +33,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,9 +43,6 @@ using namespace sluice;
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr Tokens block_tokens{16};
-constexpr int most_decodes = 16, most_rows = 256;
 
 /// The mean of the middle half: who disturbs a measurement now and then does not count, and of a machine that is by
 /// turns faster and slower both count (a median was rejected: it is the one or the other by chance).
@@ -73,27 +69,46 @@ struct Point {
 };
 
 /// What is measured, the most needed first.
-std::vector<Point> points(const DecoderTimer& timer) {
+std::vector<Point> points(const BatchTimer& timer, const Grid& grid) {
   std::vector<Point> all;
   const auto add = [&](const TimedBatch& batch, bool needed) {
     if (timer.fits(batch)) all.push_back({batch, needed, {}});
   };
+  const auto up_to = [](int most) {
+    std::vector<int> counts;
+    for (const int count : {1, 2, 4, 8, 16, 32, 64})
+      if (count <= most) counts.push_back(count);
+    return counts;
+  };
+  std::vector<TimedBatch> chunks, decodes;
   for (const bool needed : {true, false}) {
-    for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256}) {
-      if (needed != (rows == 1 || rows == 4 || rows == most_decodes || rows == 64)) continue;
-      if (rows <= most_decodes)
+    for (const int rows : {1,  2,  3,  4,  5,   6,   7,   8,   10,  12,  14,   16,   20,  24,
+                           32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048}) {
+      if (rows > grid.most_rows || needed != (rows == 1 || rows == 4 || rows == grid.most_decodes || rows == 64))
+        continue;
+      if (rows <= grid.most_decodes)
         add({.decodes = rows, .attends = false}, needed);
       else
         add({.chunk = rows, .attends = false}, needed);
     }
-    for (const int decodes : {1, 2, 4, 8, most_decodes})
-      for (const int context : {15, 63, 255, 1023})
-        if (needed == ((decodes == 1 || decodes == most_decodes) && (context == 15 || context == 1023)))
-          add({.decodes = decodes, .context = context}, needed);
-    for (const int chunk : {2, 16, 64, most_rows})
-      for (const int past : {0, 64, 256, 1024})
-        if (needed == (chunk <= 64 && (past == 0 || past == 256))) add({.chunk = chunk, .past = past}, needed);
+    for (const int count : up_to(grid.most_decodes))
+      for (const int context : grid.contexts)
+        if (needed == ((count == 1 || count == grid.most_decodes) &&
+                       (context == grid.contexts.front() || context == grid.contexts.back()))) {
+          decodes.push_back({.decodes = count, .context = context});
+          add(decodes.back(), needed);
+        }
+    for (const int chunk : grid.chunks)
+      for (const int past : grid.pasts)
+        if (needed == (chunk <= 64 && (past == grid.pasts.front() || past == grid.pasts[grid.pasts.size() / 2]))) {
+          chunks.push_back({.chunk = chunk, .past = past});
+          add(chunks.back(), needed);
+        }
   }
+  if (grid.mixes)
+    for (const TimedBatch& chunk : chunks)
+      for (const TimedBatch& beside : decodes)
+        add({chunk.chunk, chunk.past, beside.decodes, beside.context, true}, false);
   return all;
 }
 
@@ -113,7 +128,7 @@ struct Tables {
 /// Microseconds as the tables have them: above 0.
 std::string micro(double seconds) { return fmt::format("{:.6g}", std::max(1e-3, 1e6 * seconds)); }
 
-Tables tables_of(const std::vector<Point>& measured) {
+Tables tables_of(const std::vector<Point>& measured, int most_decodes) {
   Tables tables{"layer,tokens,time_us\n", "layer,sequences,time_us\n",
                 "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"};
   std::map<int, const Point*> rows;
@@ -130,14 +145,20 @@ Tables tables_of(const std::vector<Point>& measured) {
     for (const auto& [count, point] : rows)
       if (count <= most_decodes)
         tables.per_sequence += fmt::format("{},{},{}\n", name, count, micro(point->seconds(part)));
-  // Attention is what a layer takes with it beyond one without. It is computed sequence by sequence: beside one another
-  // a chunk and decodes take the sum, which need not be measured.
+  // Attention is what a layer takes with it beyond one without. Where a chunk and decodes beside one another were not
+  // measured they take the sum: so they do where sequences are computed one by one.
   const MeasuredLine without{std::move(line)};
   std::vector<std::pair<TimedBatch, double>> chunks, decodes;
-  for (const Point& point : measured)
-    if (point.batch.attends && !point.times.empty())
-      (point.batch.chunk > 0 ? chunks : decodes)
-          .emplace_back(point.batch, std::max(0.0, point.seconds(&BatchTimes::layer) - without.at(point.batch.rows())));
+  std::map<std::array<int, 4>, double> mixes;
+  for (const Point& point : measured) {
+    const TimedBatch& batch = point.batch;
+    if (!batch.attends || point.times.empty()) continue;
+    const double seconds = std::max(0.0, point.seconds(&BatchTimes::layer) - without.at(batch.rows()));
+    if (batch.chunk > 0 && batch.decodes > 0)
+      mixes[{batch.chunk, batch.past, batch.decodes, batch.context}] = seconds;
+    else
+      (batch.chunk > 0 ? chunks : decodes).emplace_back(batch, seconds);
+  }
   const auto row = [&](const TimedBatch& chunk, const TimedBatch& beside, double seconds) {
     tables.attention +=
         fmt::format("{},{},{},{},{}\n", chunk.chunk, chunk.past, beside.decodes, beside.context, micro(seconds));
@@ -145,7 +166,10 @@ Tables tables_of(const std::vector<Point>& measured) {
   for (const auto& [beside, seconds] : decodes) row({}, beside, seconds);
   for (const auto& [chunk, alone] : chunks) {
     row(chunk, {}, alone);
-    for (const auto& [beside, seconds] : decodes) row(chunk, beside, alone + seconds);
+    for (const auto& [beside, seconds] : decodes) {
+      const auto both = mixes.find({chunk.chunk, chunk.past, beside.decodes, beside.context});
+      row(chunk, beside, both == mixes.end() ? alone + seconds : both->second);
+    }
   }
   return tables;
 }
@@ -174,25 +198,26 @@ struct Noting : Cpu {
 /// Whole iterations of an engine with nothing offloaded.
 class Iterations {
  public:
-  static Expected<Iterations> make(const ModelWeights& weights, int threads) {
+  static Expected<Iterations> make(Subject& subject) {
+    const ModelWeights& weights = subject.weights();
     const ModelShape& shape = weights.config.shape;
+    const Grid grid = subject.grid();
     MachineSetup setup;
-    setup.limits.batch = most_decodes;
-    setup.limits.batch_tokens = Tokens{most_rows};
+    setup.limits.batch = grid.most_decodes;
+    setup.limits.batch_tokens = Tokens{grid.most_rows};
     setup.limits.max_context = Tokens{weights.config.max_positions};
-    std::unique_ptr<Decoder> decoder = running::make_decoder(weights, block_tokens, threads);
-    const std::int64_t block = kv_block_floats(shape, block_tokens) * 4;
     const LayerBlocks kv =
-        across_layers(blocks_for(Tokens{prompt + output}, block_tokens) * most_decodes, shape.layers);
-    setup.device_memory = Bytes{(kv.count() - device_kv_blocks(weights, *decoder, setup).count()) * block};
-    Expected<std::shared_ptr<CpuMachine>> machine = running::make_machine(weights, std::move(decoder), setup, {});
+        across_layers(blocks_for(Tokens{prompt + output}, block_tokens) * grid.most_decodes, shape.layers);
+    Expected<std::shared_ptr<TokenWorld>> machine = subject.make_machine(setup, kv);
     if (!machine) return machine.error();
     Iterations all;
     all.machine_ = *machine;
     Noting backend{Cpu{*machine}};
     backend.ran = all.ran_.get();
+    Geometry geometry = local_geometry(weights, block_tokens);
+    geometry.layer_block_bytes = Bytes{kv_block_floats(shape, block_tokens) * subject.kv_element_bytes()};
     Expected<E> engine = E::make({.limits = setup.limits,
-                                  .geometry = local_geometry(weights, block_tokens),
+                                  .geometry = geometry,
                                   .device_blocks = kv,
                                   .host_blocks = LayerBlocks{0},
                                   .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose
@@ -227,7 +252,7 @@ class Iterations {
   static constexpr std::int64_t prompt = 8, output = 24;
 
   std::unique_ptr<std::vector<Ran>> ran_ = std::make_unique<std::vector<Ran>>();
-  std::shared_ptr<CpuMachine> machine_;
+  std::shared_ptr<TokenWorld> machine_;
   std::unique_ptr<E> engine_;
 };
 
@@ -247,10 +272,11 @@ double spread_of(const std::vector<Point>& points) {
 
 /// Every point in turn and then whole iterations, again and again, so that what else this machine does, and how fast it
 /// is just now, falls on all of them alike: often enough, and for all of `seconds` where the timings spread.
-Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& iterations, double seconds,
-                                            Progress* bar) {
+Expected<std::vector<Point>> measure_points(Subject& subject, Iterations& iterations, double seconds, Progress* bar) {
   constexpr int enough_rounds = 25;
-  std::vector<Point> all = points(timer);
+  BatchTimer& timer = subject.timer();
+  const int most_decodes = subject.grid().most_decodes;
+  std::vector<Point> all = points(timer, subject.grid());
   const Stopwatch clock;
   const auto spent = [&] { return clock.elapsed().count() / seconds; };
   const auto tell = [&](const std::string& what) {
@@ -265,8 +291,8 @@ Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& ite
       point.times.push_back(timer.time(point.batch));
       tell(fmt::format("round {}: {} + {} rows", round + 1, point.batch.chunk, point.batch.decodes));
     }
-    for (const int count : {1, 2, 4, 8, most_decodes}) {
-      if (round > 0 && spent() >= 1) break;
+    for (const int count : {1, 2, 4, 8, 16, 32, 64}) {
+      if (count > most_decodes || (round > 0 && spent() >= 1)) break;
       if (Status status = iterations.serve(count); !status) return status.error();
       tell(fmt::format("round {}: iterations of {} requests", round + 1, count));
     }
@@ -275,7 +301,7 @@ Expected<std::vector<Point>> measure_points(DecoderTimer& timer, Iterations& ite
 }
 
 /// What iterations take beyond their kernels, by their tokens: a kernel of its own.
-Status add_iterations(const std::vector<Ran>& ran, int layers, Tables& tables) {
+Status add_iterations(const std::vector<Ran>& ran, int layers, int most_rows, Tables& tables) {
   const Expected<TableProfile> profile = tables.read({.rate = BytesPerSecond{1e9}});
   if (!profile) return profile.error();
   std::map<std::int64_t, std::vector<double>> by_tokens;
@@ -295,74 +321,59 @@ Status add_iterations(const std::vector<Ran>& ran, int layers, Tables& tables) {
   return {};
 }
 
-/// The model's config as its readers know it: of a folder its own, with the types that were measured.
-Expected<nlohmann::json> config_of(const std::string& model, const ModelWeights& weights) {
-  const ModelShape& shape = weights.config.shape;
-  nlohmann::json config;
-  if (model == "tiny") {
-    config = {{"model_type", "llama"},
-              {"num_hidden_layers", shape.layers},
-              {"hidden_size", shape.hidden},
-              {"num_attention_heads", shape.heads},
-              {"num_key_value_heads", shape.kv_heads},
-              {"head_dim", shape.head_dim},
-              {"intermediate_size", shape.mlp},
-              {"vocab_size", shape.vocabulary},
-              {"tie_word_embeddings", shape.tied_embeddings}};
-  } else {
-    Expected<nlohmann::json> own = read_json_object((fs::path(model) / "config.json").string());
-    if (!own) return own;
-    config = std::move(*own);
-    config.erase("dtype");
-  }
-  config["_name_or_path"] = shape.name;
-  config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // a half type is as large
-  config["kv_element_bytes"] = 4;
-  return config;
-}
-
 /// How much of a measurement was this machine's own.
 struct Quiet {
   double decoder = 0, link = 0; ///< spreads
-  double processor = 1;         ///< of the time in which the decoder was timed, the processor's
+  double processor = 1;         ///< of the time in which the decoder was timed, the processor's; 1 of a GPU
 };
 
 /// One line for who would take a disturbed measurement for the machine. It is written all the same: it may be all that
 /// can be had.
-void warn_if_busy(const Quiet& quiet) {
+void warn_if_busy(const Quiet& quiet, bool computes_here) {
   constexpr double least_processor = 1 / (1 + most_spread);
   if (std::max(quiet.decoder, quiet.link) <= most_spread && quiet.processor >= least_processor) return;
-  fmt::print(
-      stderr,
-      "sluice-profile: this machine was busy: repeated timings spread by {:.0f} % (decoder) and {:.0f} % (link), "
-      "and the decoder had a processor {:.0f} % of the time; expected at most {:.0f} %, and at least {:.0f} %: a "
-      "machine that does nothing else, or more --seconds\n",
-      100 * quiet.decoder, 100 * quiet.link, 100 * std::min(1.0, quiet.processor), 100 * most_spread,
-      100 * least_processor);
+  const std::string spreads =
+      fmt::format("sluice-profile: this machine was busy: repeated timings spread by {:.0f} % ({}) and {:.0f} % (link)",
+                  100 * quiet.decoder, computes_here ? "decoder" : "GPU", 100 * quiet.link);
+  if (computes_here)
+    fmt::print(
+        stderr,
+        "{}, and the decoder had a processor {:.0f} % of the time; expected at most {:.0f} %, and at least {:.0f} "
+        "%: a machine that does nothing else, or more --seconds\n",
+        spreads, 100 * std::min(1.0, quiet.processor), 100 * most_spread, 100 * least_processor);
+  else
+    fmt::print(stderr, "{}; expected at most {:.0f} %: a GPU and a host that do nothing else, or more --seconds\n",
+               spreads, 100 * most_spread);
 }
 
 } // namespace
 
-Status measure(const MeasureOptions& options) {
-  std::error_code wrong;
-  if (Status status = check_out(options.out, options.model); !status) return status.error();
-  ModelWeights weights;
-  if (options.model == "tiny") {
-    weights = tiny_llama();
-  } else {
-    if (!fs::is_directory(options.model, wrong))
-      return Error{ErrorCode::bad_input, "--model", "there is no folder '" + excerpt(options.model, 200) + "'",
-                   "tiny, or a folder with config.json and *.safetensors: --measure computes"};
-    Expected<ModelWeights> read = read_checkpoint(options.model);
-    if (!read) return read.error();
-    weights = std::move(*read);
+nlohmann::json config_of(const ModelShape& shape) {
+  nlohmann::json config{{"model_type", "llama"},
+                        {"num_hidden_layers", shape.layers},
+                        {"hidden_size", shape.hidden},
+                        {"num_attention_heads", shape.heads},
+                        {"num_key_value_heads", shape.kv_heads},
+                        {"head_dim", shape.head_dim},
+                        {"intermediate_size", shape.mlp},
+                        {"vocab_size", shape.vocabulary},
+                        {"tie_word_embeddings", shape.tied_embeddings}};
+  if (!shape.gated_mlp) {
+    config["model_type"] = "opt";
+    config["ffn_dim"] = shape.mlp;
+  } else if (shape.experts > 0) {
+    config["model_type"] = "qwen3_moe"; // as Mixtral, with a size of experts of its own
+    config["num_experts"] = shape.experts;
+    config["num_experts_per_tok"] = shape.experts_per_token;
+    config["moe_intermediate_size"] = shape.moe_intermediate;
   }
-  const Expected<nlohmann::json> config = config_of(options.model, weights);
-  if (!config) return config.error();
-  const ModelShape& shape = weights.config.shape;
-  Expected<Bundle> bundle = Bundle::open(options.out);
-  if (!bundle) return bundle.error();
+  return config;
+}
 
+Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::json& model_config, Bundle& bundle) {
+  const ModelWeights& weights = subject.weights();
+  const ModelShape& shape = weights.config.shape;
+  const Grid grid = subject.grid();
   std::optional<Progress> bar;
   if (!options.quiet) bar.emplace(1.0);
   Tables tables;
@@ -370,69 +381,80 @@ Status measure(const MeasureOptions& options) {
   Quiet quiet;
   constexpr double of_link = 0.05; // of the time, the link's
   {
-    const std::unique_ptr<Decoder> decoder = running::make_decoder(weights, block_tokens, options.threads);
-    DecoderTimer timer(weights, *decoder, block_tokens);
-    Expected<Iterations> iterations = Iterations::make(weights, options.threads);
+    Expected<Iterations> iterations = Iterations::make(subject);
     if (!iterations) return iterations.error();
     const Stopwatch wall;
     const std::clock_t processor = std::clock();
     const Expected<std::vector<Point>> measured =
-        measure_points(timer, *iterations, (1 - of_link) * options.seconds, bar ? &*bar : nullptr);
+        measure_points(subject, *iterations, (1 - of_link) * options.seconds, bar ? &*bar : nullptr);
     if (!measured) return measured.error();
     // Each batch may have been timed once, with nothing to compare it to: but whoever computes uses a processor.
-    quiet.processor = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC / wall.elapsed().count();
+    if (subject.computes_here())
+      quiet.processor = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC / wall.elapsed().count();
     for (const Point& point : *measured) {
       if (!point.times.empty()) ++count;
       rounds = std::max(rounds, point.times.size());
     }
     quiet.decoder = spread_of(*measured);
-    tables = tables_of(*measured);
-    if (Status status = add_iterations(iterations->ran(), shape.layers, tables); !status) return status;
+    tables = tables_of(*measured, grid.most_decodes);
+    if (Status status = add_iterations(iterations->ran(), shape.layers, grid.most_rows, tables); !status) return status;
   }
-  const LinkTimes link =
-      measure_link(options.link, kv_block_floats(shape, block_tokens) * 4, of_link * options.seconds);
+  const std::int64_t block = kv_block_floats(shape, block_tokens) * subject.kv_element_bytes();
+  const Expected<LinkTimes> measured_link = subject.link(block, of_link * options.seconds);
+  if (!measured_link) return measured_link.error();
+  const LinkTimes& link = *measured_link;
   bar.reset();
+  if (Status status = subject.status(); !status) return status;
   const Expected<TableProfile> profile = tables.read({.rate = link.rate});
   if (!profile) return profile.error();
 
   Work one, many;
   one.decodes = one.samples = 1;
   one.decode_context = Tokens{16};
-  const std::vector<ChunkWork> chunk{{.fresh = Tokens{most_rows}, .cached = Tokens{0}}};
+  const std::vector<ChunkWork> chunk{{.fresh = Tokens{grid.most_rows}, .cached = Tokens{0}}};
   many.chunks = chunk;
   const double layer_bytes = static_cast<double>(weights.layout.bytes.count());
-  const std::int64_t half =
-      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE)) / 2;
   const nlohmann::json device{
-      {"name", fmt::format("this machine, {} thread{}", options.threads, options.threads == 1 ? "" : "s")},
-      {"memory_bytes", half},
-      {"host_memory_bytes", half},
+      {"name", subject.name()},
+      {"memory_bytes", subject.memory().count()},
+      {"host_memory_bytes", physical_memory().count() / 2},
       {"memory_bytes_per_s", layer_bytes / profile->step(one).layer.count()},
-      {"half_precision_flops_per_s", static_cast<double>(most_rows) * shape.linear_flops_per_token_per_layer().count() /
-                                         profile->step(many).layer.count()},
+      {"half_precision_flops_per_s",
+       grid.most_rows * shape.linear_flops_per_token_per_layer().count() / profile->step(many).layer.count()},
       {"compute_fraction", 1},
       {"bandwidth_fraction", 1},
       {"host_to_device_bytes_per_s", link.rate.count()},
-      {"device_to_host_bytes_per_s", link.rate.count()},
-      {"lanes", "shared"},
+      {"device_to_host_bytes_per_s", link.out_rate.count()},
+      {"lanes", link.each_way ? "each-way" : "shared"},
+      {"mix_loss", link.mix_loss},
       {"segment_s", link.per_copy.count()},
-      {"copies", "each-segment"}};
+      {"copies", "each-segment"},
+      {"made_by", made_by().line()}};
+  nlohmann::json config = model_config; // with the types that were measured
+  config["_name_or_path"] = shape.name;
+  config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // a half type is as large
+  config["kv_element_bytes"] = subject.kv_element_bytes();
   std::string copies = "bytes,time_us\n";
   for (const CopyTime& copy : link.copies) copies += fmt::format("{},{}\n", copy.bytes, micro(copy.seconds));
-  Status written = bundle->finish(
-      {config->dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
+  Status written = bundle.finish(
+      {config.dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
   if (!written) return written;
   quiet.link = link.spread;
-  warn_if_busy(quiet);
+  warn_if_busy(quiet, subject.computes_here());
 
   const double step = profile->step(one).total(shape.layers).count();
-  fmt::print("{} on {}: {} batches, each timed up to {} times{}\n", shape.name, device["name"].get<std::string>(),
-             count, rounds, rounds > 1 ? fmt::format(", with a spread of {:.0f} %", 100 * quiet.decoder) : "");
+  fmt::print("{} on {}: {} batches, each timed up to {} times{}\n", shape.name, subject.name(), count, rounds,
+             rounds > 1 ? fmt::format(", with a spread of {:.0f} %", 100 * quiet.decoder) : "");
   fmt::print("decode      {} ms of one request, a short context\n", milliseconds_text(step));
   fmt::print("prefill     {} ms of {} tokens\n", milliseconds_text(profile->step(many).total(shape.layers).count()),
-             most_rows);
-  fmt::print("link        {:.2f} GB/s, and {:.2f} us each copy of a KV block; a spread of {:.0f} %\n",
-             link.rate.count() / 1e9, 1e6 * link.per_copy.count(), 100 * link.spread);
+             grid.most_rows);
+  const std::string mixed = link.each_way
+                                ? fmt::format(" to the device and {:.2f} GB/s to the host, each {:.0f} % slower "
+                                              "while both are active",
+                                              link.out_rate.count() / 1e9, 100 * link.mix_loss)
+                                : "";
+  fmt::print("link        {:.2f} GB/s{}, and {:.2f} us each copy of a KV block; a spread of {:.0f} %\n",
+             link.rate.count() / 1e9, mixed, 1e6 * link.per_copy.count(), 100 * link.spread);
   fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
              (fs::path(options.out) / "device.json").string());
   return {};

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/computer.hpp"
 
-#include "sluice/backend/machine/beside.hpp"
-#include "sluice/decoder/element_type.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/decoder/retyped.hpp"
 
 #include "run/machine.hpp"
+#include "shared/progress.hpp"
+#include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace running {
 
 using namespace sluice;
 
-Expected<Computer> Computer::open(const Options& options) {
-  Computer computer(options.threads);
-  if (options.backend == "cuda") {
-    Expected<CudaDevice> gpu = open_cuda();
+Expected<Computer> Computer::open(const Options& options, bool replays) {
+  Computer computer(options.threads, options.backend == "cuda");
+  if (computer.cuda_ && !replays) {
+    std::optional<GatherBelow> below;
+    if (options.gather_below) below = GatherBelow{*options.gather_below, *options.gather_below};
+    Expected<CudaDevice> gpu = open_cuda(below);
     if (!gpu) return gpu.error();
     computer.gpu_ = *std::move(gpu);
   }
@@ -28,6 +34,8 @@ Status Computer::take(ModelWeights& weights, const MachineSetup& setup) {
     Expected<ModelWeights> pinned = cuda_weights(weights, weights.embedding.type);
     if (!pinned) return pinned.error();
     weights = *std::move(pinned);
+  } else if (cuda_) {
+    weights = retyped(weights, weights.embedding.type);
   } else {
     decoder_ = make_decoder(weights, setup.limits.block_tokens, threads_);
   }
@@ -35,22 +43,29 @@ Status Computer::take(ModelWeights& weights, const MachineSetup& setup) {
   return {};
 }
 
-Expected<LocalRates> Computer::rates(const MachineSetup& setup) {
-  if (gpu_) return cuda_rates(*gpu_, weights_, setup);
-  return rates_of(weights_, *decoder_, setup.limits);
+std::string Computer::gathered() const {
+  if (!gpu_) return {};
+  const auto [below, took] = gpu_->gather;
+  return fmt::format("copies below {} bytes to the GPU and {} to the host are made by a kernel ({})", below.to_device,
+                     below.to_host, took.count() > 0 ? "measured in " + time_text(took.count()) : "as stated");
 }
 
 MemoryNeeds Computer::needs(const MachineSetup& setup) const {
-  if (gpu_) {
-    MemoryNeeds needs = cuda_needs(weights_, setup);
-    needs.unasked = Bytes{gpu_->free.count() / 10 * 9};
-    return needs;
-  }
-  return cpu_needs(weights_, *decoder_, setup);
+  if (!cuda_) return cpu_needs(weights_, *decoder_, setup);
+  MemoryNeeds needs = cuda_needs(weights_, setup);
+  if (gpu_) needs.unasked = Bytes{gpu_->free.count() / 10 * 9};
+  return needs;
+}
+
+Expected<LocalRates> Computer::rates(const MachineSetup& setup) {
+  if (gpu_) return cuda_rates(weights_, setup);
+  SLUICE_ASSERT(decoder_ != nullptr, "something that computes");
+  return rates_of(weights_, *decoder_, setup.limits);
 }
 
 Expected<std::shared_ptr<TokenWorld>> Computer::make_machine(const MachineSetup& setup, TokenListener listener) {
   if (gpu_) return make_cuda_machine(*gpu_, std::move(weights_), setup, std::move(listener));
+  SLUICE_ASSERT(decoder_ != nullptr, "something that computes");
   auto machine = running::make_machine(std::move(weights_), std::move(decoder_), setup, std::move(listener));
   if (!machine) return machine.error();
   return std::shared_ptr<TokenWorld>{*std::move(machine)};

@@ -49,7 +49,9 @@ Expected<Costs> profile_of(const Options& options, const LinkRates& link, const 
                       "kernel times of the model that runs");
   Expected<Device> device = read_device((std::filesystem::path{options.profile} / "device.json").string());
   if (!device) return of_profile(device.error());
+  const BytesPerSecond to_host = device->device_to_host;
   set_link(*device, link, device->host_to_device);
+  if (link.to_host_bytes_per_s <= 0) device->device_to_host = to_host; // a GPU's is another
   Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
   if (!times) return of_profile(times.error());
   return Costs{compared::CostChoice{std::move(*times)}, *device,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A system by its name.
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "run/job.hpp"
 #include "run/options.hpp"
-#include "shared/nearest.hpp"
 
 #include <array>
 #include <string>
@@ -44,7 +44,7 @@ sluice::Expected<const System*> find_system(std::string_view name) {
       return flag_error("--system", std::string{name} + " is not here: " + std::string{known.why},
                         std::string{known.instead});
   return flag_error("--system", "there is no system '" + sluice::excerpt(name) + "'",
-                    std::string{nearest(name, names)} + ", or another of those that --list names");
+                    std::string{sluice::nearest(name, names)} + ", or another of those that --list names");
 }
 
 } // namespace running

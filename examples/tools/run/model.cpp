@@ -3,6 +3,7 @@
 #include "run/model.hpp"
 
 #include "sluice/checkpoint/tiny.hpp"
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/local/nlohmann/model_folder.hpp"
@@ -11,13 +12,16 @@
 #endif
 
 #include "run/options.hpp"
+#include "shared/random_model.hpp"
 #include "shared/shipped_model.hpp"
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -43,19 +47,34 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder) {
 
 std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
 
-Expected<LocalModel> open_model(const std::string& name, bool text) {
-  if (name == "tiny") return tiny_model();
+Expected<LocalModel> open_model(const std::string& name, bool text, std::optional<std::uint64_t> random) {
+  if (name == "tiny") return tiny_model(random.value_or(tiny_llama_seed));
   const std::string folder = model_folder(name);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored))
-    return flag_error("--model", "there is no folder '" + excerpt(folder, 200) + "'",
-                      "tiny, demo where this program was built, or a folder with config.json and *.safetensors");
-  Expected<LocalModel> model = read_model(folder);
-  if (model) model->name = name;
-  if (!model || !text) return model;
+  const bool there = std::filesystem::is_directory(folder, ignored);
+  if (!there && !random)
+    return flag_error("--model",
+                      "there is no folder '" + excerpt(folder, 200) + "'" +
+                          did_you_mean(name, std::array<std::string_view, 2>{"tiny", "demo"}),
+                      "tiny, demo where this program was built, or a folder with config.json and *.safetensors; with "
+                      "--random-weights a model by name");
+  if (!there && text)
+    return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
+  LocalModel model;
+  if (random) {
+    Expected<ModelWeights> weights = random_model(folder, *random);
+    if (!weights) return weights.error();
+    model.weights = *std::move(weights);
+  } else {
+    Expected<LocalModel> read = read_model(folder);
+    if (!read) return read;
+    model = *std::move(read);
+  }
+  model.name = name;
+  if (!text) return model;
   Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(folder);
   if (!tokenizer) return tokenizer.error();
-  model->tokenizer = std::move(*tokenizer);
+  model.tokenizer = std::move(*tokenizer);
   return model;
 }
 

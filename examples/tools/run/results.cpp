@@ -9,11 +9,13 @@
 
 #include "run/shown.hpp"
 #include "shared/sizes.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -44,7 +46,7 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
   const Metrics metrics = measure(results.summary, results.end);
   std::string text;
   JsonWriter json{text};
-  json.begin_object().field("system", options.system).key("requests").begin_array();
+  json.begin_object().field("made_by", made_by().line()).field("system", options.system).key("requests").begin_array();
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     const Result& one = results.requests[i];
     json.begin_object().field("id", i).key("tokens").begin_array();
@@ -72,6 +74,10 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
   json.field("peak_host_bytes", results.host_peak.count());
   if (results.peak_resident) json.field("peak_resident_bytes", results.peak_resident->count());
   json.field("bytes_to_device", in).field("bytes_to_host", out);
+  if (const std::optional<GraphCounts>& graphs = results.graphs) { // how a GPU launched layers of small iterations
+    json.key("graphs").begin_object().field("made", graphs->made).field("replayed", graphs->replayed);
+    json.field("launched", graphs->launched).field("refused", graphs->refused).end_object();
+  }
   json.field("mean_step_s",
              metrics.iterations > 0 ? metrics.busy_s / static_cast<double>(metrics.iterations) : Metrics::absent);
   // As in the report of sluice-compare, by the engine's ledger: it counts blocks where the link counts bytes.

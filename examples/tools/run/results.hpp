@@ -4,6 +4,7 @@
 
 #include "sluice/backend/cpu/copy_engine.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/local/model.hpp"
 #include "sluice/observer/summary.hpp"
 
@@ -27,6 +28,7 @@ struct Result {
 struct Results {
   std::vector<Result> requests; ///< as they were given
   sluice::CopyTotals moved;
+  std::optional<sluice::GraphCounts> graphs; ///< of a GPU
   sluice::Bytes device_peak{0}, device_memory{0}, host_peak{0}, weights{0};
   std::optional<sluice::Bytes> peak_resident; ///< of this process; nothing where the system does not say
   sluice::Summary::State summary;

@@ -2,6 +2,7 @@
 // run_engine<System>: the system's engine type on the CPU backend, from its first request to its last.
 #pragma once
 
+#include "sluice/cost/calibrated.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/progress_watch.hpp"
 
@@ -22,12 +23,16 @@ inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
 }
 || System::composition::retention_type::keeps_hidden;
 
+/// What planners of a machine believe: what was measured before the run, and with `Setup::calibrates` what its
+/// iterations show.
+using Believed = sluice::Calibrated<compared::CostChoice>;
+
 /// `Cpu` is the backend's name whatever the machine computes on: a handle of one real backend is that of another (an
 /// engine sees a BackendWorld and nothing of a device), and thirty systems are not compiled twice for a name.
 template <class System>
 sluice::Status run_engine(const Job& job) {
   using namespace sluice;
-  using E = With<System, compared::CostChoice, Cpu, Watch>;
+  using E = With<System, Believed, Cpu, Watch>;
   typename E::Config config = compared::config_of<E>(job.setup, job.slo, Cpu{job.world});
   config.observers = std::tuple{Watch{&job.recorded}};
   Expected<E> engine = E::make(std::move(config));
@@ -52,6 +57,7 @@ sluice::Status run_engine(const Job& job) {
     engine->idle_until(*next);
   }
   job.recorded.end = engine->now();
+  job.recorded.learned = {engine->learned().compute, engine->learned().besides, engine->learned().learned};
   return {};
 }
 

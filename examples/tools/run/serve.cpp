@@ -21,10 +21,12 @@
 #include "run/shown.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -114,13 +116,29 @@ class Requests final : public Arrivals {
   std::size_t next_ = 0;
 };
 
-void tell_machine(const Options& options, const std::string& costs, const LocalMemory& memory) {
+void tell_machine(const Options& options, const std::string& costs, const std::string& gathered,
+                  const LocalMemory& memory) {
   fmt::print(stderr, "planners believe: {}\n", without_controls(costs));
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
+  if (!gathered.empty()) fmt::print(stderr, "{}\n", gathered);
   fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
              exact_bytes(memory.device.count()), memory.weights.count(), memory.buffers.count(), memory.kv.count(),
              memory.block.count(), memory.host.count());
+}
+
+void tell_learned(const Learned& learned) {
+  fmt::print(stderr,
+             "planners have learned from {} iterations: a layer takes {} of what they believed at first, and an "
+             "iteration {} {} besides\n",
+             learned.iterations, short_text(learned.layers), time_text(std::abs(learned.besides.count())),
+             learned.besides < Seconds{0} ? "less" : "more");
+}
+
+void tell_graphs(const GraphCounts& graphs) {
+  fmt::print(stderr, "layers of small iterations: {} replayed by {} graphs, {} launched kernel by kernel\n",
+             graphs.replayed, graphs.made, graphs.launched);
+  if (!graphs.refused.empty()) fmt::print(stderr, "no more graphs: {}\n", without_controls(graphs.refused));
 }
 
 /// Where a replay left its record.
@@ -138,9 +156,10 @@ Error parted(const Replay& replay, const Options& options) {
 Expected<Served> serve(const Options& options) {
   const Expected<const System*> system = find_system(options.system);
   if (!system) return system.error();
-  Expected<Computer> computer = Computer::open(options); // first: without a GPU no model is read
+  Expected<Computer> computer =
+      Computer::open(options, !options.replay_clock.empty()); // first: without a GPU no model is read
   if (!computer) return computer.error();
-  Expected<LocalModel> model = open_model(options.model, !options.prompts.empty());
+  Expected<LocalModel> model = open_model(options.model, !options.prompts.empty(), options.random_weights);
   if (!model) return model.error();
   Served served{std::move(*model), {}, {}, {}};
   const ModelWeights& weights = served.model.weights;
@@ -159,6 +178,8 @@ Expected<Served> serve(const Options& options) {
   setup.limits.batch_tokens = Tokens{options.batch_tokens};
   setup.limits.max_context = Tokens{weights.config.max_positions};
   setup.link = {options.link, options.link, options.lanes == "each-way"};
+  setup.products = products_of(options);
+  setup.graphs = !options.no_graphs;
   setup.skips_idle = options.no_wait;
   if (Status status = check_threads(options.threads); !status) return status.error();
   if (Status status = computer->take(served.model.weights, setup); !status) return status.error();
@@ -177,8 +198,9 @@ Expected<Served> serve(const Options& options) {
       divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
-  if (options.verbose) tell_machine(options, costs->text, memory);
-  const compared::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
+  if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
+  compared::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
+  engine.calibrates = options.calibrates();
 
   Results& results = served.results;
   results.requests.resize(workload.requests.size());
@@ -201,6 +223,7 @@ Expected<Served> serve(const Options& options) {
     };
   Recorded recorded;
   recorded.keeps_timeline = files->timeline.has_value();
+  recorded.trace = Timeline::of(options.trace_at);
   recorded.keeps_decisions = files->decisions.has_value();
   recorded.refused = [&](RequestId id, std::string_view reason) { results.requests[index(id)].reason = reason; };
 
@@ -242,8 +265,11 @@ Expected<Served> serve(const Options& options) {
     if (replay) job.replay = &*replay;
     ran = (*system)->run(job);
   }
+  if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
   if (machine) {
     results.moved = machine->moved();
+    results.graphs = machine->graphs();
+    if (options.verbose && results.graphs) tell_graphs(*results.graphs);
     results.device_peak = machine->device_memory().peak();
     results.host_peak = memory.block * machine->host_peak().count();
   }
@@ -260,7 +286,8 @@ Expected<Served> serve(const Options& options) {
   if (files->logits)
     if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
   if (files->timeline)
-    if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system)); !status)
+    if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system, made_by().line()));
+        !status)
       return status.error();
   if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status.error();
   if (Status status = Files::write(files->clock, clock.text()); !status) return status.error();

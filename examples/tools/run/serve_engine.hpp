@@ -18,7 +18,7 @@ namespace running {
 template <class System>
 sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve_engine(const ServeJob& job) {
   using namespace sluice;
-  using E = With<System, compared::CostChoice, Cpu, Watch>;
+  using E = With<System, Believed, Cpu, Watch>;
   if constexpr (knows_lengths<E>) {
     return Error{ErrorCode::unsupported, "--system",
                  "its admission looks at how long each request will be, which a server cannot know",

@@ -12,7 +12,7 @@ namespace {
 template <class Tell>
 void each(Recorded& into, Tell&& tell) {
   if (into.keeps_summary) tell(Summary{}, into.summary);
-  if (into.keeps_timeline) tell(Timeline{}, into.timeline);
+  if (into.keeps_timeline) tell(into.trace, into.timeline);
   if (into.keeps_decisions) tell(DecisionLog{}, into.decisions);
 }
 

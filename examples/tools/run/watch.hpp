@@ -8,14 +8,23 @@
 #include "sluice/observer/timeline.hpp"
 #include "sluice/serve/generation_feed.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
 namespace running {
 
+/// What the planners of a run have learned of the machine.
+struct Learned {
+  double layers = 1;           ///< times as long as was believed at first
+  sluice::Seconds besides{0};  ///< more for an iteration, apart from its layers
+  std::int64_t iterations = 0; ///< that taught it
+};
+
 /// What is kept of a run, and who is told of requests that end.
 struct Recorded {
   sluice::Summary::State summary;
+  sluice::Timeline trace; ///< what `timeline` is drawn around
   sluice::Timeline::State timeline;
   sluice::DecisionLog::State decisions;
   bool keeps_summary = true, keeps_timeline = false, keeps_decisions = false;
@@ -26,6 +35,7 @@ struct Recorded {
   std::function<void(sluice::RequestId)> cancelled = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, std::string_view reason)> refused = [](sluice::RequestId, std::string_view) {};
   sluice::Seconds end{0};
+  Learned learned;
 };
 
 /// Calls that no engine type inlines, for the sake of compiling thirty of them: a call a token is nothing beside one.

@@ -93,38 +93,14 @@ namespace {
 
 /// Of a trace whose arrivals count steps: a decode whose KV fills the budget that the trace names, nothing offloaded,
 /// as sluice-compare has it.
-Expected<std::optional<Seconds>> step_time(const Options& options, TraceFormat format, const compared::CostChoice& cost,
-                                           int layers) {
-  if (format != TraceFormat::orbitflow) return std::optional<Seconds>{};
-  const Expected<OrbitFlowHeader> header = read_orbitflow_header(options.trace);
+Expected<std::optional<Seconds>> step_time(const TraceFile& file, const compared::CostChoice& cost, int layers) {
+  if (file.format != TraceFormat::orbitflow) return std::optional<Seconds>{};
+  const Expected<OrbitFlowHeader> header = read_orbitflow_header(file.path);
   if (!header) return header.error();
   Work work;
   work.decodes = work.samples = 1;
   work.decode_context = Tokens{std::max<std::int64_t>(1, header->budget.count() * 16)};
   return std::optional<Seconds>{cost.step(work).total(layers)};
-}
-
-Expected<std::vector<RequestSpec>> read_as(const Options& options, TraceFormat format, const ReadOptions& read,
-                                           const compared::CostChoice& cost, int layers) {
-  const Expected<std::optional<Seconds>> step = step_time(options, format, cost, layers);
-  if (!step) return step.error();
-  Expected<Trace> trace = open_trace(options.trace, format, read, *step);
-  if (!trace) return trace.error();
-  return read_all(*trace);
-}
-
-/// The format in which the first request can be read.
-Expected<TraceFormat> format_of(const Options& options, const compared::CostChoice& cost, int layers) {
-  if (!options.format.empty()) return find_format(options.format);
-  if (const std::optional<TraceFormat> told = told_format(options.trace)) return *told;
-  for (const TraceFormat format :
-       {TraceFormat::azure, TraceFormat::mooncake, TraceFormat::vllm, TraceFormat::orbitflow}) {
-    const Expected<std::vector<RequestSpec>> first = read_as(options, format, {.limit = 1}, cost, layers);
-    if (first) return format;
-    if (first.error().code == ErrorCode::not_found) return first.error();
-  }
-  return flag_error("--trace", "'" + excerpt(options.trace, 200) + "' is a trace of no format that is known",
-                    "azure, mooncake, orbitflow or vllm; --format says what is wrong with it");
 }
 
 } // namespace
@@ -135,9 +111,13 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
                          .rate_scale = options.rate_scale.value_or(1),
                          .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}};
   if (Status status = check(read); !status) return status.error();
-  const Expected<TraceFormat> format = format_of(options, cost, shape.layers);
-  if (!format) return format.error();
-  Expected<std::vector<RequestSpec>> requests = read_as(options, *format, read, cost, shape.layers);
+  const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+  if (!file) return file.error();
+  const Expected<std::optional<Seconds>> step = step_time(*file, cost, shape.layers);
+  if (!step) return step.error();
+  Expected<Trace> trace = open_trace(*file, read, *step);
+  if (!trace) return trace.error();
+  Expected<std::vector<RequestSpec>> requests = read_all(*trace);
   if (!requests) return requests.error();
   Workload workload;
   workload.requests = std::move(*requests);

@@ -78,11 +78,15 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
   app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
   app.add_flag("--list", options.list, "name the systems, and stop");
-  return flags.parse(argc, argv);
+  if (const std::optional<int> status = flags.parse(argc, argv)) return status;
+  running::conclude_machine(flags, options.run);
+  return std::nullopt;
 }
 
 Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
+  if (!options.simulate.empty() && options.run.backend != "cpu")
+    return running::flag_error("--backend", "with --simulate nothing computes", "one of the two");
   if (options.gate != "none" && options.gate != "soft" && options.gate != "hard")
     return running::flag_error("--gate", "it is '" + excerpt(options.gate) + "'", "none, soft or hard");
   if (Status status = running::check_outputs(options.run,
@@ -115,10 +119,10 @@ Status check_options(Options& options) {
   if (options.replay.empty() != options.replay_clock.empty())
     return running::flag_error(options.replay.empty() ? "--replay-clock" : "--replay", "it stands alone",
                                "--replay and --replay-clock, of one server");
-  if (options.simulate.empty() && options.run.profile.empty())
+  if (options.simulate.empty())
     for (const auto& [flag, path] : {std::pair{"--record-clock", &options.record_clock}, {"--replay", &options.replay}})
       if (!path->empty())
-        return running::flag_error(flag, "what planners believe is measured anew in every run", "--profile as well");
+        if (Status status = running::check_repeatable(options.run, flag); !status) return status;
   for (const auto& [flag, path] : {std::pair{"--record", &options.record}, {"--record-clock", &options.record_clock}})
     if (!options.replay.empty() && !path->empty())
       return running::flag_error(flag, "a replay has nothing new to write down", "--decisions with --replay");

@@ -15,15 +15,17 @@
 #include "sluice/serve/measured_lengths.hpp"
 #include "sluice/tokenizer/bytes.hpp"
 
+#include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
-#include "run/machine.hpp"
 #include "run/model.hpp"
+#include "shared/default_machine.hpp"
 #include "shared/sizes.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -61,8 +63,11 @@ Limits limits_of(const Options& options, std::int64_t context) {
   return limits;
 }
 
-/// Real tokens on this machine.
+/// Real tokens on this machine; of a replay all but the machine.
 Expected<Served> on_machine(const Options& options, const running::System& system) {
+  const bool replays = !options.replay.empty();
+  Expected<running::Computer> computer = running::Computer::open(options.run, replays); // first: a GPU may be missing
+  if (!computer) return computer.error();
   Expected<LocalModel> model = running::open_model(options.run.model, true);
   if (!model) return model.error();
   const ModelWeights& weights = model->weights;
@@ -75,15 +80,19 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
   MachineSetup setup;
   setup.limits = limits_of(options, context);
   setup.link = {options.run.link, options.run.link, options.run.lanes == "each-way"};
-  std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, options.run.threads);
-  Expected<running::Costs> costs = running::costs_of(options.run, weights, *decoder, setup);
+  setup.products = running::products_of(options.run);
+  setup.graphs = !options.run.no_graphs;
+  if (Status status = computer->take(model->weights, setup); !status) return status.error();
+  Expected<running::Costs> costs =
+      running::costs_of(options.run, shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
   // The longest that may come: as many as run at once.
   const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   if (system.rebuilds_kv)
     running::rebuild(setup, weights.config.shape, longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
-  const LocalMemory memory = divide_memory(weights, *decoder, batch, running::wanted_memory(options.run), setup);
+  const LocalMemory memory =
+      divide_memory(computer->needs(setup), shape.layers, batch, running::wanted_memory(options.run), setup);
   if (memory.kv.count() < 0)
     return running::flag_error(
         options.run.device_memory ? "--device-memory" : "--kv-memory",
@@ -91,14 +100,20 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
         "more, or a system that streams weights");
   compared::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
-  const std::string what = fmt::format("{}; device {}, KV {} layer blocks; host {} layer blocks", costs->text,
-                                       exact_bytes(memory.device.count()), memory.kv.count(), memory.host.count());
-  auto machine = running::make_machine(std::move(model->weights), std::move(decoder), setup, tokens->listener());
-  if (!machine) return machine.error();
-  tokens->attach(*machine);
+  const std::string gpu = computer->gpu_name();
+  const std::string what =
+      fmt::format("{}; {} {}, KV {} layer blocks; host {} layer blocks", costs->text, gpu.empty() ? "device" : gpu,
+                  exact_bytes(memory.device.count()), memory.kv.count(), memory.host.count());
+  std::shared_ptr<TokenWorld> machine;
+  if (!replays) {
+    auto made = computer->make_machine(setup, tokens->listener());
+    if (!made) return made.error();
+    machine = *std::move(made);
+    tokens->attach(machine);
+  }
   auto ahead = worlds_ahead(engine.cost);
   return Served{name_of(options), std::move(model->tokenizer), shape.vocabulary,
-                context,          std::move(engine),           *std::move(machine),
+                context,          std::move(engine),           std::move(machine),
                 std::move(ahead), std::move(tokens),           what};
 }
 
@@ -110,7 +125,7 @@ Expected<Served> simulated(const Options& options) {
     error.where = "--simulate";
     return error;
   }
-  const std::string wanted = options.run.model == "tiny" ? "llama3-8b" : options.run.model;
+  const std::string wanted = options.run.model == "tiny" ? std::string{default_model} : options.run.model;
   std::error_code ignored;
   Expected<ModelShape> shape = std::filesystem::exists(wanted, ignored) ? read_hf_config(wanted) : find_model(wanted);
   if (!shape) return shape.error();

@@ -22,7 +22,7 @@ struct Served {
   int vocabulary = 0;
   std::int64_t context = 0;
   compared::Setup setup;
-  std::shared_ptr<sluice::BackendWorld> world;
+  std::shared_ptr<sluice::BackendWorld> world; ///< null where a record on this machine is replayed
   running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
   std::string what; ///< a line for people: on what, with how much memory

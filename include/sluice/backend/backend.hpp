@@ -137,6 +137,12 @@ concept HasLiveHooks = requires(P& backend, Seconds when, Doorbell& bell) {
 template <class P>
 concept CanServe = StatesRealTime<P> &&(!bool(P::real_time) || HasLiveHooks<P>);
 
+/// `P` measures each layer of an iteration: seconds, or none where it could not, or where a replay could not.
+template <class P>
+concept MeasuresLayers = requires(const P& backend) {
+  { backend.computed_layers() } -> std::same_as<std::span<const double>>;
+};
+
 /// `P` runs an iteration under a transfer rule, in two calls, so that a device can run while its caller goes on.
 template <class P>
 concept RunsIteration = requires(P& backend, const Iteration& iteration, DeadlinePool::State& state, NoTimeline& sink) {

@@ -8,10 +8,12 @@
 #include "sluice/decoder/config.hpp"
 #include "sluice/decoder/weights.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -21,12 +23,10 @@ namespace sluice {
 
 namespace detail {
 
-/// Memory that every tensor may begin in, zeroed.
+/// Memory that every tensor may begin in. Nothing is in it: who fills it with many threads has its pages made by all.
 inline std::shared_ptr<std::byte> aligned_bytes(std::int64_t size) {
   constexpr std::align_val_t alignment{static_cast<std::size_t>(weight_alignment)};
-  const auto count = static_cast<std::size_t>(size);
-  auto* bytes = static_cast<std::byte*>(::operator new(count, alignment));
-  std::memset(bytes, 0, count);
+  auto* bytes = static_cast<std::byte*>(::operator new(static_cast<std::size_t>(size), alignment));
   return {bytes, [](std::byte* from) { ::operator delete(from, alignment); }};
 }
 
@@ -88,11 +88,40 @@ inline Spread spread_of(const TensorPlace& place) {
 
 } // namespace detail
 
+namespace detail {
+
+/// A tensor to be drawn, and the zeros up to where the next may begin.
+struct DrawnTensor {
+  std::byte* at = nullptr;
+  std::int64_t elements = 0;
+  std::int64_t room = 0; ///< bytes
+  Spread spread;
+  std::uint64_t stream = 0;
+
+  void draw(ElementType type, std::uint64_t seed) const {
+    fill_random(at, elements, type, spread, seed, stream);
+    const std::int64_t bytes = elements * bytes_of(type);
+    std::memset(at + bytes, 0, static_cast<std::size_t>(room - bytes));
+  }
+};
+
+} // namespace detail
+
+/// Calls `work(i)` for each `i` below `count`, in whatever order, on as many threads as it has; returns when all is
+/// done.
+using ForEach = std::function<void(int count, const std::function<void(int)>& work)>;
+/// On the caller's thread.
+inline void one_by_one(int count, const std::function<void(int)>& work) {
+  for (int i = 0; i < count; ++i) work(i);
+}
+
 /// Weights of a decoder of any kind, all of one type, from a seed: the same numbers on every platform (rounded, where
-/// `type` is a short one). Logits vary by a few units. The shape's `weight_element_bytes` becomes that of `type`, and
-/// `kv_element_bytes` 4.
+/// `type` is a short one) and by any number of threads. Logits vary by a few units. The shape's `weight_element_bytes`
+/// becomes that of `type`, and `kv_element_bytes` 4. Every number is written once, as it stays: a large model takes the
+/// memory of its weights and no more.
 [[nodiscard]] inline ModelWeights random_weights(DecoderConfig config, std::uint64_t seed,
-                                                 ElementType type = ElementType::f32) {
+                                                 ElementType type = ElementType::f32,
+                                                 const ForEach& for_each = one_by_one) {
   config.shape.weight_element_bytes = bytes_of(type);
   config.shape.kv_element_bytes = 4;
   const ModelShape& shape = config.shape;
@@ -123,6 +152,7 @@ inline Spread spread_of(const TensorPlace& place) {
   for (const Outer& part : outer) total += aligned(part.rows * row_bytes);
   const std::shared_ptr<std::byte> memory = detail::aligned_bytes(total);
 
+  std::vector<detail::DrawnTensor> drawn;
   std::byte* at = memory.get();
   for (int layer = 0; layer < shape.layers; ++layer, at += layer_bytes) {
     std::vector<const std::byte*> tensors;
@@ -130,17 +160,22 @@ inline Spread spread_of(const TensorPlace& place) {
       const std::uint64_t stream = (static_cast<std::uint64_t>(layer) + 1) << 32 |
                                    static_cast<std::uint64_t>(place.expert + 1) << 8 |
                                    static_cast<std::uint64_t>(place.tensor);
-      detail::fill_random(at + place.offset, place.rows * place.columns, type, detail::spread_of(place), seed, stream);
+      drawn.push_back(
+          {at + place.offset, place.rows * place.columns, aligned(place.bytes()), detail::spread_of(place), stream});
       tensors.push_back(at + place.offset);
     }
     weights.layers.push_back(std::move(tensors));
   }
   std::uint64_t stream = 0;
   for (const Outer& part : outer) {
-    detail::fill_random(at, part.rows * shape.hidden, type, part.spread, seed, stream++);
+    const std::int64_t room = aligned(part.rows * row_bytes);
+    drawn.push_back({at, part.rows * shape.hidden, room, part.spread, stream++});
     *part.matrix = Matrix::whole(at, part.rows, shape.hidden, type);
-    at += aligned(part.rows * row_bytes);
+    at += room;
   }
+  // The largest first, so that no thread has the vocabulary to itself at the end.
+  std::sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) { return a.room > b.room; });
+  for_each(static_cast<int>(drawn.size()), [&](int i) { drawn[static_cast<std::size_t>(i)].draw(type, seed); });
   if (shape.tied_embeddings) weights.head = weights.embedding;
   weights.config = std::move(config);
   weights.owner = memory;

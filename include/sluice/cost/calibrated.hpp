@@ -3,25 +3,34 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/cost/cost_model.hpp"
 #include "sluice/cost/rebuild.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace sluice {
 
-/// A predictor with factors on computation and on transfers. `Held` is what a model's `predictor` returns: a reference
-/// to a model that outlives this, or a value (of a model that itself learns).
+/// A predictor with factors on computation and on transfers, and time that an iteration takes besides. `Held` is what a
+/// model's `predictor` returns: a reference to a model that outlives this, or a value (of a model that itself learns).
 template <class Held>
 class Corrected {
  public:
-  Corrected(Held base, double compute, double transfer)
-      : base_(static_cast<Held>(base)), compute_(compute), transfer_(transfer) {}
+  Corrected(Held base, double compute, double transfer, Seconds besides = Seconds{0})
+      : base_(static_cast<Held>(base)), compute_(compute), transfer_(transfer), besides_(besides) {}
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const StepTime time = base_.step(work);
-    return {time.before * compute_, time.layer * compute_, time.after * compute_, time.on_link};
+    const Seconds after = std::max(time.after * compute_ + besides_, Seconds{0});
+    return {time.before * compute_, time.layer * compute_, work.tokens() > Tokens{0} ? after : time.after,
+            time.on_link};
   }
   [[nodiscard]] LinkCost link() const {
     LinkCost link = base_.link();
@@ -36,6 +45,47 @@ class Corrected {
   Held base_;
   double compute_;
   double transfer_;
+  Seconds besides_;
+};
+
+namespace detail {
+
+/// The last few of what was seen, an odd number of them, and which is in their middle.
+class LastSeen {
+ public:
+  static constexpr std::size_t most = 9;
+
+  /// The median of the last `of`; nothing until there are so many.
+  std::optional<double> median(double seen, std::size_t of) {
+    seen_[next_] = seen;
+    next_ = (next_ + 1) % of;
+    count_ = std::min(count_ + 1, of);
+    if (count_ < of) return std::nullopt;
+    std::array<double, most> sorted = seen_;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(of / 2);
+    std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(of));
+    return *middle;
+  }
+
+ private:
+  std::array<double, most> seen_{};
+  std::size_t next_ = 0, count_ = 0;
+};
+
+} // namespace detail
+
+/// How a calibration follows what it sees.
+struct CalibrationPace {
+  /// Share of the newest ratio, at most 1. 0.05 forgets half in 14 iterations: a few tenths of a second of decoding,
+  /// faster than a batch changes. 0: it learns nothing, for a program that is told only when it runs.
+  double weight = 0.05;
+  /// Each time the median of so many of the latest counts as the newest: an odd number, at most 9. 1: what was seen.
+  int median_of = 1;
+
+  /// For a machine, whose first iterations warm up, and whose host is elsewhere now and then: of five iterations two
+  /// may have taken any time at all. It believes nine tenths of what it sees after 15.
+  [[nodiscard]] static constexpr CalibrationPace of_machine() { return {0.2, 5}; }
+  [[nodiscard]] static constexpr CalibrationPace at_rest() { return {0, 1}; }
 };
 
 /// Follows the ratio of measured to predicted time by an exponentially weighted mean, for computation and for
@@ -43,6 +93,11 @@ class Corrected {
 ///
 /// The ratio is always taken against `Base`'s own prediction, never against the corrected one, so that a factor does
 /// not feed on itself; and only of iterations that were predicted: a repeated one teaches nothing.
+///
+/// Where a machine measures each layer (`Observation::layers_s`), the factor is that of layers: the median of their
+/// ratios, so that a layer in the middle of which the machine did something else counts for nothing. What an iteration
+/// takes apart from its layers is then learned as a time that is added and not as a factor: most of it are launches,
+/// copies of tables and the engine's own work, which do not grow with the head that a model predicts there.
 template <CostModel Base>
 class Calibrated {
  public:
@@ -53,35 +108,43 @@ class Calibrated {
     typename Base::State base;
     double compute = 1.0; ///< measured over predicted
     double transfer = 1.0;
+    Seconds besides{0};       ///< what an iteration takes apart from its layers, above what is predicted of that
     std::int64_t learned = 0; ///< iterations that counted
+    detail::LastSeen computes{}, transfers{}, outsides{};
   };
 
-  /// `weight`: share of the newest ratio, above 0 and at most 1. 0.05 forgets half in 14 iterations: a few tenths of a
-  /// second of decoding, faster than a batch changes.
-  explicit Calibrated(Base base, double weight = 0.05) : base_(std::move(base)), weight_(weight) {
-    SLUICE_ASSERT(weight > 0.0 && weight <= 1.0, "a weight above 0 and at most 1");
+  explicit Calibrated(Base base, CalibrationPace pace = {}) : base_(std::move(base)), pace_(pace) {
+    SLUICE_ASSERT(pace.weight >= 0.0 && pace.weight <= 1.0, "a weight from 0 to 1");
+    SLUICE_ASSERT(pace.median_of % 2 == 1 && pace.median_of > 0 &&
+                      pace.median_of <= static_cast<int>(detail::LastSeen::most),
+                  "an odd number of iterations, at most nine");
+  }
+  explicit Calibrated(Base base, double weight) : Calibrated(std::move(base), CalibrationPace{weight, 1}) {
+    SLUICE_ASSERT(weight > 0.0, "a weight above 0");
   }
 
   [[nodiscard]] StepTime step(const Work& work) const { return base_.step(work); }
   [[nodiscard]] LinkCost link() const { return base_.link(); }
   [[nodiscard]] auto predictor(const State& state) const {
     using Held = decltype(base_.predictor(state.base));
-    return Corrected<Held>(base_.predictor(state.base), state.compute, state.transfer);
+    return Corrected<Held>(base_.predictor(state.base), state.compute, state.transfer, state.besides);
   }
 
   void observe(State& state, const Observation& seen) const {
     base_.observe(state.base, seen);
-    if (!seen.predicted) return;
-    const double computed = ratio(seen.compute, compute_time(base_, seen.work, seen.layers));
-    if (computed > 0.0) {
-      follow(state.compute, computed);
-      ++state.learned;
+    if (!seen.predicted || pace_.weight == 0) return;
+    if (seen.layers_s.empty()) {
+      const double computed = ratio(seen.compute, compute_time(base_, seen.work, seen.layers));
+      if (computed > 0.0 && follow(state.compute, state.computes, computed)) ++state.learned;
+    } else {
+      observe_layers(state, seen);
     }
     const LinkCost link = base_.link();
     const double transferred =
         ratio(seen.transfer, seen.moved / link.rate + link.per_layer * static_cast<double>(seen.transfers));
-    if (transferred > 0.0) follow(state.transfer, transferred);
+    if (transferred > 0.0) (void)follow(state.transfer, state.transfers, transferred);
   }
+  [[nodiscard]] const CalibrationPace& pace() const { return pace_; }
 
   [[nodiscard]] const Base& base() const { return base_; }
 
@@ -92,10 +155,37 @@ class Calibrated {
     const double value = known ? measured / predicted : 0.0;
     return std::isfinite(value) ? value : 0.0;
   }
-  void follow(double& factor, double seen) const { factor += weight_ * (seen - factor); }
+  /// False: too few were seen for a median.
+  bool follow(double& value, detail::LastSeen& last, double seen) const {
+    const std::optional<double> median = last.median(seen, static_cast<std::size_t>(pace_.median_of));
+    if (median) value += pace_.weight * (*median - value);
+    return median.has_value();
+  }
+  void observe_layers(State& state, const Observation& seen) const {
+    const auto count = seen.layers_s.size();
+    SLUICE_ASSERT(count == static_cast<std::size_t>(seen.layers) && count <= max_layers, "a time for each layer");
+    std::array<double, max_layers> predicted, ratios;
+    const StepTime outside = layer_times(base_, seen.work, {predicted.data(), count});
+    double layers_s = 0;
+    std::size_t known = 0;
+    for (std::size_t layer = 0; layer < count; ++layer) {
+      layers_s += seen.layers_s[layer];
+      const double one = ratio(Seconds{seen.layers_s[layer]}, Seconds{predicted[layer]});
+      if (one > 0.0) ratios[known++] = one;
+    }
+    if (known == 0) return;
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(known / 2);
+    std::nth_element(ratios.begin(), middle, ratios.begin() + static_cast<std::ptrdiff_t>(known));
+    if (!follow(state.compute, state.computes, *middle)) return;
+    ++state.learned;
+    const double besides =
+        std::max(seen.compute.count() - layers_s, 0.0) - state.compute * (outside.before + outside.after).count();
+    double followed = state.besides.count();
+    if (std::isfinite(besides) && follow(followed, state.outsides, besides)) state.besides = Seconds{followed};
+  }
 
   Base base_;
-  double weight_;
+  CalibrationPace pace_;
 };
 
 } // namespace sluice

@@ -7,6 +7,7 @@
 #include "sluice/cost/work.hpp"
 
 #include <concepts>
+#include <span>
 
 namespace sluice {
 
@@ -19,6 +20,7 @@ struct Observation {
   Bytes moved{0};             ///< what crossed the link while it was busy for `transfer`
   std::int64_t transfers = 0; ///< in how many per-layer transfers
   Seconds transfer{0};        ///< time the link was busy; 0 where nothing crossed it or nothing was measured
+  std::span<const double> layers_s{}; ///< of `compute`: seconds of each layer, where a machine measures them
 };
 
 /// `P` predicts an iteration's computation.

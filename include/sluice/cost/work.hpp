@@ -14,16 +14,16 @@ namespace sluice {
 /// The part of an iteration that is not one token of one sequence: `fresh` new tokens after `cached` whose KV exists.
 /// A prompt chunk, a whole prompt, or a request rebuilt after it was dropped.
 struct ChunkWork {
-  Tokens fresh{0};
-  Tokens cached{0};
+  Tokens fresh{0};  ///< computed now
+  Tokens cached{0}; ///< before them: read, not computed
 };
 
 /// One request's oldest `tokens`, whose K and V are rebuilt in some layers in this iteration (`Holding::nowhere`;
 /// eLLM).
 struct RebuiltWork {
-  Tokens tokens{0};
-  LayerSet layers; ///< where K and V are rebuilt
-  LayerSet hidden; ///< of these, where they are rebuilt from hidden states that are fetched: no layer before is needed
+  Tokens tokens{0}; ///< its oldest, rebuilt
+  LayerSet layers;  ///< where K and V are rebuilt
+  LayerSet hidden;  ///< of these, where they are rebuilt from hidden states that are fetched: no layer before is needed
 };
 
 /// What one layer rebuilds, all requests together.
@@ -32,6 +32,7 @@ struct LayerRebuild {
   Tokens passed{0};    ///< pass the rest of it (queries, attention, MLP), for the sake of a later layer's hidden states
   double pairs = 0;    ///< (query, key) of the passed: the oldest tokens attend to themselves alone
 
+  /// The layer rebuilds nothing.
   [[nodiscard]] bool nothing() const { return projected == Tokens{0} && passed == Tokens{0}; }
   friend bool operator==(const LayerRebuild&, const LayerRebuild&) = default;
 };
@@ -48,6 +49,7 @@ struct Work {
   /// (cost/rebuild.hpp) asks for the layers one by one.
   LayerRebuild rebuilt;
 
+  /// Fresh tokens, of decodes and chunks.
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};
     for (const ChunkWork& chunk : chunks) sum += chunk.fresh;

@@ -5,10 +5,12 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/config.hpp"
+#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/decoder/model_runner.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -33,6 +35,7 @@ class ForwardingRunner : public ModelRunner {
   [[nodiscard]] std::span<const std::int32_t> tokens() override { return inner_->tokens(); }
   [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return inner_->logits(sample); }
   [[nodiscard]] Status status() override { return inner_->status(); }
+  [[nodiscard]] std::optional<GraphCounts> graphs() const override { return inner_->graphs(); }
   [[nodiscard]] const DecoderConfig& config() const override { return inner_->config(); }
 
  protected:

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/decoder/aligned.hpp"
+#include "sluice/decoder/batch_timer.hpp"
 #include "sluice/decoder/decoder.hpp"
 #include "sluice/decoder/sampler.hpp"
 
@@ -17,34 +18,12 @@
 
 namespace sluice {
 
-/// The rows of an iteration whose time is measured: one chunk of a prompt, and decodes beside it.
-struct TimedBatch {
-  int chunk = 0;   ///< rows
-  int past = 0;    ///< tokens of its sequence before it
-  int decodes = 0; ///< rows, each of a sequence of its own
-  int context = 0; ///< tokens of each before its row
-  /// Without: rows pass projections, norms and MLP, and nothing attends.
-  bool attends = true;
-
-  [[nodiscard]] int rows() const { return chunk + decodes; }
-  [[nodiscard]] int sequences() const { return decodes + (chunk > 0 ? 1 : 0); }
-  friend bool operator==(const TimedBatch&, const TimedBatch&) = default;
-};
-
-/// What a decoder took for a batch.
-struct BatchTimes {
-  Seconds begin{0}; ///< embedding
-  Seconds layer{0}; ///< mean of the layers: iterations are sums of layers, slow ones included
-  Seconds head{0};  ///< last norm and logits of every sequence's last row
-  Seconds sampler{0};
-};
-
 /// Runs batches through a decoder as an engine's iterations would find it: with the weights of all layers one after
 /// another, and K and V of every layer in other memory, so that caches hold what they hold while serving. (Timing one
 /// layer again and again was rejected: the weights of a small model then never leave the cache.)
 ///
 /// Of a large model only so many layers are held and timed as no cache holds, and these layers stand for all.
-class DecoderTimer {
+class DecoderTimer final : public BatchTimer {
  public:
   /// `most_weights`: of layers held for timing, beyond the first; `most_kv`: of K and V. Both outlive this.
   DecoderTimer(const ModelWeights& weights, Decoder& decoder, Tokens block_tokens, Bytes most_weights = Bytes{1 << 28},
@@ -68,17 +47,13 @@ class DecoderTimer {
     blocks_ = std::max<std::int64_t>(1, most_kv.count() / (4 * block_floats_));
     kv_.resize(static_cast<std::size_t>(blocks_ * block_floats_) + weight_alignment / sizeof(float));
   }
-  DecoderTimer(const DecoderTimer&) = delete;
-  DecoderTimer& operator=(const DecoderTimer&) = delete;
 
-  /// Whether there is memory, and positions, for the batch.
-  [[nodiscard]] bool fits(const TimedBatch& batch) const {
+  [[nodiscard]] bool fits(const TimedBatch& batch) const override {
     const int longest = std::max(batch.past + batch.chunk, batch.decodes > 0 ? batch.context + 1 : 0);
     return longest <= weights_.config.max_positions && blocks_of(batch) <= blocks_;
   }
 
-  /// Times one pass of a batch that fits and has a row. A single measurement: the caller repeats it.
-  [[nodiscard]] BatchTimes time(const TimedBatch& batch) {
+  [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
     SLUICE_ASSERT(batch.rows() > 0 && fits(batch), "a batch with rows, that fits");
     const auto rows = static_cast<std::size_t>(batch.rows());
     tokens_.assign(rows, 0);

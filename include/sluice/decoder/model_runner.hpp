@@ -6,11 +6,13 @@
 #include "sluice/core/units.hpp"
 #include "sluice/decoder/config.hpp"
 #include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/decoder/sampler.hpp"
 #include "sluice/decoder/weights.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -93,6 +95,10 @@ class ModelRunner {
   /// Tokens of such an iteration are numbers below 0 or of the vocabulary, which nobody is told. Asked once an
   /// iteration, after its tokens.
   [[nodiscard]] virtual Status status() { return {}; }
+
+  /// How many layers were replayed until now, and whether the driver refused that; nothing of a runner that launches no
+  /// kernels.
+  [[nodiscard]] virtual std::optional<GraphCounts> graphs() const { return std::nullopt; }
 
   [[nodiscard]] virtual const DecoderConfig& config() const = 0;
 };

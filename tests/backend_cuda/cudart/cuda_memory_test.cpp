@@ -2,19 +2,25 @@
 // CudaMemory on a CUDA runtime that is the kernels' emulator: blocks end with what copying one after the other gives,
 // whatever order is drawn; and what the driver refuses, at first or at last, is one line and no hang.
 #include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/backend/cuda/cudart/measure_gather.hpp"
 #include "sluice/backend/cuda/cudart/pinned_weights.hpp"
+#include "sluice/backend/cuda/gather.hpp"
 #include "sluice/backend/machine/block_uses.hpp"
 #include "sluice/backend/machine/stream_lane.hpp"
 #include "sluice/core/random.hpp"
 
 #include "backend_cuda/cudart/runtime.hpp"
+#include "emulate/streams.hpp"
+#include "kernels/machine/cuda_gather.hpp"
 #include "support/small_models.hpp"
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,14 +33,26 @@ using Lane = StreamLane<CudaMemory, EveryWait>;
 
 constexpr std::int64_t block_bytes = 64, blocks = 24;
 
+/// CopySegments on the emulator, as `cuda_gather` launches it on a GPU.
+Status gather(std::span<const GatheredCopy> copies, CUstream_st* stream) {
+  using Kernel = kernels::GatherSegments;
+  if (testing::runtime_lost()) return status_of(cudaErrorIllegalAddress, "cuda: a kernel that copies");
+  const kernels::CopySegmentsParams params = kernels::gather_params(copies);
+  testing::runtime_device().launch<Kernel>(testing::stream_number(stream), Kernel::grid(params), params);
+  emulated_runtime().gathered += static_cast<std::int64_t>(copies.size());
+  return {};
+}
+constexpr GatherBelow below(std::int64_t bytes) { return {bytes, bytes}; }
+
 /// Blocks of both memories, copied at random by three streams that know each block's tickets; and the same done one
 /// after the other.
 class Copied {
  public:
-  explicit Copied(std::uint64_t seed) : random_(seed) {
+  explicit Copied(std::uint64_t seed, GatherBelow gathered = {}) : random_(seed) {
     Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
     REQUIRE(memory);
     memory_ = *memory;
+    memory_->gather_by({gather}, gathered);
     REQUIRE(memory_->reserve(Bytes{block_bytes * blocks}, Bytes{256}, Bytes{block_bytes * blocks}));
     for (std::byte* const arena : {memory_->device_arena(), memory_->host_arena()})
       for (std::int64_t i = 0; i < block_bytes * blocks; ++i) arena[i] = static_cast<std::byte>(random_() & 0xff);
@@ -50,7 +68,7 @@ class Copied {
       lanes.emplace_back(*memory_, device_uses, host_uses, block_bytes, stream, waits);
     for (int step = 0; step < steps; ++step) {
       Lane& lane = lanes[random_.below(lanes.size())];
-      const std::uint64_t copies = 1 + random_.below(6);
+      const std::uint64_t copies = 1 + random_.below(24);
       for (std::uint64_t i = 0; i < copies; ++i) copy(lane);
       const Ticket ticket = lane.launched();
       if (random_.below(8) == 0) memory_->synchronize(ticket);
@@ -69,7 +87,8 @@ class Copied {
   void copy(Lane& lane) {
     using Content = StreamWait::Content;
     const Content from = random_.below(2) == 0 ? Content::kv : Content::host,
-                  to = random_.below(2) == 0 ? Content::kv : Content::host;
+                  to = (random_.below(4) == 0) == (from == Content::kv) ? Content::kv
+                                                                        : Content::host; // mostly the other
     const std::size_t a = random_.below(blocks), b = random_.below(blocks);
     if (from == to && a == b) return;
     Copy copy;
@@ -80,6 +99,8 @@ class Copied {
       copy.rows = 4;
       copy.from_stride = copy.to_stride = block_bytes / 4;
       copy.bytes = 5;
+    } else if (random_.below(2) == 0) { // a part of the block, of whole packets or not
+      copy.bytes = random_.below(4) == 0 ? 37 : static_cast<std::int64_t>(16 + 16 * random_.below(3));
     }
     memory_->copy_async(lane.stream(), copy);
     std::vector<std::byte>& source = from == Content::host ? host_ : device_;
@@ -98,14 +119,17 @@ class Copied {
 } // namespace
 
 TEST_CASE("blocks end with what copying one after the other gives, in any order of streams and of batches") {
+  constexpr std::array<std::int64_t, 3> thresholds{0, 50, GatherBelow::all};
+  std::array<std::int64_t, 3> gathered{};
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     restart_runtime(seed);
     emulated_runtime().batches = seed % 4 != 3;
     {
-      Copied copied(seed);
+      Copied copied(seed, below(thresholds[seed % 3]));
       copied.run(200);
       CHECK(copied.as_in_order());
+      gathered[seed % 3] += emulated_runtime().gathered;
       CHECK(copied.memory().status().ok());
       CHECK(copied.memory().batches() == emulated_runtime().batches);
       CHECK((emulated_runtime().batched > 0) == emulated_runtime().batches);
@@ -113,6 +137,9 @@ TEST_CASE("blocks end with what copying one after the other gives, in any order 
     CHECK(emulated_runtime().events == 0);
     CHECK(emulated_runtime().allocations == 0);
   }
+  CHECK(gathered[0] == 0);
+  CHECK(gathered[1] > 100);
+  CHECK(gathered[2] > gathered[1]);
 }
 
 TEST_CASE("a lost context is one line, and everything comes to an end") {
@@ -120,7 +147,7 @@ TEST_CASE("a lost context is one line, and everything comes to an end") {
     CAPTURE(seed);
     restart_runtime(seed);
     {
-      Copied copied(seed);
+      Copied copied(seed, below(seed % 2 == 0 ? 0 : GatherBelow::all));
       emulated_runtime().calls = 0;
       emulated_runtime().fails_at = static_cast<std::int64_t>(seed * 7);
       copied.run(100); // returns
@@ -134,6 +161,71 @@ TEST_CASE("a lost context is one line, and everything comes to an end") {
       CHECK(line.find("a process that begins anew") != std::string::npos);
     }
     CHECK(emulated_runtime().events == 0);
+  }
+}
+
+TEST_CASE("small copies are gathered across the link alone, where there are some, and by way") {
+  restart_runtime(5);
+  Expected<std::shared_ptr<CudaMemory>> made = CudaMemory::make();
+  REQUIRE(made);
+  CudaMemory& memory = **made;
+  REQUIRE(memory.reserve(Bytes{4096}, Bytes{4096}, Bytes{4096}));
+  memory.gather_by({gather}, {64, 32}); // to the device what is shorter than 64, to the host what is shorter than 32
+  const auto gathered = [&](std::byte* to, std::byte* from, std::int64_t bytes, std::int64_t count) {
+    const std::int64_t before = emulated_runtime().gathered;
+    for (std::int64_t i = 0; i < count; ++i) {
+      Copy copy;
+      copy.to = to + 64 * i;
+      copy.from = from + 64 * i;
+      copy.bytes = bytes;
+      memory.copy_async(StreamId::to_device, copy);
+    }
+    memory.synchronize(memory.record(StreamId::to_device));
+    return emulated_runtime().gathered - before;
+  };
+  std::byte *const device = memory.device_arena(), *const host = memory.host_arena();
+  CHECK(gathered(device, host, 48, 6) == 6);
+  CHECK(gathered(device, host, 64, 6) == 0);
+  CHECK(gathered(host, device, 16, 6) == 6);
+  CHECK(gathered(host, device, 48, 6) == 0);
+  CHECK(gathered(device, host, 48, 3) == 0);                // a launch does not pay
+  CHECK(gathered(device, host, 47, 6) == 0);                // no whole packets
+  CHECK(gathered(device + 8, host, 48, 6) == 0);            // not aligned
+  CHECK(gathered(device + 2048, device, 48, 6) == 0);       // crosses no link
+  CHECK(gathered(memory.beside_arena(), host, 48, 6) == 0); // of the runner
+  std::vector<std::byte> elsewhere(4096);                   // that a GPU cannot read
+  CHECK(gathered(device, elsewhere.data(), 48, 6) == 0);
+  CHECK(memory.status().ok());
+}
+
+TEST_CASE("thresholds are measured in memory that is free again, and a context that is lost meanwhile is one line") {
+  const GatherSweep sweep{16, 64, 256, 8, 2, 3};
+  restart_runtime(1);
+  const Expected<GatherMeasured> measured = measure_gather({gather}, sweep);
+  REQUIRE(measured);
+  for (const std::int64_t threshold : {measured->below.to_device, measured->below.to_host}) {
+    CHECK(threshold >= 0);
+    CHECK(threshold <= 65);
+  }
+  CHECK(measured->took > Seconds{0});
+  CHECK(emulated_runtime().gathered > 0);
+  CHECK(emulated_runtime().batched > 0);
+  const std::int64_t calls = [] {
+    restart_runtime(1);
+    emulated_runtime().fails_at = std::int64_t{1} << 40; // never, but calls are counted
+    CHECK(measure_gather({gather}, {16, 64, 256, 8, 2, 3}));
+    return emulated_runtime().calls;
+  }();
+  for (std::int64_t at = 0; at < calls; at += 1 + at / 3) {
+    CAPTURE(at);
+    restart_runtime(2);
+    emulated_runtime().fails_at = at;
+    const Expected<GatherMeasured> none = measure_gather({gather}, sweep);
+    REQUIRE(!none);
+    CHECK(none.error().line().find("cuda: ") == 0);
+    CHECK(none.error().line().find("cudaErrorIllegalAddress") != std::string::npos);
+    CHECK(emulated_runtime().events == 0);
+    CHECK(emulated_runtime().allocations == 0);
   }
 }
 

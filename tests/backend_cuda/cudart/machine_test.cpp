@@ -11,13 +11,19 @@
 #include "emulate/streams.hpp"
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "kernels/machine/cuda_gather.hpp"
 #include "kernels/machine/cuda_runner.cuh"
 #include "local/counting_decoder.hpp"
+#include "support/looked_at_world.hpp"
 #include "support/small_models.hpp"
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::kernels {
@@ -29,6 +35,8 @@ Status OnGpu::prepare() {
 }
 template <Kernel K>
 Status OnGpu::launch(const typename K::Params& params, CUstream_st* stream) {
+  if constexpr (std::is_same_v<K, GatherSegments>) // the runner's own have a list in memory
+    if (params.segments == nullptr && params.from == nullptr) testing::emulated_runtime().gathered += params.count;
   const Grid grid = K::grid(params);
   if (grid.x > 0 && grid.y > 0) testing::runtime_device().launch<K>(testing::stream_number(stream), grid, params);
   return {};
@@ -51,10 +59,14 @@ using Runner = kernels::CudaRunner<kernels::KernelRunnerConfig{ElementType::f32,
 
 struct OnCuda {
   std::uint64_t seed = 1;
+  Products products = Products::invariant;
+  std::int64_t gathered = 0; ///< copies of fewer bytes
+  std::weak_ptr<BackendWorld>* made = nullptr;
 
   [[nodiscard]] static std::int64_t element_bytes() { return 4; }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
+    setup.products = products;
     const Bytes workspace = kernels::cuda_workspace(trial.weights.config, ElementType::f32, setup);
     const Bytes block = kv_block_shape(trial.weights.config.shape, setup.limits.block_tokens, 4).bytes();
     const LayerBlocks room = stream_kv_blocks(trial.weights, workspace, 4, setup);
@@ -67,13 +79,22 @@ struct OnCuda {
     restart_runtime(seed);
     Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
     if (!memory) return memory.error();
+    (*memory)->gather_by(kernels::cuda_gather(), {gathered, gathered});
     Expected<ModelWeights> weights = pinned_weights(trial.weights, ElementType::f32);
     if (!weights) return weights.error();
     auto runner = std::make_unique<Runner>(*memory, weights->config, kernels::cuda_runner_limits(setup));
-    return CudaMachine::make(*std::move(weights), std::move(runner), setup, std::move(listener), *memory,
-                             element_bytes());
+    auto machine =
+        CudaMachine::make(*std::move(weights), std::move(runner), setup, std::move(listener), *memory, element_bytes());
+    if (machine && made != nullptr) *made = *machine;
+    return machine;
   }
 };
+
+#if __has_include(<cublasLt.h>)
+constexpr bool has_cublas_lt = true;
+#else
+constexpr bool has_cublas_lt = false;
+#endif
 
 /// Two layers with heads of 32, the smallest that are compiled for a GPU.
 ModelWeights weights_of(std::uint64_t seed) {
@@ -87,6 +108,7 @@ ModelWeights weights_of(std::uint64_t seed) {
 TEST_CASE("requests on a GPU that runs in any order have the bits that each has alone") {
   Random random(77);
   Bytes moved{0};
+  std::int64_t replayed = 0;
   for (int round = 0; round < 3; ++round) {
     CAPTURE(round);
     RealTrial trial = random_real_trial(random);
@@ -96,11 +118,27 @@ TEST_CASE("requests on a GPU that runs in any order have the bits that each has 
     for (auto& prompt : trial.prompts)
       for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
     trial.host_blocks = 2 * trial.all() + 64;
+    std::weak_ptr<BackendWorld> machine;
+    int iterations = 0, wrong = 0;
     const RealResult result = run_real<Chaos>(
-        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, [](auto&) {}, {}, OnCuda{random()});
+        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8,
+        [&](auto& config) { // layers have their times by the device's events
+          auto* const looked_at = new LookedAt(machine.lock(), Seconds{1e-3});
+          config.backend = Cpu{std::shared_ptr<BackendWorld>(looked_at, [&](LookedAt* world) {
+            iterations = world->iterations;
+            wrong = world->wrong;
+            delete world;
+          })};
+        },
+        {}, OnCuda{.seed = random(), .gathered = round == 2 ? 0 : GatherBelow::all, .made = &machine});
+    CHECK(iterations > 10);
+    CHECK(wrong == 0);
     CHECK(emulated_runtime().allocations == 0);
     CHECK(emulated_runtime().events == 0);
+    CHECK((emulated_runtime().gathered > 0) == (round == 0)); // one lane for both ways has a copy at a time
     CHECK(emulated_runtime().batched > 0);
+    CHECK(emulated_runtime().graphs_alive == 0);
+    replayed += emulated_runtime().replayed;
     CHECK(result.refused == 0);
     moved += result.moved.to_device.bytes + result.moved.to_host.bytes;
     for (std::size_t i = 0; i < result.outputs.size(); ++i) {
@@ -112,11 +150,72 @@ TEST_CASE("requests on a GPU that runs in any order have the bits that each has 
     }
   }
   CHECK(moved > Bytes{0});
+  CHECK(replayed > 0);
+}
+
+TEST_CASE("a driver that refuses graphs, at once or for want of memory, launches one by one with the same bits") {
+  Random random(80);
+  RealTrial trial = random_real_trial(random);
+  trial.link = {};
+  trial.weights = weights_of(random());
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  const auto run = [&](auto&& before) {
+    return run_real<Engine<>>(
+        trial, trial.all(), [&](auto&) { before(emulated_runtime()); }, {}, OnCuda{random()});
+  };
+  const RealResult with = run([](EmulatedRuntime&) {});
+  CHECK(emulated_runtime().replayed > 0);
+  const std::int64_t all = emulated_runtime().instantiated;
+  CHECK(with.graphs.value().made == all);
+  CHECK(with.graphs->replayed == emulated_runtime().replayed);
+  CHECK(with.graphs->refused.empty());
+  const RealResult without = run([](EmulatedRuntime& runtime) { runtime.graphs = false; });
+  CHECK(emulated_runtime().replayed == 0);
+  CHECK(without.graphs.value().made == 0);
+  CHECK(without.graphs->launched == with.graphs->launched + with.graphs->replayed);
+  CHECK(without.graphs->refused.find("cudaErrorStreamCaptureUnsupported") != std::string::npos);
+  const RealResult few = run([](EmulatedRuntime& runtime) { runtime.graphs_at_most = 1; });
+  CHECK(all > 1);
+  CHECK(emulated_runtime().instantiated == 1);
+  CHECK(few.graphs.value().made == 1);
+  CHECK(few.graphs->refused.find("cudaErrorMemoryAllocation") != std::string::npos);
+  CHECK(emulated_runtime().graphs_alive == 0);
+  for (std::size_t i = 0; i < with.outputs.size(); ++i) {
+    CHECK(without.outputs[i].logits == with.outputs[i].logits);
+    CHECK(few.outputs[i].logits == with.outputs[i].logits);
+  }
+}
+
+TEST_CASE("products by cuBLASLt are near those of own tiles" * doctest::skip(!has_cublas_lt)) {
+  Random random(79);
+  RealTrial trial = random_real_trial(random);
+  trial.link = {};
+  trial.weights = weights_of(random());
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  const auto run = [&](Products products) {
+    return run_real<Engine<>>(
+        trial, trial.all(), [](auto&) {}, {}, OnCuda{random(), products});
+  };
+  const RealResult own = run(Products::invariant);
+  CHECK(emulated_runtime().multiplied == 0);
+  const RealResult fast = run(Products::fast);
+  CHECK(emulated_runtime().multiplied > 0);
+  for (std::size_t i = 0; i < own.outputs.size(); ++i) {
+    REQUIRE(fast.outputs[i].tokens == own.outputs[i].tokens);
+    REQUIRE(!own.outputs[i].logits.empty());
+    for (std::size_t at = 0; at < own.outputs[i].logits.size(); ++at)
+      CHECK(std::bit_cast<float>(fast.outputs[i].logits[at]) ==
+            doctest::Approx(std::bit_cast<float>(own.outputs[i].logits[at])).epsilon(1e-4));
+  }
 }
 
 TEST_CASE("a GPU that is lost in the middle ends every request, and the program goes on") {
   Random random(78);
-  for (const std::int64_t lasts : {400, 2000}) {
+  for (const std::int64_t lasts : {400, 523, 611, 700, 801, 2000}) { // in the middle of launches, captures and replays
     CAPTURE(lasts);
     RealTrial trial = random_real_trial(random);
     trial.link = {};

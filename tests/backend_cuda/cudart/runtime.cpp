@@ -16,6 +16,13 @@
 #include <utility>
 #include <vector>
 
+struct CUgraph_st {
+  sluice::emulate::Device::Graph work;
+};
+struct CUgraphExec_st {
+  sluice::emulate::Device::Graph work;
+};
+
 namespace {
 
 using sluice::emulate::Device;
@@ -29,6 +36,7 @@ struct State {
   std::unique_ptr<Device> device;
   sluice::Random random{0};
   int streams = 0;
+  std::unique_ptr<CUgraph_st> captured; ///< that is made
 };
 
 State& state() {
@@ -72,6 +80,8 @@ namespace sluice::testing {
 EmulatedRuntime& emulated_runtime() { return state().seen; }
 emulate::Device& runtime_device() { return *state().device; }
 int stream_number(CUstream_st* stream) { return stream->number; }
+void give(CUstream_st* stream, std::function<void()> work) { state().device->launch(stream->number, std::move(work)); }
+bool runtime_lost() { return lost(); }
 void restart_runtime(std::uint64_t seed) {
   state().device.reset();
   state().seen = {};
@@ -85,7 +95,16 @@ void restart_runtime(std::uint64_t seed) {
 extern "C" {
 
 const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaErrorIllegalAddress ? "cudaErrorIllegalAddress" : "an error";
+  switch (error) {
+  case cudaErrorIllegalAddress:
+    return "cudaErrorIllegalAddress";
+  case cudaErrorMemoryAllocation:
+    return "cudaErrorMemoryAllocation";
+  case cudaErrorStreamCaptureUnsupported:
+    return "cudaErrorStreamCaptureUnsupported";
+  default:
+    return "an error";
+  }
 }
 const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "of another kind";
@@ -116,10 +135,19 @@ cudaError_t cudaFree(void* at) { return release(at); }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned /*flags*/) { return allocate(at, bytes); }
 cudaError_t cudaFreeHost(void* at) { return release(at); }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (lost()) return cudaErrorIllegalAddress;
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
   if (lost()) return cudaErrorIllegalAddress;
   *stream = new CUstream_st{state().streams++};
   return state().streams <= most_streams ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return priority > 0 || priority < -5 ? cudaErrorInvalidValue : cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
@@ -208,6 +236,44 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const
     state().device->copy(stream->number, to[i], from[i], bytes[i]);
   }
   state().seen.batched += static_cast<std::int64_t>(count);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (lost()) return cudaErrorIllegalAddress;
+  if (!state().seen.graphs) return cudaErrorStreamCaptureUnsupported;
+  state().captured = std::make_unique<CUgraph_st>();
+  state().device->begin_capture(stream->number, state().captured->work);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  state().device->end_capture(stream->number);
+  *graph = state().captured.release();
+  ++state().seen.graphs_alive;
+  return lost() ? cudaErrorIllegalAddress : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
+  if (lost()) return cudaErrorIllegalAddress;
+  if (state().seen.instantiated == state().seen.graphs_at_most) return cudaErrorMemoryAllocation;
+  *executable = new CUgraphExec_st{graph->work};
+  ++state().seen.graphs_alive;
+  ++state().seen.instantiated;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  --state().seen.graphs_alive;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  --state().seen.graphs_alive;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (lost()) return cudaErrorIllegalAddress;
+  state().device->launch(stream->number, graph->work);
+  ++state().seen.replayed;
   return cudaSuccess;
 }
 

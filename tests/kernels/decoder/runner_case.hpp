@@ -29,12 +29,13 @@
 namespace sluice::kernels {
 
 template <ElementType element>
-using SmallRunner = KernelRunner<emulate::KernelQueue, KernelRunnerConfig{element, 16}>;
+using SmallRunner = KernelRunner<emulate::KernelQueue, KernelRunnerConfig{element, testing::small_head_dim}>;
 
 // Each is compiled once, in runner_<element>_test.cpp.
-extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f32, 16}>;
-extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f16, 16}>;
-extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::bf16, 16}>;
+extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f32, testing::small_head_dim}>;
+extern template class KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f16, testing::small_head_dim}>;
+extern template class KernelRunner<emulate::KernelQueue,
+                                   KernelRunnerConfig{ElementType::bf16, testing::small_head_dim}>;
 
 namespace test {
 
@@ -49,6 +50,13 @@ inline constexpr bool few = false;
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = few;
+#endif
+
+/// On a card a library is cuBLASLt, and may multiply few rows as it multiplies many.
+#if defined(SLUICE_ON_CARD)
+inline constexpr bool on_card = true;
+#else
+inline constexpr bool on_card = false;
 #endif
 
 using testing::SmallModel;
@@ -145,24 +153,36 @@ inline std::vector<float> numbers(const std::vector<std::uint32_t>& bits) {
   return floats;
 }
 
+/// How a case's runner is made.
+struct RunnerWay {
+  std::optional<QueueWait> leaves_out = {};
+  int split_rows = 64;
+  Products products = Products::invariant;
+  int graph_rows = 0;
+};
+
 template <ElementType element>
 class RunnerCase {
  public:
   static constexpr int most_rows = 1200, most_samples = 128;
 
-  RunnerCase(ModelWeights weights, std::uint64_t seed, std::optional<QueueWait> leaves_out = {}, int split_rows = 64)
+  RunnerCase(ModelWeights weights, std::uint64_t seed, const RunnerWay& way = {})
       : model_(std::move(weights)), device_(2, seed) {
-    const KernelRunnerLimits limits{
-        .block_tokens = Tokens{block_tokens}, .table_blocks = 512, .split_rows = split_rows};
+    const KernelRunnerLimits limits{.block_tokens = Tokens{block_tokens},
+                                    .table_blocks = 512,
+                                    .split_rows = way.split_rows,
+                                    .products = way.products,
+                                    .library_room = Bytes{4096},
+                                    .graph_rows = way.graph_rows};
     using Runner = SmallRunner<element>;
     arena_ = emulate::Memory{
         static_cast<std::size_t>(Runner::workspace(model_.config, limits, most_rows, most_samples).count())};
-    emulate::KernelQueue queue{device_, 1};
-    if (leaves_out) queue.leave_out(*leaves_out);
-    runner_ = std::make_unique<Runner>(queue, model_, limits, std::span{arena_.data(), arena_.size()});
+    if (way.leaves_out) queue_.leave_out(*way.leaves_out);
+    runner_ = std::make_unique<Runner>(queue_, model_, limits, std::span{arena_.data(), arena_.size()});
     for (int layer = 0; layer < model_.config.shape.layers; ++layer) whole_.emplace_back(model_, layer, 0.0);
   }
-  RunnerCase(SmallModel model, std::uint64_t seed) : RunnerCase(testing::small_weights(model, element), seed) {}
+  RunnerCase(SmallModel model, std::uint64_t seed, const RunnerWay& way = {})
+      : RunnerCase(testing::small_weights(model, element), seed, way) {}
   /// What is asked of the device and not waited for touches memory of the case.
   RunnerCase(const RunnerCase&) = delete;
   RunnerCase& operator=(const RunnerCase&) = delete;
@@ -173,8 +193,11 @@ class RunnerCase {
 
   [[nodiscard]] const DecoderConfig& config() const { return model_.config; }
   [[nodiscard]] const LayerWeights& whole(int layer) const { return whole_[static_cast<std::size_t>(layer)].weights; }
+  [[nodiscard]] CutLayer copied(int layer, double share) const { return {model_, layer, share}; }
   [[nodiscard]] ModelRunner& runner() { return *runner_; }
   [[nodiscard]] emulate::Device& device() { return device_; }
+  [[nodiscard]] const emulate::KernelQueue& queue() const { return queue_; }
+  [[nodiscard]] GraphCounts graphs() const { return runner_->graphs().value(); }
 
   /// Launches all layers of the parts' rows, in that order. `weights_of(layer)` is a layer's weights.
   template <class WeightsOf>
@@ -250,6 +273,7 @@ class RunnerCase {
   emulate::Memory arena_;
   std::vector<CutLayer> whole_, cut_;
   emulate::Device device_;
+  emulate::KernelQueue queue_{device_, 1};
   std::unique_ptr<ModelRunner> runner_;
 };
 

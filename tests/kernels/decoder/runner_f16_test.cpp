@@ -4,7 +4,8 @@
 using namespace sluice;
 using namespace sluice::kernels;
 
-template class sluice::kernels::KernelRunner<emulate::KernelQueue, KernelRunnerConfig{ElementType::f16, 16}>;
+template class sluice::kernels::KernelRunner<emulate::KernelQueue,
+                                             KernelRunnerConfig{ElementType::f16, testing::small_head_dim}>;
 
 TEST_CASE("kernels.decoder f16: a row's result is its own, and its token the sampler's" * doctest::skip(test::few)) {
   test::holds_what_it_promises<ElementType::f16>();

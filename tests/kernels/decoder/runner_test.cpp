@@ -22,7 +22,7 @@ ModelWeights with_long_contexts() {
 /// Two passes of eight tokens each, of which nobody waits for the first: the logits after the second.
 std::vector<std::uint32_t> after_two_passes(std::uint64_t seed, std::optional<QueueWait> leaves_out) {
   Random random{5};
-  RunnerCase<f32> one{testing::small_weights(SmallModel::llama, f32), seed, leaves_out};
+  RunnerCase<f32> one{testing::small_weights(SmallModel::llama, f32), seed, {.leaves_out = leaves_out}};
   const std::vector<std::int32_t> tokens = random_tokens(random, 16, one.config().shape.vocabulary);
   SequenceKv kv{one.config(), 16, random};
   for (const emulate::Memory& block : kv.memory) std::memset(block.data(), 0, block.size()); // finite, if not written
@@ -73,6 +73,26 @@ class Apart {
 
 } // namespace
 
+#if !defined(SLUICE_ON_CARD) // whose queue counts nothing
+TEST_CASE("kernels.decoder: what layers are told goes up, and tokens come down, without a copy engine") {
+  Random random{6};
+  RunnerCase<f32> one{SmallModel::llama, 3, {.graph_rows = 4}};
+  const std::vector<std::int32_t> tokens = random_tokens(random, 16, one.config().shape.vocabulary);
+  SequenceKv kv{one.config(), 16, random};
+  int first = 0;
+  for (const int count : {8, 1, 1, 1}) {
+    const Part part{&tokens, &kv, first, count};
+    one.launch({&part, 1});
+    first += count;
+    one.runner().launch_samples(std::vector<SampleRow>{{count - 1, {}, 0, first}});
+    CHECK(one.runner().tokens()[0] >= 0);
+    CHECK(one.queue().copies() == 0);
+  }
+  CHECK(one.runner().logits(0).size() == static_cast<std::size_t>(one.config().shape.vocabulary));
+  CHECK(one.queue().copies() == 1); // which nobody waits for in each step
+}
+#endif
+
 TEST_CASE("kernels.decoder: matrices and biases that lie apart have the bits of an image") {
   for (const SmallModel model : testing::small_models) {
     if (few && model != SmallModel::mixtral) continue;
@@ -97,7 +117,7 @@ TEST_CASE("kernels.decoder: matrices and biases that lie apart have the bits of 
 TEST_CASE("kernels.decoder: long contexts, split and folded, have the bits of any chunks" * doctest::skip(sanitized)) {
   Random random{1};
   // Enough rows for every tile; and partial rows for some of the long rows to be split, for the others to be folded.
-  RunnerCase<f32> one{with_long_contexts(), 1, {}, 0}, other{with_long_contexts(), 2, {}, 200};
+  RunnerCase<f32> one{with_long_contexts(), 1, {.split_rows = 0}}, other{with_long_contexts(), 2, {.split_rows = 200}};
   const std::vector<std::int32_t> tokens = random_tokens(random, 1100, one.config().shape.vocabulary);
   SequenceKv kv{one.config(), 1100, random}, kv_of_other{one.config(), 1100, random};
   const Part all{&tokens, &kv, 0, 1100};
@@ -119,6 +139,32 @@ TEST_CASE("kernels.decoder: long contexts, split and folded, have the bits of an
     beside += with;
   }
   CHECK(kv_of_other.stored(one.config(), 1100) == kv.stored(one.config(), 1100));
+}
+
+TEST_CASE("kernels.decoder: rows by a library's products may depend on how many there are, and are near the same") {
+  Random random{10};
+  const RunnerWay fast{.products = Products::fast};
+  RunnerCase<f32> one{SmallModel::llama, 1, fast}, again{SmallModel::llama, 2, fast}, own{SmallModel::llama, 3};
+  const int count = few ? 10 : 24; // more than HostLibrary splits sums of
+  const std::vector<std::int32_t> tokens = random_tokens(random, count, one.config().shape.vocabulary);
+  const auto together = one.alone(tokens, random), expected = own.alone(tokens, random);
+  SequenceKv kv{one.config(), count, random};
+  bool other_bits = false;
+  for (int token = 0; token < count; ++token) {
+    const Part part{&tokens, &kv, token, 1};
+    again.launch({&part, 1}, random); // layers that lie in two places, too
+    const int row = 0;
+    const auto at = static_cast<std::size_t>(token);
+    const std::vector<std::uint32_t> bits = again.sample(std::span{&row, 1}).logits[0];
+    other_bits = other_bits || bits != together.logits[at];
+    const std::vector<float> alone = numbers(bits), of_many = numbers(together.logits[at]),
+                             by_tiles = numbers(expected.logits[at]);
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      CHECK(alone[i] == doctest::Approx(by_tiles[i]).epsilon(1e-4));
+      CHECK(of_many[i] == doctest::Approx(by_tiles[i]).epsilon(1e-4));
+    }
+  }
+  CHECK((other_bits || on_card));
 }
 
 TEST_CASE("kernels.decoder: a row whose logits are not all finite gets no token, and only such a row") {

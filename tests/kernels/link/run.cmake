@@ -1,5 +1,6 @@
 # sluice-run --backend cuda, in a build with CUDA: where there is a GPU, the tokens of --backend cpu; where there is none,
-# one line that says what is missing, and exit status 2. Never silence, a crash or a line of another kind.
+# one line that says what is missing, and exit status 2.
+include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
 set(asked --prompt-ids 1,2,3 --max-tokens 4 --json)
 execute_process(COMMAND ${PROGRAM} --backend cuda ${asked} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)
 if(status EQUAL 0)
@@ -9,9 +10,11 @@ if(status EQUAL 0)
   if(no_tokens OR NOT tokens STREQUAL wanted)
     message(FATAL_ERROR "on a GPU the tokens are ${tokens}, expected the CPU's, ${wanted}:\n${out}")
   endif()
-  message(STATUS "on a GPU: ${tokens}")
-elseif(status EQUAL 2 AND out STREQUAL "" AND said MATCHES "^sluice-run: cuda: (no driver is loaded|the driver is for CUDA|the driver shows no GPU)[^\n]*\n$")
-  message(STATUS "${said}")
+  string(JSON graphs ERROR_VARIABLE no_graphs GET "${out}" graphs)
+  if(no_graphs)
+    message(FATAL_ERROR "on a GPU the JSON does not say how layers were launched (graphs):\n${out}")
+  endif()
+  message(STATUS "on a GPU: ${tokens}; graphs ${graphs}")
 else()
-  message(FATAL_ERROR "exit status ${status}, expected 0, or 2 and one line of sluice-run's about the driver:\n${out}${said}")
+  check_driver_line(sluice-run "${status}" "${out}" "${said}")
 endif()

@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <string>
 
-#define SLUICE_ON_CARD // for tests that also ask the emulator what no one card has
-
 namespace sluice::emulate {
 
 inline constexpr bool watched_for_races = false;

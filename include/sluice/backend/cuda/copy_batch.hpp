@@ -43,6 +43,30 @@ class CopyBatch {
     return true;
   }
 
+  /// How many there are of which `wanted(to, from, bytes)` says so.
+  template <class Wanted>
+  [[nodiscard]] std::size_t count(const Wanted& wanted) const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < size_; ++i) count += wanted(to_[i], from_[i], bytes_[i]) ? 1U : 0U;
+    return count;
+  }
+  /// Takes these out, and gives each to `give`.
+  template <class Wanted, class Give>
+  void take_out(const Wanted& wanted, const Give& give) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (wanted(to_[i], from_[i], bytes_[i])) {
+        give(to_[i], from_[i], bytes_[i]);
+        continue;
+      }
+      to_[kept] = to_[i];
+      from_[kept] = from_[i];
+      bytes_[kept] = bytes_[i];
+      ++kept;
+    }
+    size_ = kept;
+  }
+
   // As cudaMemcpyBatchAsync takes them.
   [[nodiscard]] void* const* to() const { return to_.data(); }
   [[nodiscard]] const void* const* from() const { return from_.data(); }

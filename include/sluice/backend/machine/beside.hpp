@@ -39,19 +39,24 @@ template <MemoryDevice Memory>
           core.weights.host().moved_to(start + detail::outer_weights_at(core.workspace), beside_alignment)};
 }
 
-/// Copies the weights outside the layers to the device, and waits until they are there.
+/// Gives a stream the copies of weights outside the layers to where they lie at `start`.
 template <MemoryDevice Memory>
-void load_beside(Memory& memory, const MachineCore& core) {
-  const ModelWeights& host = core.weights.host();
-  std::byte* const start = memory.beside_arena() + detail::outer_weights_at(core.workspace);
-  host.lay_out(beside_alignment, [&](Matrix OuterWeights::*member, std::int64_t at) {
-    const Matrix& matrix = host.*member;
+void copy_outer(Memory& memory, StreamId stream, const OuterWeights& weights, std::byte* start) {
+  weights.lay_out(beside_alignment, [&](Matrix OuterWeights::*member, std::int64_t at) {
+    const Matrix& matrix = weights.*member;
     Copy copy;
     copy.from = matrix.row(0);
     copy.to = start + at;
     copy.bytes = matrix.rows * matrix.row_bytes();
-    memory.copy_async(StreamId::to_device, copy);
+    memory.copy_async(stream, copy);
   });
+}
+
+/// Copies the weights outside the layers to the device, and waits until they are there.
+template <MemoryDevice Memory>
+void load_beside(Memory& memory, const MachineCore& core) {
+  copy_outer(memory, StreamId::to_device, core.weights.host(),
+             memory.beside_arena() + detail::outer_weights_at(core.workspace));
   memory.synchronize(memory.record(StreamId::to_device));
 }
 

@@ -54,7 +54,6 @@ class LinkWaits {
   /// as there is room for, for their blocks are free once they have been read. False where none is left.
   bool await_hidden(Lock& lock, int layer) {
     if (!core_->batch.restores(layer)) return false;
-    release_lost(layer);
     const Seconds asked = now_();
     for (;;) {
       wake_();
@@ -162,10 +161,8 @@ class LinkWaits {
       const auto hopeless = [&] {
         return !cell.exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
       };
-      opened = core_->store.append(cell);
-      if (!opened && !hopeless())
-        opened =
-            try_until_stuck(lock, layer, [&] { return core_->store.append(cell) || hopeless(); }) && cell.on_device();
+      opened =
+          try_until_stuck(lock, layer, [&] { return core_->store.append(cell) || hopeless(); }) && cell.on_device();
       if (!opened) {
         trim_hidden(*core_, sequence, layer, 0);
         break;

@@ -77,6 +77,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] const ModelWeights& weights() const override { return core_.weights.host(); }
   [[nodiscard]] const DeviceMemory& device_memory() const override { return memory_; }
   [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
+  [[nodiscard]] std::optional<GraphCounts> graphs() const override { return runner_->graphs(); }
   [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
@@ -148,6 +149,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
   [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
   [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
+  [[nodiscard]] std::span<const double> computed_layers() const override { return computed_; }
   /// Its tokens stay until `forget(id)`: the user may want those that there are.
   void cancelled(Slot slot, std::int64_t /*submitted*/) override {
     {
@@ -293,6 +295,7 @@ class Machine final : public TokenWorld {
   /// the computation waited for the link.
   double tell_times() {
     double stalled = 0;
+    computed_.clear();
     for (int layer = 0; layer < core_.layers; ++layer) {
       LayerTimes& times = times_[static_cast<std::size_t>(layer)];
       const LayerMoments moments = device_.lane().times(layer);
@@ -306,6 +309,7 @@ class Machine final : public TokenWorld {
       }
       times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
       stalled += times.stall_s;
+      computed_.push_back(times.end_s - times.start_s);
     }
     {
       const Lock lock{core_.schedule.mutex};
@@ -329,6 +333,7 @@ class Machine final : public TokenWorld {
   bool loaded_ = false;
 
   std::vector<LayerTimes> times_; // of the last iteration
+  std::vector<double> computed_;
   std::vector<LinkTimes> link_times_;
   std::vector<LinkSpan> spans_;
   std::vector<RequestOutcome> outcomes_;

@@ -6,6 +6,7 @@
 #include "sluice/backend/machine/link_rates.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/products.hpp"
 #include "sluice/view/view.hpp"
 
 #include <cstdint>
@@ -28,6 +29,9 @@ struct MachineSetup {
   LayerBlocks hidden_blocks{0};
   LinkRates link;
   FaultPlan faults{};
+  /// Of a GPU; a processor has one way.
+  Products products = Products::invariant;
+  bool graphs = true;      ///< of a GPU: small iterations are launched as graphs, where its driver can
   bool skips_idle = false; ///< time with nothing to run passes at once
 
   /// The most rows of an iteration: the batch's and the rebuilt.

@@ -68,6 +68,7 @@ class RealBackend {
     }
   }
 
+  [[nodiscard]] std::span<const double> computed_layers() const { return world_->computed_layers(); }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
   void cancelled(Slot slot, std::int64_t submitted) { world_->cancelled(slot, submitted); }
   void released(Seconds until) { world_->released(until); }

@@ -5,6 +5,7 @@
 #include "sluice/backend/machine/arena.hpp"
 #include "sluice/backend/machine/copy.hpp"
 #include "sluice/backend/machine/fault.hpp"
+#include "sluice/backend/machine/fed_stream.hpp"
 #include "sluice/backend/machine/host_images.hpp"
 #include "sluice/backend/machine/link_rates.hpp"
 #include "sluice/backend/machine/link_schedule.hpp"
@@ -21,16 +22,12 @@
 
 namespace sluice {
 
-/// A lane of the link has at most two batches under way: one that the stream works on and one behind it, so that the
-/// stream is busy while the host looks away, and the transfer rule still chooses late. A batch ends when its ticket is
-/// done. Not synchronised: whoever calls holds the schedule's mutex.
+/// Batches are as large and as many as LinkBatches says, and a batch ends when its ticket is done. Not synchronised:
+/// whoever calls holds the schedule's mutex.
 template <MemoryDevice Memory, class Waits>
 class StreamLink {
  public:
   using Lane = StreamLane<Memory, Waits>;
-  static constexpr std::size_t most_batches = 2;
-  static constexpr std::int64_t batch_bytes = 1 << 20; ///< a batch takes no more copies from here on
-  static constexpr int batch_copies = 32;
 
   StreamLink(Memory& memory, MachineCore& core, Arena& arena, const HostImages& images, Lane& to_device, Lane& to_host)
       : memory_(&memory), core_(&core), arena_(&arena), images_(&images), lanes_{&to_device, &to_host} {}
@@ -60,14 +57,14 @@ class StreamLink {
     Ticket begun, ended;
     int copies = 0;
     std::int64_t bytes = 0;
-    std::array<bool, batch_copies> failed{};
+    std::array<bool, LinkBatches::copies> failed{};
   };
 
   Lane& lane(Way way) { return core_->setup.link.each_way ? *lanes_[static_cast<std::size_t>(way)] : *lanes_[0]; }
   RingQueue<Batch>& batches(Way way) { return batches_[static_cast<std::size_t>(way)]; }
   [[nodiscard]] bool has_room(Way way) {
-    return core_->setup.link.each_way ? batches(way).size() < most_batches
-                                      : batches_[0].size() + batches_[1].size() < most_batches;
+    return core_->setup.link.each_way ? batches(way).size() < LinkBatches::most
+                                      : batches_[0].size() + batches_[1].size() < LinkBatches::most;
   }
 
   bool retire(Way way) {
@@ -91,8 +88,8 @@ class StreamLink {
   bool begin(Way way) {
     if (!has_room(way)) return false;
     Batch batch;
-    const int most = core_->setup.link.each_way ? batch_copies : 1; // one lane changes ways copy by copy
-    while (batch.copies < most && batch.bytes < batch_bytes) {
+    const int most = core_->setup.link.each_way ? LinkBatches::copies : 1; // one lane changes ways copy by copy
+    while (batch.copies < most && batch.bytes < LinkBatches::bytes) {
       const std::optional<PlacedCopy> placed = core_->schedule.next(way);
       if (!placed) break;
       const Copy copy = addressed(way, *placed);

@@ -35,6 +35,9 @@ struct TokenListener {
   std::function<void(RequestId, std::int32_t token)> token;
   /// The logits that a token was chosen from, and its position in the sequence.
   std::function<void(RequestId, std::int64_t position, std::span<const float>)> logits;
+  /// Whether `logits` is to be called for a request: a GPU's are fetched over the link, those of a batch at once.
+  /// Empty: for every request.
+  std::function<bool(RequestId)> wants_logits;
 };
 
 class TokenRequests {
@@ -93,7 +96,8 @@ class TokenRequests {
       }
       TokenRequest& request = requests_.at(index(id));
       request.tokens.push_back(token);
-      if (listener_.logits) listener_.logits(id, rows_[i].position, runner.logits(i));
+      if (listener_.logits && (!listener_.wants_logits || listener_.wants_logits(id)))
+        listener_.logits(id, rows_[i].position, runner.logits(i));
       if (listener_.token) listener_.token(id, token);
       if (request.ends && std::find(ends.begin(), ends.end(), token) != ends.end())
         outcomes.push_back({part.slot, false, {}});

@@ -8,9 +8,11 @@
 #include "sluice/backend/machine/world.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/decoder/weights.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -31,6 +33,8 @@ class TokenWorld : public BackendWorld {
   [[nodiscard]] virtual const ModelWeights& weights() const = 0;
   [[nodiscard]] virtual const DeviceMemory& device_memory() const = 0;
   [[nodiscard]] virtual CopyTotals moved() const = 0;
+  /// Of a GPU: whether its layers were replayed as graphs.
+  [[nodiscard]] virtual std::optional<GraphCounts> graphs() const = 0;
   [[nodiscard]] virtual LayerBlocks host_peak() const = 0;
 };
 

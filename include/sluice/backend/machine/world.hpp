@@ -54,6 +54,9 @@ class BackendWorld {
   [[nodiscard]] virtual std::span<const LayerTimes> layer_times() const = 0;
   /// Of the last iteration, in order.
   [[nodiscard]] virtual std::span<const LinkTimes> link_times() const = 0;
+  /// Seconds for which each layer of the last iteration was computed, for cost models that learn; none where they were
+  /// not measured, or where what they teach could not be told again (a record of the clock has no layers).
+  [[nodiscard]] virtual std::span<const double> computed_layers() const { return {}; }
   /// The request in `slot` is cancelled: its KV is free, at once or when its transfers have ended.
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
   /// Tokens that were due by then were handed out.

@@ -56,12 +56,12 @@ double error(const std::vector<float>& a, const std::vector<float>& b) {
 
 /// The error of the row that is farthest off.
 template <ElementType element>
-double farthest(SmallModel model) {
+double farthest(SmallModel model, Products products = Products::invariant) {
   CAPTURE(testing::name_of(model));
   Random random{8};
   const ModelWeights weights = testing::small_weights(model, element, 11);
   const std::vector<std::int32_t> tokens = random_tokens(random, few ? 3 : 40, weights.config.shape.vocabulary);
-  RunnerCase<element> one{weights, 3};
+  RunnerCase<element> one{weights, 3, {.products = products}};
   const auto found = one.alone(tokens, random);
   const auto expected = reference(weights, tokens);
   double most = 0;
@@ -75,8 +75,10 @@ TEST_CASE("kernels.decoder: logits are the CPU decoder's, but for what an elemen
   for (const SmallModel model : testing::small_models) {
     CAPTURE(testing::name_of(model));
     CHECK(farthest<ElementType::f32>(model) < 1e-5);
+    CHECK(farthest<ElementType::f32>(model, Products::fast) < 1e-5);
     if (few) continue;
     CHECK(farthest<ElementType::f16>(model) < 5e-3);  // some ten roundings of 2^-12 at most, of sums that partly cancel
     CHECK(farthest<ElementType::bf16>(model) < 4e-2); // of 2^-9
+    CHECK(farthest<ElementType::bf16>(model, Products::fast) < 4e-2);
   }
 }

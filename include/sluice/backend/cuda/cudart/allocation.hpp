@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,11 @@ class Allocation {
 
   [[nodiscard]] std::byte* data() const { return at_.get(); }
   [[nodiscard]] std::size_t size() const { return size_; }
+  /// Whether an address is of these bytes.
+  [[nodiscard]] bool holds(const void* address) const {
+    const std::less<> less; // of pointers into any memory
+    return size_ > 0 && !less(address, data()) && less(address, data() + size_);
+  }
 
  private:
   std::unique_ptr<std::byte, Free> at_;

@@ -6,6 +6,7 @@
 #include "sluice/backend/cuda/cudart/allocation.hpp"
 #include "sluice/backend/cuda/cudart/device_clock.hpp"
 #include "sluice/backend/cuda/cudart/driver.hpp"
+#include "sluice/backend/cuda/gather.hpp"
 #include "sluice/backend/machine/copy.hpp"
 #include "sluice/backend/machine/memory_device.hpp"
 #include "sluice/core/assert.hpp"
@@ -27,12 +28,14 @@ namespace sluice {
 
 /// The MemoryDevice of an NVIDIA GPU, the first that the driver shows. One thread at a time uses it, any thread.
 ///
-///  - **Streams** wait for nobody's default stream, only for tickets.
+///  - **Streams** wait for nobody's default stream, only for tickets. Those of the link go before the one that
+///    computes, or the few blocks of a gathering kernel would wait until a layer leaves them an SM.
 ///  - **A ticket** is an event that measures time. A stream remembers the times of its last 65,536 tickets, and has
 ///    events for 1,024 of them: an older ticket is done (the host waits for it, should it not be), and its event is
 ///    another's.
 ///  - **Copies of one row** that follow each other in a stream are given to the driver in one call, before the
-///    stream is given a ticket, a wait or anything else (CopyBatch says which cannot share a call).
+///    stream is given a ticket, a wait or anything else (CopyBatch says which cannot share a call). Small ones between
+///    the two arenas are one launch of a kernel instead, where there is one (`gather_by`).
 ///  - **The first error stays.** From then on nothing is given to the device, every ticket is done, and the host waits
 ///    for nothing but what a device that lives still works on, so that who uses this comes to an end; `status()` says
 ///    what the driver said. What was computed or copied since the last time that all was well, is nothing to believe.
@@ -44,8 +47,13 @@ class CudaMemory {
   [[nodiscard]] static Expected<std::shared_ptr<CudaMemory>> make() {
     if (Status status = open_device(); !status) return status.error();
     std::shared_ptr<CudaMemory> memory{new CudaMemory};
-    for (Stream& stream : memory->streams_)
-      if (!memory->succeeds(cudaStreamCreateWithFlags(&stream.handle, cudaStreamNonBlocking), "cuda: a stream"))
+    int last = 0, first = 0; // priorities: the lower number goes first
+    if (!memory->succeeds(cudaDeviceGetStreamPriorityRange(&last, &first), "cuda: the priorities of streams"))
+      return memory->status().error();
+    for (const StreamId id : all_streams)
+      if (!memory->succeeds(cudaStreamCreateWithPriority(&memory->of(id).handle, cudaStreamNonBlocking,
+                                                         id == StreamId::compute ? last : first),
+                            "cuda: a stream"))
         return memory->status().error();
     if (!memory->succeeds(memory->clock_.start(), "cuda: events that measure time")) return memory->status().error();
     return memory;
@@ -171,6 +179,12 @@ class CudaMemory {
       std::this_thread::sleep_for(std::chrono::microseconds{20});
   }
 
+  /// From now on copies between the arenas of fewer bytes than this are the kernel's, where a batch has some of them.
+  void gather_by(const GatherKernel& kernel, const GatherBelow& below) {
+    gather_kernel_ = kernel;
+    gather_below_ = below;
+  }
+
   /// For launches. What was copied before is given to the stream first.
   [[nodiscard]] cudaStream_t stream(StreamId stream) {
     flush(of(stream));
@@ -245,6 +259,7 @@ class CudaMemory {
   void flush(Stream& stream) {
     CopyBatch& batch = stream.batch;
     if (batch.empty()) return;
+    if (status_ && gather_kernel_) gather(stream); // of a batch any copy may be the first
     if (status_ && !(batches_ && batch.size() > 1 && give_at_once(stream))) {
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (!succeeds(
@@ -253,6 +268,26 @@ class CudaMemory {
           break;
     }
     batch.clear();
+  }
+  /// Has the kernel make the small copies of the batch, and leaves the others. Pinned memory has one address for both
+  /// processors. (CUDA's unified addressing, which every system with this driver has.)
+  void gather(Stream& stream) {
+    const auto small = [this](const void* to, const void* from, std::size_t bytes) {
+      const bool whole =
+          (reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) % 16 == 0;
+      const bool fetch = host_arena_.holds(from) && device_arena_.holds(to);
+      const bool send = device_arena_.holds(from) && host_arena_.holds(to);
+      return whole && (fetch || send) &&
+             static_cast<std::int64_t>(bytes) < (fetch ? gather_below_.to_device : gather_below_.to_host);
+    };
+    CopyBatch& batch = stream.batch;
+    if (batch.count(small) < GatherKernel::least) return;
+    std::array<GatheredCopy, CopyBatch::most> copies;
+    std::size_t count = 0;
+    batch.take_out(small, [&](void* to, const void* from, std::size_t bytes) {
+      copies[count++] = {from, to, static_cast<std::int64_t>(bytes)};
+    });
+    (void)succeeds(gather_kernel_.launch({copies.data(), count}, stream.handle));
   }
   /// The source is read in the stream's order. Rejected: cudaMemcpySrcAccessOrderAny, by which the source may be read
   /// before what the stream has waited for: of a send that is the layer which writes the block, of a fetch the send
@@ -273,6 +308,8 @@ class CudaMemory {
 
   Status status_;
   bool batches_ = true;
+  GatherKernel gather_kernel_;
+  GatherBelow gather_below_;
   Time came_to_something_{};
   DeviceBytes beside_arena_, device_arena_;
   PinnedBytes host_arena_;
@@ -280,6 +317,6 @@ class CudaMemory {
   std::array<Stream, stream_count> streams_;
 };
 
-static_assert(MemoryDevice<CudaMemory>);
+static_assert(MemoryDevice<CudaMemory> && CopyBatch::most <= GatherKernel::most);
 
 } // namespace sluice

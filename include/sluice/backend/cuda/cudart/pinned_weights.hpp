@@ -5,6 +5,7 @@
 #include "sluice/backend/cuda/cudart/allocation.hpp"
 #include "sluice/checkpoint/element.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/decoder/retyped.hpp"
 #include "sluice/decoder/weights.hpp"
 
 #include <algorithm>
@@ -40,18 +41,10 @@ inline void convert(std::byte* to, ElementType to_type, const std::byte* from, E
 /// Rejected: pinning the mapped file (cudaHostRegister), which not every system allows for pages of a file, and which
 /// converts nothing. Error: the system refuses the memory.
 [[nodiscard]] inline Expected<ModelWeights> pinned_weights(const ModelWeights& weights, ElementType element) {
-  ModelWeights pinned;
-  pinned.config = weights.config;
-  pinned.config.shape.weight_element_bytes = pinned.config.shape.kv_element_bytes = bytes_of(element);
-  for (const TensorPlace& place : weights.layout.places)
-    pinned.layout.add(place.tensor, place.rows, place.columns, element, place.expert);
-
+  ModelWeights pinned = retyped(weights, element);
   const std::int64_t layer_bytes = pinned.layout.bytes.count();
   const auto layers = static_cast<std::int64_t>(weights.layers.size());
-  OuterWeights outer = weights;
-  for (Matrix* const matrix :
-       {&outer.embedding, &outer.positions, &outer.final_norm, &outer.final_norm_bias, &outer.head})
-    matrix->type = element;
+  const OuterWeights outer = pinned;
   constexpr std::int64_t alignment = 256;
   const std::int64_t outer_bytes = outer.lay_out(alignment, [](Matrix OuterWeights::*, std::int64_t) {});
   Expected<PinnedBytes> memory =

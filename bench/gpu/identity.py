@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stage identity: tokens that are the same whoever decides what is where, logits that are the CPU's, and what it
+costs that a row's bits do not depend on the rows beside it."""
+import math
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from rows import StageCut, StageFailed, StageSkipped, compared, row, skipped
+from served import Refused, Served, cublas_folders, ids, logits, missing, repro, steps
+from workload import prompts
+
+root = Path(__file__).resolve().parent.parent.parent
+STAGE = "identity"
+REHEARSED = ("AllResident", "VllmSwap", "OrbitFlow", "HCache")
+LOGITS_LIMIT = 2e-2  # of bf16, some hundred of whose roundings of 2^-9 partly cancel
+
+
+def identity(run):
+    served = Served(run)
+    served.needs("sluice-run")
+    with tempfile.TemporaryDirectory() as folder:
+        batches = Batches(served, folder)
+        for part in NAMES:
+            try:
+                run.add(*part(served, folder, batches))
+            except StageSkipped as why:
+                run.add(*(skipped(STAGE, name, str(why)) for name in NAMES[part]))
+            except Refused as why:
+                run.add(*(row(STAGE, name, "", "failed", n=0, reason=str(why)) for name in NAMES[part]))
+    if run.left() <= 0:
+        raise StageCut()
+
+
+def tokens_of_all(served, _folder, _batches):
+    """Every system's tokens beside those of a device that holds everything: of a memory that is short."""
+    systems = served.systems()
+    if served.emulated:
+        systems = [one for one in systems if one in REHEARSED]
+    if "AllResident" not in systems or len(systems) < 2:
+        raise StageFailed("sluice-run --list names no system beside AllResident")
+    asked = [range(1, 19), range(5, 21), range(16, 0, -1)]
+    flags = [*ids(asked), "--max-tokens", "40", "--ignore-end", "--kv-memory", "640KiB"]
+    flags += served.on_device("sluice-run") + served.products("invariant")
+    # Each would measure below which size a kernel copies; stated, every other system has all copied by it.
+    below = [["--gather-below", size] for size in ("0", "1MiB")]
+    stated = not served.emulated and served.takes("sluice-run", "--gather-below")
+    asked_of = {system: flags + (below[i % 2] if stated else []) for i, system in enumerate(systems)}
+    begin = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = dict(zip(systems, pool.map(lambda system: told_by(served, system, asked_of[system]), systems)))
+    cut = [system for system, outcome in outcomes.items() if outcome == "cut"]
+    if "AllResident" in cut:
+        raise StageCut()
+    expected = outcomes["AllResident"]
+    if isinstance(expected, str):
+        raise Refused(f"AllResident: {expected}")
+    tokens = [one["tokens"] for one in expected["requests"]]
+    wrong, moved = [], 0
+    for system, told in outcomes.items():
+        if system in cut:
+            continue
+        if isinstance(told, str):
+            wrong.append(f"{system} ({told})")
+            continue
+        moved += told["bytes_moved"] + told["preemptions"] > 0
+        if [one["tokens"] for one in told["requests"]] != tokens:
+            wrong.append(system)
+    complete = missing(expected, 3, 40) == 0
+    if cut and not wrong:
+        behind = f"{len(systems) - len(cut)} of {len(systems)} systems, of which none differed"
+        return [skipped(STAGE, NAMES[tokens_of_all][0], f"it was cut at the stage's limit behind {behind}")]
+    config = f"{len(systems) - len(cut)} systems on tiny, 640 KiB for KV; {moved} moved KV, weights or requests"
+    passed = not wrong and moved > 0 and complete
+    return [
+        row(
+            STAGE,
+            "tokens of all systems",
+            config,
+            "passed" if passed else "failed",
+            float(len(wrong)),
+            "systems that differ",
+            n=len(systems) - len(cut),
+            reason=f"others are the tokens of {', '.join(wrong) or 'none'}; {config}",
+            repro=repro(["--system", "NAME", *flags, *(below[1] if stated else [])]),
+            seconds=round(time.monotonic() - begin, 3),
+            refcheck=compared(len(wrong), 0, len(systems) - len(cut)),
+        )
+    ]
+
+
+def told_by(served, system, flags):
+    """What a system's run told, or in a line why there is none."""
+    try:
+        return served.told("--system", system, *flags)
+    except StageCut:
+        return "cut"
+    except StageFailed as failure:
+        return str(failure)
+
+
+def logits_beside_the_cpu(served, folder, _batches):
+    """Of demo, whose weights are bf16: the row that is farthest from what the processor computes in f32. Rows count up
+    to the first token that differs, for what comes after answers another text."""
+    begin = time.monotonic()
+    asked = [range(3, 40), range(700, 760), range(2000, 1980, -1)]
+    flags = ["--model", root / "examples/models/demo", *ids(asked), "--max-tokens", "48", "--ignore-end"]
+    here, cpu = Path(folder) / "device.npy", Path(folder) / "cpu.npy"
+    on_device = served.on_device("sluice-run") + served.products("invariant")
+    # The rehearsal has no second device; there, at least, the rows are of another batch.
+    alone = ["--batch", "1"] if served.emulated else []
+    found = served.told(*flags, *on_device, *alone, "--logits", here)
+    expected = served.told(*flags, "--logits", cpu)
+    return [
+        row_of_logits(
+            [one["tokens"] for one in found["requests"]],
+            [one["tokens"] for one in expected["requests"]],
+            logits(here),
+            logits(cpu),
+            repro=repro([*flags, *on_device, "--logits", "FILE"], root),
+            seconds=round(time.monotonic() - begin, 3),
+        )
+    ]
+
+
+def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
+    at, errors = 0, []
+    for mine, theirs in zip(tokens, expected_tokens):
+        same = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), len(theirs) - 1)
+        for i in range(at, at + same + 1):
+            off = math.dist(rows[i], expected_rows[i])
+            errors.append(off / math.hypot(*expected_rows[i]))
+        at += len(theirs)
+    sizes = len(rows) == len(expected_rows) == at and all(map(len, tokens)) and len(tokens) == len(expected_tokens)
+    # A NaN is larger than nothing: max() would lose it.
+    worst = math.nan if any(map(math.isnan, errors)) else max(errors, default=math.nan)
+    passed = sizes and len(errors) > 0 and worst <= LOGITS_LIMIT
+    config = f"demo, bf16, the farthest of {len(errors)} rows of {len(tokens)} requests, of {at}"
+    return row(
+        STAGE,
+        "logits beside the CPU",
+        config,
+        "passed" if passed else "failed",
+        None if math.isnan(worst) else worst,
+        "of the CPU's, Euclidean",
+        n=len(errors),
+        reason=f"off by {worst:.3g}, at most {LOGITS_LIMIT:g} is right; {config}",
+        refcheck=None if math.isnan(worst) else compared(worst, LOGITS_LIMIT, len(errors)),
+        **about,
+    )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of Batches took: an iteration in which all decode, one of all prompts, each of every batch but the
+    first, which warms up; the tokens that it owes, how layers were launched, if it says so, and the command."""
+
+    decoding: list
+    prompts: list
+    owed: int
+    graphs: Optional[dict]
+    repro: str
+
+
+class Batches:
+    """Requests of one length, so many at once that each batch is over before the next begins: run with some flags, and
+    with the same flags once."""
+
+    LAYERS = 8  # the same kernels in each: more layers would be more of the same, and seconds of loading
+    COUNT, REQUESTS, LENGTH, GENERATED = 6, 16, 512, 9
+    TOKENS = COUNT * REQUESTS * GENERATED
+    TEXT = f"{COUNT - 1} batches of {REQUESTS} x {LENGTH} tokens, llama3-8b of {LAYERS} layers, random weights"
+
+    def __init__(self, served, folder):
+        self.served = served
+        self.folder = folder
+        self.ran = {}
+
+    def run(self, *more):
+        if more not in self.ran:
+            self.ran[more] = self.measured(more)
+        return self.ran[more]
+
+    def measured(self, more):
+        served, timeline = self.served, Path(self.folder) / "timeline.json"
+        asked = prompts(served.shape(self.LAYERS), self.COUNT * self.REQUESTS, self.LENGTH)
+        flags = [*served.model("sluice-run", self.folder, self.LAYERS), *served.on_device("sluice-run"), *more]
+        flags += [*ids(asked), "--max-tokens", self.GENERATED, "--ignore-end", "--batch", self.REQUESTS]
+        flags += ["--max-batch-tokens", self.REQUESTS * self.LENGTH]
+        told = served.told(*flags, "--timeline", timeline)
+        every = steps(timeline)
+        decoding = [took for rows, decodes, took in every if decodes == self.REQUESTS]
+        prompted = [took for rows, decodes, took in every if decodes == 0 and rows > 0]
+        owed = missing(told, self.COUNT * self.REQUESTS, self.GENERATED)
+        graphs = told.get("graphs")
+        return Ran(decoding[self.GENERATED - 1 :], prompted[1:], owed, graphs, repro(flags, self.folder))
+
+
+def dearer(name, slow, fast, slow_took, fast_took, wrong="", about="", **more):
+    """How much longer one run's iterations take than the other's in the middle."""
+    owed = slow.owed + fast.owed
+    few = min(len(slow_took), len(fast_took)) < 3
+    if not wrong and (owed or few):
+        wrong = f"{owed} tokens are missing" if owed else "fewer than 3 such iterations were seen"
+    middle = statistics.median(fast_took) if not few else 1.0
+    return row(
+        STAGE,
+        name,
+        Batches.TEXT + about,
+        "failed" if wrong else "passed",
+        samples=[] if wrong else [100 * (one / middle - 1) for one in slow_took],
+        unit="% of an iteration",
+        n=2 * Batches.TOKENS,
+        reason=wrong,
+        repro=slow.repro,
+        refcheck=compared(owed, 0, 2 * Batches.TOKENS),
+        **more,
+    )
+
+
+def cost_of_invariance(served, _folder, batches):
+    """A decoding iteration's time and a prompt's with products of which rows keep their bits, beside the fastest."""
+    if served.emulated:
+        raise StageSkipped("the processor has no other products")
+    if not served.takes("sluice-run", "--products"):
+        raise StageSkipped("the runner has no other products yet: sluice-run has no --products")
+    if not cublas_folders():
+        raise StageSkipped("there is no cuBLASLt, which has the others")
+    begin = time.monotonic()
+    slow, fast = (batches.run(*served.products(which)) for which in ("invariant", "fast"))
+    names = NAMES[cost_of_invariance]
+    more = {"seconds": round(time.monotonic() - begin, 3)}
+    return [
+        dearer(names[0], slow, fast, slow.decoding, fast.decoding, **more),
+        dearer(names[1], slow, fast, slow.prompts, fast.prompts, **more),
+    ]
+
+
+def cost_of_launches(served, _folder, batches):
+    """A decoding iteration whose kernels are launched one by one, beside one whose layers are graphs."""
+    if served.emulated:
+        raise StageSkipped("a processor launches no kernels")
+    if not served.takes("sluice-run", "--no-graphs"):
+        raise StageSkipped("sluice-run has no --no-graphs")
+    begin = time.monotonic()
+    graphed = batches.run(*served.products("fast"))
+    if graphed.graphs is None:
+        raise StageSkipped("sluice-run --json has no graphs: whether any were replayed would be a guess")
+    launched = batches.run(*served.products("fast"), "--no-graphs")
+    made, replayed, one_by_one = (graphed.graphs.get(name, 0) for name in ("made", "replayed", "launched"))
+    refused = graphed.graphs.get("refused")
+    said = f"{replayed} layers replayed by {made} graphs, {one_by_one} launched"
+    wrong = ""
+    if refused or not replayed:
+        wrong = f"{said}: {refused or 'no graph was replayed'}"
+    elif (launched.graphs or {}).get("replayed", 0):
+        wrong = f"--no-graphs replayed {launched.graphs['replayed']} layers"
+    more = {"about": f"; {said}", "wrong": wrong, "seconds": round(time.monotonic() - begin, 3)}
+    return [dearer(NAMES[cost_of_launches][0], launched, graphed, launched.decoding, graphed.decoding, **more)]
+
+
+# In the order in which they are asked: the last is what a cut would leave the most of.
+NAMES = {
+    logits_beside_the_cpu: ["logits beside the CPU"],
+    cost_of_invariance: ["what invariant products cost, decoding", "what invariant products cost, prompts"],
+    cost_of_launches: ["what launching without graphs costs, decoding"],
+    tokens_of_all: ["tokens of all systems"],
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What others make of the work of beside_peers.py, a line of JSON for each row: transformers with its default and its
+offloaded cache, accelerate's weight hooks, torch's attention. What is not installed is skipped and named. bench/gpu/run
+calls it.
+
+usage: peers.py [--tiny] [--after ROWS]"""
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from rows import compared, row, skipped  # noqa: E402
+from workload import LLAMA3_8B, PEERS, TINY, of_layers, prompts  # noqa: E402
+
+STAGE = "peers"
+REPETITIONS = 3  # behind one that warms up
+CALLS = 16  # of attention, between two events
+
+
+class Missing(Exception):
+    """Something that is not installed, or not as this program wants it."""
+
+
+def module(name):
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise Missing(f"there is no {name} here: {error}") from error
+
+
+class Peers:
+    def __init__(self, tiny):
+        self.tiny = tiny
+        self.model = None
+        self.layers = 0
+
+    def device(self):
+        torch = module("torch")
+        if self.tiny:
+            return torch.device("cpu")
+        if not torch.cuda.is_available():
+            raise Missing("torch sees no GPU")
+        return torch.device("cuda", 0)
+
+    def synchronize(self):
+        if not self.tiny:
+            module("torch").cuda.synchronize()
+
+    def config(self, layers):
+        return of_layers(TINY if self.tiny else LLAMA3_8B, layers)
+
+    def of_layers(self, layers):
+        """The model, on the device; of the same size it is the same."""
+        torch, transformers = module("torch"), module("transformers")
+        if self.model is not None and self.layers == layers:
+            return self.model
+        self.model = None
+        gc.collect()
+        fields = {name: value for name, value in self.config(layers).items() if name[0] != "_"}
+        dtype = getattr(torch, fields.pop("torch_dtype"))
+        # Versions call the base of the rotation by several names, and it costs the same whatever it is.
+        for name in ("architectures", "model_type", "rope_theta"):
+            fields.pop(name)
+        config = transformers.LlamaConfig(**fields, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+        torch.manual_seed(1)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)  # or the weights would be drawn as f32 first, twice the memory
+        try:
+            with torch.device(self.device()):
+                model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+        finally:
+            torch.set_default_dtype(before)
+        wrong = {one.dtype for one in model.parameters()} - {dtype}
+        if wrong:
+            raise Missing(f"transformers {transformers.__version__} made weights of {wrong.pop()}; expected {dtype}")
+        self.model, self.layers = model.to(self.device()).eval(), layers
+        return self.model
+
+    # --- rows
+
+    def generation(self, name, asked, make, **flags):
+        """Tokens a second over prompts and decoding, as ours are counted."""
+        begin = time.monotonic()
+        asked = asked.rehearsed() if self.tiny else asked
+        torch = module("torch")
+        model = make(asked.layers)
+        shape = self.config(asked.layers)
+        rounds = prompts(shape, (1 + REPETITIONS) * asked.requests, asked.prompt)
+        owed, rates = 0, []
+        for i in range(1 + REPETITIONS):
+            mine = rounds[i * asked.requests : (i + 1) * asked.requests]
+            ids = torch.tensor(mine, device=self.device())
+            self.synchronize()
+            start = time.monotonic()
+            with torch.inference_mode():
+                out = model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=asked.generated,
+                    min_new_tokens=asked.generated,
+                    do_sample=False,
+                    pad_token_id=0,
+                    **flags,
+                )
+            self.synchronize()
+            took = time.monotonic() - start
+            count = int((out.shape[1] - asked.prompt) * out.shape[0])
+            owed += abs(asked.requests * asked.generated - count)
+            if i > 0:
+                rates.append(count / took)
+        tokens = (1 + REPETITIONS) * asked.requests * asked.generated
+        versions = f"torch {torch.__version__}, transformers {module('transformers').__version__}"
+        return row(
+            STAGE,
+            name,
+            f"{asked.text(shape)}, {versions}",
+            "failed" if owed else "passed",
+            samples=rates,
+            unit="tokens/s",
+            n=tokens,
+            reason=f"{owed} tokens are missing",
+            refcheck=compared(owed, 0, tokens),
+            repro="bench/gpu/peers.py",
+            seconds=round(time.monotonic() - begin, 3),
+        )
+
+    def default_cache(self, name, asked):
+        return self.generation(name, asked, self.of_layers)
+
+    def offloaded_cache(self, name, asked):
+        if self.device().type == "cpu":
+            raise Missing("its streams are a GPU's")
+        return self.generation(name, asked, self.of_layers, cache_implementation="offloaded")
+
+    def weight_hooks(self, name, asked):
+        accelerate = module("accelerate")
+
+        def hooked(layers):
+            model = self.of_layers(layers).to("cpu")
+            self.model = None  # what comes after wants one without hooks
+            return accelerate.cpu_offload(model, execution_device=self.device())
+
+        return self.generation(name, asked, hooked)
+
+    def attention(self, name, asked):
+        """Of a layer of the shape: bytes of K and V a second where rows decode, else operations."""
+        begin = time.monotonic()
+        torch = module("torch")
+        call = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
+        if call is None:
+            raise Missing(f"torch {torch.__version__} has no scaled_dot_product_attention")
+        shape, device = self.config(1), self.device()
+        tokens = asked.prompt + asked.generated
+        if self.tiny:
+            tokens = min(tokens, 64)
+        decodes = asked.generated > 0
+        rows = 1 if decodes else tokens
+        heads, kv_heads, dim = (shape[one] for one in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+        dtype = getattr(torch, shape["torch_dtype"])
+        draw = lambda *size: torch.randn(*size, device=device, dtype=dtype)
+        # Sets of K and V that no second-level cache holds together.
+        sets = [
+            (
+                draw(asked.requests, heads, rows, dim),
+                draw(asked.requests, kv_heads, tokens, dim),
+                draw(asked.requests, kv_heads, tokens, dim),
+            )
+            for _ in range(1 if self.tiny or not decodes else 4)
+        ]
+        causal = not decodes
+        attend = lambda q, k, v: call(q, k, v, is_causal=causal, enable_gqa=True)
+        error, cases = self.off(attend, *sets[0], causal)
+        samples = []
+        for _ in range(3 if self.tiny else 20):
+            samples.append(self.seconds(lambda: [attend(*sets[i % len(sets)]) for i in range(CALLS)]) / CALLS)
+        if decodes:
+            amount, unit = 2 * asked.requests * tokens * kv_heads * dim * sets[0][1].element_size() * 1e-9, "GB/s"
+        else:
+            amount, unit = 4 * asked.requests * heads * dim * tokens * (tokens + 1) / 2 * 1e-12, "TFLOP/s"
+        limit = 2e-6 if dtype is torch.float32 else 1e-2
+        passed = error <= limit
+        return row(
+            STAGE,
+            name,
+            f"{asked.requests} x {rows} rows of {tokens} tokens, {heads} heads on {kv_heads} of {dim}, "
+            f"{shape['torch_dtype']}, torch {torch.__version__}",
+            "passed" if passed else "failed",
+            samples=[amount / one for one in samples],
+            unit=unit,
+            n=cases,
+            reason=f"off by {error:.3g}, at most {limit:g} is right",
+            refcheck=compared(error, limit, cases),
+            repro="bench/gpu/peers.py",
+            seconds=round(time.monotonic() - begin, 3),
+            against=asked.against,
+        )
+
+    def seconds(self, work):
+        """Between two events; of the processor, by its clock."""
+        torch = module("torch")
+        if self.tiny:
+            begin = time.monotonic()
+            work()
+            return time.monotonic() - begin
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        work()  # warms up, and keeps the first event from being stamped before the host has launched anything
+        first.record()
+        work()
+        last.record()
+        last.synchronize()
+        return first.elapsed_time(last) * 1e-3
+
+    def off(self, attend, query, key, value, causal):
+        """The last row of the first and the last head, beside softmax in double."""
+        got = attend(query, key, value)
+        group, dim = query.shape[1] // key.shape[1], query.shape[3]
+        off = exact_all = 0.0
+        for head in (0, query.shape[1] - 1):
+            q, k, v = (one.double() for one in (query[0, head, -1], key[0, head // group], value[0, head // group]))
+            exact = (q @ k.T / dim**0.5).softmax(-1) @ v
+            off += float(((got[0, head, -1].double() - exact) ** 2).sum())
+            exact_all += float((exact**2).sum())
+        return (off / exact_all) ** 0.5, 2 * dim
+
+
+def own_output():
+    """Standard output for rows alone: whatever libraries print, also without a newline and from C++, goes to standard
+    error."""
+    rows = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    return rows
+
+
+def main():
+    options = argparse.ArgumentParser(description="Measures this project's peers.")
+    options.add_argument("--tiny", action="store_true", help="on the processor, small: a rehearsal")
+    options.add_argument("--after", type=int, default=0, help="go on behind so many rows")
+    options = options.parse_args()
+    out = own_output()
+    peers = Peers(options.tiny)
+    rows = {
+        "transformers, default cache": peers.default_cache,
+        "transformers, offloaded cache": peers.offloaded_cache,
+        "torch, attention, 8 decode at 4k": peers.attention,
+        "torch, attention, a prompt of 4k": peers.attention,
+        "accelerate, weight hooks": peers.weight_hooks,
+    }
+    failed = False
+    for i, (name, measure) in enumerate(rows.items()):
+        if i < options.after:
+            continue
+        begins = {"stage": STAGE, "name": name, "config": "", "repro": "bench/gpu/peers.py"}
+        print(json.dumps({"begins": begins}), file=out, flush=True)
+        try:
+            one = measure(name, PEERS[name])
+        except Missing as why:
+            one = skipped(STAGE, name, str(why))
+        except Exception as error:  # a peer's own, of any kind: the other rows may still be measured
+            said = (str(error).strip().splitlines() or [""])[0]
+            one = row(STAGE, name, "", "failed", n=0, reason=f"{type(error).__name__}: {said}")
+        failed = failed or one["status"] == "failed"
+        print(json.dumps(one), file=out, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice-run, sluice-profile and sluice-compare as the stages of a run call them: on the card, or rehearsed on the
+processor."""
+import array
+import ast
+import glob
+import json
+import os
+import re
+import site
+import sys
+from pathlib import Path
+
+from programs import last_line
+from rows import StageCut, StageFailed, StageSkipped
+from workload import LLAMA3_8B, TINY, of_layers
+
+here = Path(__file__).resolve().parent
+
+
+PROGRAMS = ("sluice-run", "sluice-profile", "sluice-compare")
+
+
+class Refused(StageFailed):
+    """What a program said in a line before it ended: of one call, which costs no other."""
+
+
+class Served:
+    def __init__(self, run):
+        self.run = run
+        self.emulated = run.options.emulated
+        self.help = {}
+        self.listed = None
+        self.call_s = 2 * run.options.row_limit  # of one call, which loads a model
+        self.first_call_s = 1.5 * self.call_s  # which reads programs and libraries from a disk that nobody has read
+
+    def needs(self, *programs):
+        for name in programs:
+            if not self.place(name).exists():
+                raise StageSkipped(f"there is no program {name} beside the others")
+            if name in self.run.unfit:
+                raise StageFailed(self.run.unfit[name])
+
+    def place(self, program):
+        """Where a program is: beside the others, or, where those have been built here, among the carried ones."""
+        folders = [self.run.bin, *([here / "packed/bin"] if self.run.header["binaries"] == "built" else [])]
+        return next((one / program for one in folders if (one / program).exists()), self.run.bin / program)
+
+    def takes(self, program, flag):
+        """Whether a program has that flag: others of its version may not."""
+        if program not in self.help:
+            self.help[program] = self.answer(program, "--help")
+        return re.search(rf"(?m)^\s*(-\w,)?{flag}\b", self.help[program]) is not None
+
+    def answer(self, program, flag):
+        """What a program says of itself. StageFailed: it cannot start here, for want of a library, say."""
+        limit = self.run.options.row_limit
+        code, said, complained, cut = self.run.command([self.place(program), flag], self.libraries(), limit=limit)
+        if cut and self.run.left() > 0:
+            raise StageFailed(f"{program} {flag} ran past {limit:g} s")
+        if cut:
+            raise StageCut()
+        if code != 0:
+            how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+            raise StageFailed(f"{program} {flag}: {last_line(complained, how)}")
+        return said
+
+    def systems(self):
+        """Those that sluice-run names: a quick build has few."""
+        if self.listed is None:
+            lines = self.call("sluice-run", "--list").split("\n\n")[0].splitlines()
+            self.listed = [line.split()[0] for line in lines if line.strip()]
+        return self.listed
+
+    def wants(self, system):
+        if system not in self.systems():
+            raise StageSkipped(f"sluice-run --list does not name {system}")
+
+    def on_device(self, program):
+        """The flags that make a program compute where the run does."""
+        if not self.emulated and not self.takes(program, "--backend"):
+            raise StageSkipped(f"{program} has no --backend yet")
+        return ["--backend", "cpu" if self.emulated else "cuda"] if self.takes(program, "--backend") else []
+
+    def shape(self, layers=32, vocabulary=None):
+        """The model that is measured: the shape of Llama-3-8B, of so many layers; in a rehearsal tiny."""
+        return TINY if self.emulated else of_layers(LLAMA3_8B, layers, vocabulary)
+
+    def model(self, program, folder, layers=32, vocabulary=None):
+        """The flags of that model, whose weights nobody has trained. Its config.json goes into the folder."""
+        if not self.takes(program, "--random-weights"):
+            if self.emulated:
+                return ["--model", "tiny"]
+            raise StageSkipped(f"{program} makes no random weights for a shape yet: it has no --random-weights")
+        shape = self.shape(layers, vocabulary)
+        place = Path(folder) / f"{shape['_name_or_path']}-{shape['num_hidden_layers']}-{shape['vocab_size']}"
+        place.mkdir(exist_ok=True)
+        (place / "config.json").write_text(json.dumps(shape), encoding="utf-8")
+        return ["--model", str(place), "--random-weights", "1"]
+
+    def products(self, which, *others):
+        """The flags for products of which rows keep their bits whatever is beside them, or for the fastest: where
+        sluice-run and the others can be asked for them, and the fastest where there is cuBLASLt."""
+        if self.emulated or not all(self.takes(one, "--products") for one in ("sluice-run", *others)):
+            return []
+        return ["--products", which if cublas_folders() else "invariant"]
+
+    def libraries(self):
+        """Libraries that travelled with the programs are found first; cuBLASLt, which does not, wherever it is."""
+        folders = [str(here / "packed/lib"), *([] if self.emulated else cublas_folders())]
+        folders.append(os.environ.get("LD_LIBRARY_PATH", ""))
+        return {"LD_LIBRARY_PATH": ":".join(one for one in folders if one)}
+
+    def call(self, program, *arguments, more_s=0):
+        """What it prints. Refused: it ended with a line, or ran past the limit of a call."""
+        limit = (self.call_s if self.run.loaded else self.first_call_s) + more_s
+        code, said, complained, cut = self.run.command([self.place(program), *arguments], self.libraries(), limit=limit)
+        if cut and self.run.left() > 0:
+            raise Refused(f"{program} ran past {limit:g} s, the limit of a call")
+        if cut:
+            raise StageCut()
+        if code != 0:
+            raise Refused(last_line(complained, f"{program}: exit status {code}"))
+        self.run.loaded = self.run.loaded or "--list" not in arguments
+        return said
+
+    def told(self, *arguments):
+        """The object that sluice-run --json prints."""
+        try:
+            return json.loads(self.call("sluice-run", *arguments, "--json"))
+        except json.JSONDecodeError as error:
+            raise Refused(f"sluice-run --json: {error.msg}") from error
+
+
+def cublas_folders():
+    """Of a toolkit, or of Python's packages: where programs find cuBLASLt when they start."""
+    folders = ["/usr/local/cuda/lib64", *glob.glob("/usr/local/cuda/targets/*/lib")]
+    for packages in [*site.getsitepackages(), *sys.path]:
+        folders += glob.glob(os.path.join(packages, "nvidia/*/lib"))
+    return [one for one in folders if glob.glob(os.path.join(one, "libcublasLt.so*"))]
+
+
+def repro(arguments, folder=None, program="sluice-run"):
+    """A command that does it again, but for prompts, which are long, and for a folder that is gone by then."""
+    text, words = [program], [str(one) for one in arguments]
+    for at, word in enumerate(words):
+        if at > 0 and words[at - 1] == "--prompt-ids":
+            continue
+        if word == "--prompt-ids":
+            if word not in words[:at]:
+                text.append("--prompt-ids ...")
+        else:
+            text.append(word.replace(str(folder), "FOLDER") if folder else word)
+    return " ".join(text)
+
+
+def ids(prompts):
+    return [flag for one in prompts for flag in ("--prompt-ids", ",".join(map(str, one)))]
+
+
+def missing(told, requests, tokens):
+    """Tokens that a run owes: of each request so many were asked."""
+    there = [len(one["tokens"]) for one in told["requests"]]
+    return sum(abs(tokens - count) for count in there) + tokens * abs(requests - len(there))
+
+
+def steps(timeline):
+    """The iterations of a timeline, in order: (rows, decoding rows, seconds)."""
+    events = json.loads(Path(timeline).read_text(encoding="utf-8"))["traceEvents"]
+    of = [event for event in events if event["ph"] == "X" and "decodes" in event.get("args", {})]
+    of.sort(key=lambda event: event["args"]["step"])
+    return [(event["args"]["tokens"], event["args"]["decodes"], event["dur"] * 1e-6) for event in of]
+
+
+def logits(path):
+    """The rows of a file that sluice-run --logits wrote: NumPy's format, of float32, read without NumPy."""
+    data = Path(path).read_bytes()
+    if data[:6] != b"\x93NUMPY":
+        raise StageFailed(f"{path}: it is no .npy; expected what sluice-run --logits writes")
+    wide = data[6] >= 2
+    begin = 12 if wide else 10
+    end = begin + int.from_bytes(data[8:begin], "little")
+    head = ast.literal_eval(data[begin:end].decode("latin-1").strip())
+    if head["descr"] != "<f4" or head["fortran_order"] or len(head["shape"]) != 2:
+        raise StageFailed(f"{path}: it is {head}; expected rows of <f4")
+    count, width = head["shape"]
+    numbers = array.array("f")
+    numbers.frombytes(data[end : end + 4 * count * width])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if len(numbers) != count * width:
+        raise StageFailed(f"{path}: it has {len(numbers)} numbers; expected {count} rows of {width}")
+    return [numbers[i * width : (i + 1) * width] for i in range(count)]

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// This machine's processor, measured.
+#include "sluice/decoder/measure_decoder.hpp"
+#include "sluice/local/memory.hpp"
+
+#include "profile/subject.hpp"
+#include "run/machine.hpp"
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace profiled {
+
+using namespace sluice;
+
+namespace {
+
+class Processor final : public Subject {
+ public:
+  Processor(ModelWeights weights, int threads, double link)
+      : weights_(std::move(weights)),
+        threads_(threads),
+        link_(link),
+        decoder_(running::make_decoder(weights_, block_tokens, threads)),
+        timer_(weights_, *decoder_, block_tokens) {}
+
+  [[nodiscard]] std::string name() const override {
+    return fmt::format("this machine, {} thread{}", threads_, threads_ == 1 ? "" : "s");
+  }
+  [[nodiscard]] Grid grid() const override { return {}; }
+  [[nodiscard]] bool computes_here() const override { return true; }
+  [[nodiscard]] int kv_element_bytes() const override { return 4; }
+  [[nodiscard]] Bytes memory() const override { return Bytes{physical_memory().count() / 2}; }
+  [[nodiscard]] const ModelWeights& weights() const override { return weights_; }
+  [[nodiscard]] BatchTimer& timer() override { return timer_; }
+
+  Expected<std::shared_ptr<TokenWorld>> make_machine(MachineSetup setup, LayerBlocks kv) override {
+    std::unique_ptr<Decoder> decoder = running::make_decoder(weights_, block_tokens, threads_);
+    const MemoryNeeds needs = cpu_needs(weights_, *decoder, setup);
+    setup.device_memory = needs.weights + needs.buffers + needs.block * kv.count();
+    auto machine = running::make_machine(weights_, std::move(decoder), setup, {});
+    if (!machine) return machine.error();
+    return std::shared_ptr<TokenWorld>{*std::move(machine)};
+  }
+  Expected<LinkTimes> link(std::int64_t block, double seconds) override { return measure_link(link_, block, seconds); }
+
+ private:
+  ModelWeights weights_;
+  int threads_;
+  double link_;
+  std::unique_ptr<Decoder> decoder_;
+  DecoderTimer timer_;
+};
+
+} // namespace
+
+std::unique_ptr<Subject> measure_processor(ModelWeights weights, int threads, double link) {
+  return std::make_unique<Processor>(std::move(weights), threads, link);
+}
+
+} // namespace profiled

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What library_products.hpp declares, in a build whose toolkit has no cuBLASLt.
+#include "kernels/products/library_products.hpp"
+
+namespace sluice::kernels {
+
+Expected<std::unique_ptr<LibraryProducts>> make_library_products(std::span<std::byte> /*workspace*/) {
+  return Error{ErrorCode::unsupported, "cuda: fast products", "this program was built without cuBLASLt",
+               "a build whose CUDA Toolkit has cublasLt.h, or invariant products"};
+}
+
+} // namespace sluice::kernels

@@ -1,0 +1,14 @@
+# sluice-profile --measure --backend cuda, in a build with CUDA: where there is a GPU, a folder of times; where there is none, one
+# line that says what is missing, exit status 2, and no folder.
+include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${PROGRAM} --measure --backend cuda --model tiny --seconds 2 --quiet --out ${WORK}
+                RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)
+if(status EQUAL 0 AND EXISTS ${WORK}/device.json AND EXISTS ${WORK}/dense.csv)
+  message(STATUS "on a GPU: ${out}")
+else()
+  check_driver_line(sluice-profile "${status}" "${out}" "${said}")
+  if(EXISTS ${WORK})
+    message(FATAL_ERROR "${WORK} was made, and nothing was measured")
+  endif()
+endif()

@@ -1,0 +1,10 @@
+# sluice-serve --backend cuda, in a build with CUDA: where there is a GPU it serves until it is told to end; where there is none,
+# one line that says what is missing, and exit status 2.
+include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
+execute_process(COMMAND timeout -s TERM 30 ${PROGRAM} --model tiny --backend cuda --port 0 --quiet
+                RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)
+if(status EQUAL 124 AND out MATCHES "^tiny under AllResident: .*http://127.0.0.1:")
+  message(STATUS "on a GPU: ${out}")
+else()
+  check_driver_line(sluice-serve "${status}" "${out}" "${said}")
+endif()
