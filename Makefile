@@ -3,7 +3,7 @@ JOBS ?= 2
 OUT ?= out/demo
 RELEASE := build/release
 
-.PHONY: demo test serve build setup umbrella format ci clean
+.PHONY: demo test serve build setup umbrella fields format ci clean
 .DEFAULT_GOAL := build
 
 ## demo: build sluice-compare and run it on generated workloads, one of each seed; table on the screen, report in out/demo
@@ -39,6 +39,10 @@ setup:
 ## umbrella: write sluice/sluice.hpp, simulation.hpp and explore.hpp anew after adding or removing a header
 umbrella:
 	@cmake -P cmake/umbrella.cmake
+
+## fields: write docs/fields.md anew after a field of View, RequestRow, PlacementTask or Plan has changed
+fields:
+	@cmake -P cmake/fields.cmake
 
 ## format: clang-format every source in place
 format:

@@ -129,7 +129,7 @@ struct Tokened : SilentObserver {
   }
 };
 
-struct Outcome {
+struct Served {
   std::string log;
   std::vector<std::pair<RequestId, double>> tokens;
   std::int64_t steps = 0;
@@ -168,7 +168,7 @@ struct Between {
 
 /// Serves a trial to its end.
 template <class System, class Backend>
-Outcome serve_with(const Trial& trial, Backend backend, Bytes weights, Between between = {}) {
+Served serve_with(const Trial& trial, Backend backend, Bytes weights, Between between = {}) {
   using E = With<System, SmallCost, Backend, DecisionLog, Tokened>;
   auto made = E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
                        .geometry = {trial.layers, Bytes{4096}, weights, Bytes{3000}},
@@ -232,14 +232,14 @@ void check_replays(int rounds) {
     ClockRecord record;
     std::vector<double> background, background_again, unread;
     const std::uint64_t leaves = random();
-    const Outcome real = serve_with<System>(trial, Real{{BackendWorld{world, noise}, record}, background}, weights,
-                                            {.random = Random{leaves}});
+    const Served real = serve_with<System>(trial, Real{{BackendWorld{world, noise}, record}, background}, weights,
+                                           {.random = Random{leaves}});
     REQUIRE(real.steps > 0);
     const Expected<ClockRecord> read = read_back(record.text());
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
 
     Replay replay{*read};
-    const Outcome again =
+    const Served again =
         serve_with<System>(trial, Again{{replay, world}, background_again}, weights, {.replay = &replay});
     CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
     CHECK(replay.finished());
@@ -258,7 +258,7 @@ void check_replays(int rounds) {
 
     // Other noise is another run, and a record of other times is another replay: what is compared above can differ.
     ClockRecord other_record;
-    const Outcome other =
+    const Served other =
         serve_with<System>(trial, Real{{BackendWorld{world, noise + 1}, other_record}, unread}, weights);
     CHECK(other.log != real.log);
     decided_otherwise += other.decisions() != real.decisions() ? 1 : 0;
@@ -268,7 +268,7 @@ void check_replays(int rounds) {
       event.cost.duration = event.cost.duration * 1.5;
     }
     Replay elsewhen{disturbed};
-    const Outcome slower = serve_with<System>(trial, Again{{elsewhen, world}, unread}, weights);
+    const Served slower = serve_with<System>(trial, Again{{elsewhen, world}, unread}, weights);
     CHECK(slower.log != real.log);
     if (!elsewhen.status().ok()) {
       ++parted;
@@ -312,7 +312,7 @@ TEST_CASE("an engine that does something else is told at which step, and goes on
   Trial longer = trial;
   longer.requests[2].prompt += Tokens{40};
   Replay replay{record};
-  const Outcome other = serve_with<VllmSwap>(longer, Virtual{replay, SmallCost{}}, Bytes{1 << 20});
+  const Served other = serve_with<VllmSwap>(longer, Virtual{replay, SmallCost{}}, Bytes{1 << 20});
   CHECK(other.steps > 0);
   REQUIRE_FALSE(replay.status().ok());
   const std::string line = replay.status().error().line();

@@ -1,5 +1,5 @@
 # Builds and runs the consumer as WAY says, from an empty folder.
-# cmake -DWAY=find_package|add_subdirectory -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch>
+# cmake -DWAY=find_package|add_subdirectory|cuda -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch>
 #       -DCOMPILER=… -DLAUNCHER=… -DGENERATOR=… -P try.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -13,6 +13,13 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug)
+if(WAY STREQUAL "cuda") # what a build with CUDA installs
+  step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer/cuda -B ${WORK}/build ${arguments} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+  step(${CMAKE_COMMAND} --build ${WORK}/build)
+  step(${WORK}/build/on_gpu)
+  return()
+endif()
 if(WAY STREQUAL "find_package")
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)

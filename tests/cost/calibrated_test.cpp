@@ -2,13 +2,19 @@
 // Calibrated: it converges to a scaled world, apart for computation and transfers, and does not learn from itself.
 #include "sluice/core/random.hpp"
 #include "sluice/cost/calibrated.hpp"
+#include "sluice/cost/rebuild.hpp"
 #include "sluice/cost/roofline.hpp"
 #include "sluice/device/named.hpp"
 #include "sluice/model/named.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 using namespace sluice;
 
@@ -96,6 +102,108 @@ TEST_CASE("a repeated iteration, one of no work and one of no time teach nothing
   CHECK(state.compute == 1.0);
   CHECK(state.transfer == 1.0);
   CHECK(state.learned == 0);
+}
+
+namespace {
+
+/// A machine whose layers take `layers` times what the roofline says, and whose iterations take `besides` more; and
+/// that shows it with noise, with layers in the middle of which it did something else, and with whole iterations that
+/// are of no use.
+class MeasuredMachine {
+ public:
+  MeasuredMachine(double layers_factor, double besides_s) : factor_(layers_factor), besides_s_(besides_s) {}
+
+  [[nodiscard]] double layer(const Work& work) const { return factor_ * truth_.step(work).layer.count(); }
+  [[nodiscard]] double step(const Work& work) const {
+    const StepTime time = truth_.step(work);
+    return layers * layer(work) + factor_ * (time.before + time.after).count() + besides_s_;
+  }
+  /// `of_no_use`: the machine was elsewhere for most of the iteration.
+  void show(const Model& model, Model::State& state, const Work& work, bool of_no_use) {
+    double sum = 0;
+    for (double& one : layers_s_) {
+      one = layer(work) * (0.98 + 0.04 * random_.uniform());
+      if (of_no_use || random_.below(8) == 0) one *= 5 + 50 * random_.uniform();
+      sum += one;
+    }
+    Observation seen{work, layers, true};
+    seen.compute =
+        Seconds{sum + (step(work) - layers * layer(work)) * (of_no_use ? 100 : 0.95 + 0.1 * random_.uniform())};
+    seen.layers_s = layers_s_;
+    model.observe(state, seen);
+  }
+  Random& random() { return random_; }
+
+ private:
+  Roofline truth_{llama3_8b(), h200()};
+  double factor_, besides_s_;
+  std::array<double, layers> layers_s_{};
+  Random random_{11};
+};
+
+} // namespace
+
+TEST_CASE("on a machine, layers and the rest of an iteration are learned apart, whatever comes between") {
+  for (const auto& one : {std::pair{1.7, 4e-3}, {0.4, 0.0}, {1.0, 2e-3}, {6.0, -1e-4}}) {
+    const double factor = one.first, besides = one.second;
+    CAPTURE(factor);
+    const Model calibrated(Roofline(llama3_8b(), h200()), CalibrationPace::of_machine());
+    Model::State state;
+    MeasuredMachine machine(factor, besides);
+    const auto works = [&] { return decoding(static_cast<std::int64_t>(1 + machine.random().below(32)), 1000); };
+    const auto wrong = [&](const Work& work) {
+      const StepTime believed = calibrated.predictor(state).step(work);
+      return std::max(std::abs(believed.layer.count() / machine.layer(work) - 1),
+                      std::abs(believed.total(layers).count() / machine.step(work) - 1));
+    };
+    for (int i = 0; i < 2; ++i) machine.show(calibrated, state, works(), true); // it warms up
+    CHECK(state.learned == 0);
+    CHECK(state.compute == 1.0);
+    double worst = 0;
+    for (int i = 0; i < 500; ++i) {
+      machine.show(calibrated, state, works(), i % 6 == 5);
+      if (i >= 30) worst = std::max(worst, wrong(works()));
+    }
+    CHECK(state.learned > 490);
+    CHECK(worst < 0.04); // at no time after thirty iterations
+  }
+}
+
+TEST_CASE("layers that rebuild are measured against what they were predicted to take") {
+  const Model calibrated(Roofline(llama3_8b(), h200()), CalibrationPace::of_machine());
+  Model::State state;
+  Work work = decoding(4, 500);
+  const RebuiltWork rebuilt{Tokens{4000}, LayerSet::all(16), LayerSet{}};
+  work.rebuilds = {&rebuilt, 1};
+  std::array<double, layers> seconds;
+  const StepTime outside = layer_times(calibrated.base(), work, seconds);
+  CHECK(seconds[3] > 2 * seconds[30]);
+  double sum = 0;
+  for (double& one : seconds) sum += one *= 1.5;
+  for (int i = 0; i < 60; ++i) {
+    Observation seen{work, layers, true};
+    seen.compute = Seconds{sum} + (outside.before + outside.after) * 1.5;
+    seen.layers_s = seconds;
+    calibrated.observe(state, seen);
+  }
+  CHECK(state.compute == doctest::Approx(1.5).epsilon(1e-3));
+  CHECK(std::abs(state.besides.count()) < 1e-6);
+}
+
+TEST_CASE("a calibration at rest learns nothing, and a median waits until there are enough") {
+  const Work work = decoding(8, 2000);
+  const Model at_rest(Roofline(llama3_8b(), h200()), CalibrationPace::at_rest());
+  Model::State state;
+  for (int i = 0; i < 20; ++i) at_rest.observe(state, seen_in_world(work, 3.0, 3.0));
+  CHECK(state.compute == 1.0);
+  CHECK(state.transfer == 1.0);
+  const Model patient(Roofline(llama3_8b(), h200()), CalibrationPace{1.0, 3});
+  for (const double factor : {100.0, 2.0}) patient.observe(state, seen_in_world(work, factor, 1.0));
+  CHECK(state.compute == 1.0);
+  patient.observe(state, seen_in_world(work, 3.0, 1.0));
+  CHECK(state.compute == doctest::Approx(3.0)); // of 100, 2 and 3
+  patient.observe(state, seen_in_world(work, 2.5, 1.0));
+  CHECK(state.compute == doctest::Approx(2.5)); // of 2, 3 and 2.5
 }
 
 TEST_CASE("one calibration around another shares what is left to learn") {

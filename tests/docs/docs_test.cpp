@@ -60,11 +60,12 @@ std::vector<std::string> matches(const std::string& text, const char* pattern) {
 TEST_CASE("code that a page quotes stands in the file that it names") {
   std::size_t quoted = 0;
   for (const fs::path& document : documents())
-    for (const Block& block : blocks(read(document), "cpp from=")) {
-      CAPTURE(document.string());
-      CHECK_MESSAGE(contains(read(block.rest), block.content), block.content);
-      ++quoted;
-    }
+    for (const char* language : {"cpp from=", "cmake from="})
+      for (const Block& block : blocks(read(document), language)) {
+        CAPTURE(document.string());
+        CHECK_MESSAGE(contains(read(block.rest), block.content), block.content);
+        ++quoted;
+      }
   CHECK(quoted >= 5); // the walk through the first policy
 }
 

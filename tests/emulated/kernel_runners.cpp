@@ -18,6 +18,7 @@ namespace {
 kernels::KernelRunnerLimits limits_of(const MachineSetup& setup) {
   kernels::KernelRunnerLimits limits;
   limits.block_tokens = setup.limits.block_tokens;
+  limits.graph_rows = setup.graphs ? 16 : 0;
   return limits;
 }
 

@@ -68,10 +68,9 @@ TEST_CASE("every system of sluice-compare and of include/sluice/systems has its 
   std::istringstream words(cmake_list(cmake, "compared_variants"));
   words.ignore(static_cast<std::streamsize>(std::string{"set(compared_variants"}.size()));
   for (std::string name; words >> name;) variants.insert(name);
-  std::set<std::string> rows; // of its table: some are other names, or another rule
-  const std::string table = read("examples/tools/compare/systems.cpp");
-  const std::regex name("\\.name = \"(\\w+)\"");
-  for (std::sregex_iterator it(table.begin(), table.end(), name), end; it != end; ++it) rows.insert((*it)[1]);
+  std::set<std::string> rows; // of sluice-compare's table: another name, or another rule, of a system's engine
+  collect(cmake_list(cmake, "compared_systems"), " +(\\w+)[=:]", rows);
+  rows.insert(variants.begin(), variants.end());
   for_each_file("include/sluice/systems", ".hpp",
                 [&](const std::string& text) { collect(text, "using (\\w+)", published); });
 

@@ -6,6 +6,7 @@
 #include "sluice/engine/engine.hpp"
 
 #include "engine/audit.hpp"
+#include "engine/time_audit.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -190,7 +191,7 @@ inline constexpr bool all_rounds = true;
 /// `least_host`: no host is smaller. `cancels`: requests are cancelled at any time, which is counted.
 template <class System>
 void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}, Cancelled* cancels = nullptr) {
-  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit>;
+  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, Why, TimeAudit>;
   INFO(std::string{name});
   Random random(7);
   Random users(11);
@@ -237,6 +238,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
       CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "who was accepted is served");
     CHECK(slots <= static_cast<std::size_t>(most_alive));
     check_all_served(engine, trial.requests.size());
+    check_times(engine);
     CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "nobody else has its memory");
     exercised.add(engine);
   }

@@ -288,7 +288,7 @@ TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
   refuses("--top x", "--top");
   refuses("--transfer own", "--transfer");
   refuses("--trace missing.csv --format azure", "missing.csv");
-  refuses("--trace missing.csv", "--format");
+  refuses("--trace missing.csv", "missing.csv: the file cannot be opened");
   const TemporaryFolder folder;
   std::ofstream(folder.path / "file") << "in the way";
   refuses(std::string{workload} + " --out '" + (folder.path / "file" / "out").string() + "'", "--out");

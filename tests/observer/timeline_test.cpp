@@ -135,19 +135,76 @@ TEST_CASE("a timeline is bounded, and says how much it left out") {
   for (std::uint32_t id = 0; id < 8; ++id) policy.submitted(state, row_of(id, 0, 0));
   iterate<DeadlinePool>(policy, state, 30);
   CHECK(state.iterations.size() == 10);
+  CHECK(state.iterations.seen() == 30);
   CHECK(state.detailed.size() == 3);
   CHECK(state.open.size() == 5);
-  CHECK(state.dropped == 23);
-  CHECK(json::parse(trace_json(state, "x")).at("otherData").at("dropped_events") == 23);
+  CHECK(state.dropped == 3);
+  const json left = json::parse(trace_json(state, "x", "who made it")).at("otherData");
+  CHECK(left.at("dropped_events") == 3);
+  CHECK(left.at("iterations").at("shown") == 10);
+  CHECK(left.at("iterations").at("of") == 30);
+  CHECK(left.at("iterations_with_layers").at("shown") == 3);
+  CHECK(left.at("made_by") == "who made it");
+}
 
-  const Timeline window = Timeline::around(Seconds{40}, Seconds{5});
-  Timeline::State part;
-  iterate<DeadlinePool>(window, part, 30);
-  REQUIRE_FALSE(part.iterations.empty());
-  for (const Timeline::Iteration& iteration : part.iterations) {
-    CHECK((iteration.start + iteration.duration).count() >= 35);
-    CHECK(iteration.start.count() <= 45);
+TEST_CASE("a timeline surrounds the longest stall, or the time that is asked for") {
+  Timeline policy;
+  policy.max_detailed = 6;
+  policy.max_iterations = 40;
+  Timeline::State state;
+  iterate<FairShare>(policy, state, 200);
+  ChosenIteration::State longest;
+  iterate<FairShare>(ChosenIteration{}, longest, 200);
+  CHECK(state.detailed.peak().stall_s >= longest.kept.stall_s);
+  CHECK(state.detailed.peak().step == state.iterations.peak().step);
+  CHECK(state.detailed.size() == 6);
+  CHECK(state.iterations.size() == 40);
+
+  for (const double time : {0.0, 2.0, 777.5, 1e9}) {
+    CAPTURE(time);
+    policy.at = {TraceAt::Point::time, Seconds{time}};
+    Timeline::State at;
+    iterate<DeadlinePool>(policy, at, 200);
+    const Timeline::Iteration& chosen = at.iterations.peak();
+    if (time > 2) CHECK(chosen.start.count() <= time); // the first starts at 2
+    if (time < 1e9) CHECK((chosen.start + chosen.duration).count() >= time);
+    if (time == 1e9) CHECK(chosen.step == 199);
+    CHECK(at.detailed.peak().step == chosen.step);
   }
+
+  Timeline::State all;
+  iterate<DeadlinePool>(Timeline::of({TraceAt::Point::all}), all, 200);
+  CHECK(all.detailed.size() == 200);
+}
+
+TEST_CASE("a trace of a part has the events of that part, and says that it is one") {
+  Timeline policy;
+  policy.max_detailed = 4;
+  policy.max_iterations = 10;
+  policy.at = {TraceAt::Point::time, Seconds{300}};
+  Timeline::State state;
+  RequestRow early = row_of(0, 0, 1), late = row_of(1, 0, 2);
+  policy.submitted(state, early);
+  policy.submitted(state, late);
+  policy.ended(state, early, Seconds{3});
+  iterate<FairShare>(policy, state, 100);
+  const json trace = json::parse(trace_json(state, "x"));
+  const double from = 1e6 * state.iterations.front().start.count();
+  const auto& last = state.iterations.back();
+  const double to = 1e6 * (last.start + last.duration).count();
+  bool told = false, of_late = false;
+  for (const json& event : trace.at("traceEvents")) {
+    const std::string name = event.at("name");
+    if (name == "layers and transfers left out") told = true;
+    if (event.at("ph") != "X") continue;
+    const double begin = event.at("ts"), end = begin + event.at("dur").get<double>();
+    CHECK(end >= from - 1);
+    CHECK(begin <= to + 1);
+    if (event.at("pid") == 2 && event.at("tid") == 2) of_late = true;
+    CHECK_FALSE((event.at("pid") == 2 && event.at("tid") == 1)); // which ended before
+  }
+  CHECK(told);
+  CHECK(of_late);
 }
 
 TEST_CASE("the chosen iteration is the longest stall, or the step asked for") {

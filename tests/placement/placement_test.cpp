@@ -6,6 +6,7 @@
 #include "sluice/placement/fixed_distance.hpp"
 #include "sluice/placement/plan_trial.hpp"
 #include "sluice/placement/slo_uniform.hpp"
+#include "sluice/placement/step_trial.hpp"
 #include "sluice/placement/uniform_distance.hpp"
 #include "sluice/transfer/fair_share.hpp"
 #include "sluice/transfer/next_layer.hpp"
@@ -14,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -392,6 +394,57 @@ TEST_CASE_TEMPLATE("PlanTrial agrees with a count of its own, whatever each requ
     fitting += fits ? 1 : 0;
   }
   CHECK(fitting > 20);
+}
+
+TEST_CASE_TEMPLATE("StepTrial agrees with the evaluator on memory, time and SLO, whatever each request's layers", T,
+                   DeadlinePool, FairShare, NextLayer) {
+  Random random(87);
+  int within = 0, late = 0, waits = 0;
+  for (int round = 0; round < 400; ++round) {
+    CAPTURE(round);
+    const Scene scene = random_scene(random);
+    std::vector<LayerSet> sets;
+    Plan plan;
+    const std::uint64_t away = random.below(5); // of four layers
+    for (const Claim& claim : scene.claims) {
+      LayerSet set;
+      for (int layer = 0; layer < scene.made.geometry.layers; ++layer)
+        if (random.below(4) < away) set.insert(layer);
+      sets.push_back(set);
+      plan.requests.push_back({claim.slot, Holding{all_tokens, set, {}}});
+    }
+    with_task<T>(scene, sets.size(), true, [&](const auto& task) {
+      StepTrial<T> trial;
+      const bool fits = trial.fits(task, plan);
+      CHECK(fits == room<T>(scene, sets).fits(scene));
+      if (!fits) return;
+      Instance instance;
+      planning_instance(task, sets.size(), PlanningOptions{}, instance);
+      PlacementEvaluator evaluator{transfer_rule_of<T>};
+      const PlacementCost cost = evaluator.cost(instance, sets);
+      CHECK(trial.step(task, plan).count() == cost.step.step_s);
+      CHECK(plan.predicted_step.count() == cost.step.step_s);
+      CHECK((plan.binding == Binding::link) == (cost.step.stall_s > 0));
+      const WindowCheck check = evaluator.hold(instance, sets, cost);
+      // The host as well: with the token that follows.
+      const bool host =
+          host_blocks(task, sets.size(), [&](std::size_t i) { return plan.requests[i].holding; }) <= task.host_budget;
+      const bool holds = check.window > 0 && host;
+      CHECK(trial.within_slo(task, plan) == holds);
+      CHECK(trial.within_slo(task, plan) == holds); // asked again, it answers the same
+      if (holds) CHECK(plan.expires_at_step == task.view.step + check.window);
+      if (!holds) CHECK(plan.binding == (check.window == 0 ? Binding::slo : Binding::host_memory));
+      within += holds ? 1 : 0;
+      late += check.window > 0 ? 0 : 1;
+      waits += cost.step.stall_s > 0 ? 1 : 0;
+      // Without an SLO to keep, only memory is asked.
+      StepTrial<T, SloBound::ignored> careless;
+      CHECK(careless.within_slo(task, plan) == host);
+    });
+  }
+  CHECK(within > 50);
+  CHECK(late > 20);
+  CHECK(waits > 20);
 }
 
 TEST_CASE("longest_prefix finds the last count for which a falling property holds") {

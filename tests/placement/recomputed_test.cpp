@@ -70,12 +70,12 @@ SLUICE_CONSERVES(MixMost)
 SLUICE_CONSERVES(HiddenHalf)
 SLUICE_CONSERVES(HiddenMost)
 
-struct Outcome {
+struct Served {
   double end = 0;
   LayerBlocks to_device{0};
 };
 template <class P>
-Outcome run() {
+Served run() {
   using E = Engine<P, EveryStep, SmallCost, BasicSimulated<SmallCost>, Audit>; // heads grow with their requests
   E engine = *E::make({.limits = {.batch = 4, .batch_tokens = Tokens{1024}},
                        .geometry = {6, Bytes{4096}, Bytes{1 << 16}, Bytes{2048}},
@@ -92,17 +92,17 @@ Outcome run() {
 } // namespace
 
 TEST_CASE("what is rebuilt crosses no link and takes time, what is swapped crosses it in every step") {
-  const Outcome resident = run<AllResident>();
-  const Outcome rebuilt = run<OldestShare<50, 0>>();
-  const Outcome swapped = run<OldestShare<50, 3>>();
-  const Outcome mixed = run<OldestShare<50, 1>>();
+  const Served resident = run<AllResident>();
+  const Served rebuilt = run<OldestShare<50, 0>>();
+  const Served swapped = run<OldestShare<50, 3>>();
+  const Served mixed = run<OldestShare<50, 1>>();
   CHECK(resident.to_device == LayerBlocks{0});
   CHECK(rebuilt.to_device == LayerBlocks{0});
   CHECK(mixed.to_device > LayerBlocks{0});
   CHECK(swapped.to_device > mixed.to_device);
   CHECK(rebuilt.end > resident.end);
   // Hidden states are half of what K and V are here: of each three layers one is swapped, one of two is fetched so.
-  const Outcome hidden = run<OldestShare<50, 1, true>>();
+  const Served hidden = run<OldestShare<50, 1, true>>();
   CHECK(hidden.to_device > mixed.to_device);
   CHECK(hidden.to_device < swapped.to_device);
 }

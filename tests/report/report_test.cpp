@@ -47,6 +47,19 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 } // namespace
 
+TEST_CASE("a report says which Sluice made it, where that is known") {
+  ComparisonReport report = synthetic::report(3, {1.5}, false, 5);
+  CHECK(json::parse(report_json(report)).at("made_by").is_null());
+  CHECK(report_html(report).find("Written by Sluice. ") != std::string::npos);
+  report.made_by = {"1.2.3", "abc1234-dirty", "release"};
+  CHECK(report.made_by.line() == "sluice 1.2.3 (commit abc1234-dirty, release build)");
+  const json made_by = json::parse(report_json(report)).at("made_by");
+  CHECK(made_by.at("version") == "1.2.3");
+  CHECK(made_by.at("commit") == "abc1234-dirty");
+  CHECK(made_by.at("build") == "release");
+  CHECK(report_html(report).find("Written by " + report.made_by.line()) != std::string::npos);
+}
+
 TEST_CASE("report.json has the promised keys, and the numbers that were measured") {
   const ComparisonReport& report = shared_report();
   const std::string text = report_json(report);
@@ -324,8 +337,8 @@ TEST_CASE("the page's six colours stand out from it, and are told apart in grey"
 
 TEST_CASE("nothing on the page becomes megabytes on paper") {
   // Browsers write an SVG pattern or clip into a PDF as one picture for each shape that has it.
-  const std::string script = std::string{detail::html_script_base} + std::string{detail::html_script_charts} +
-                             std::string{detail::html_script_time};
+  const std::string script = std::string{detail::html_script_base} + std::string{detail::html_script_page} +
+                             std::string{detail::html_script_charts} + std::string{detail::html_script_time};
   for (const char* part : {"pattern", "clipPath", "mask", "filter'", "foreignObject", "url(#"})
     CHECK_MESSAGE(script.find("'" + std::string{part}) == std::string::npos, part);
   CHECK(script.find("url(") == std::string::npos);

@@ -148,8 +148,8 @@ TEST_CASE("a request that does not fit is refused with the reason, and the other
 
 TEST_CASE("the JSON has the fields that are promised, in their order, and nothing else is printed" * needs_program()) {
   const Json json = json_of("--prompt abc --max-tokens 5 --system OrbitFlow");
-  const std::vector<std::string> promised{"system", "requests", "bytes_moved",      "preemptions",
-                                          "plans",  "stall_s",  "peak_device_bytes"};
+  const std::vector<std::string> promised{"made_by",     "system", "requests", "bytes_moved",
+                                          "preemptions", "plans",  "stall_s",  "peak_device_bytes"};
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   REQUIRE(keys.size() >= promised.size());
@@ -297,6 +297,54 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
   }
 }
 
+TEST_CASE("planners learn from what layers take, unless they are told what to believe" * needs_program()) {
+  const auto told = [](const std::string& arguments) {
+    const Ran ran = run(arguments + " --verbose --prompt-ids 1,2,3 --max-tokens 40 --ignore-end 2>&1 >/dev/null");
+    CHECK(ran.code == 0);
+    CHECK(ran.out.find("planners believe: ") != std::string::npos);
+    constexpr std::string_view says = "planners have learned from ";
+    const std::size_t at = ran.out.find(says);
+    return at == std::string::npos ? 0 : std::stoi(ran.out.substr(at + says.size()));
+  };
+  CHECK(told("") >= 30); // of forty iterations; a median waits for five
+  CHECK(told("--system VllmSwap --calibrate on") >= 30);
+  CHECK(told("--calibrate off") == 0);
+}
+
+TEST_CASE("a model runs by its config alone, with weights that are drawn" * needs_program()) {
+  const TemporaryFolder folder;
+  const std::string job = " --prompt-ids 1,2,3,4,5 --max-tokens 4 --ignore-end ";
+  CHECK(tokens_of(json_of(job + "--random-weights 20260118")) == tokens_of(json_of(job))); // tiny's own seed
+  CHECK(tokens_of(json_of(job + "--random-weights 1")) != tokens_of(json_of(job)));
+  // The same config, named llama: the numbers that a folder with those weights has.
+  sluice::ModelWeights weights = sluice::random_weights(sluice::testing::small_llama(), 5, sluice::ElementType::bf16);
+  sluice::testing::write_checkpoint(folder.path, weights);
+  const std::string model = "--model '" + folder.path.string() + "'";
+  const auto expected = tokens_of(json_of(model + job));
+  for (const auto& file : std::filesystem::directory_iterator(folder.path))
+    if (file.path().extension() == ".safetensors") std::filesystem::remove(file.path());
+  CHECK(tokens_of(json_of(model + job + "--random-weights 5")) == expected);
+  CHECK(tokens_of(json_of(model + job + "--random-weights 6")) != expected);
+}
+
+TEST_CASE("what is recorded on a GPU is replayed where there is none" * needs_program()) {
+  // An engine knows its memory and its clock, and nothing of what computes: with KV of the same element, in as many
+  // blocks, this machine's record is as a GPU's.
+  const TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return "'" + (folder.path / name).string() + "'"; };
+  REQUIRE(sluice_test::run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + at("here")).code == 0);
+  const std::string job = three + "--profile " + at("here") +
+                          " --slo-tbt 0.02 --lanes each-way --system OrbitFlow --kv-memory " +
+                          std::to_string(largest + 2 * 8 * block) + " --host-memory 64MiB ";
+  const Json real = json_of(job + "--decisions " + at("real") + " --record-clock " + at("clock"));
+  CHECK(real["bytes_moved"].get<std::int64_t>() + real["preemptions"].get<std::int64_t>() > 0);
+  const Json again = json_of(job + "--backend cuda --decisions " + at("again") + " --replay-clock " + at("clock"));
+  CHECK(sluice_test::content(folder.path / "real").size() > 100);
+  CHECK(sluice_test::content(folder.path / "real") == sluice_test::content(folder.path / "again"));
+  CHECK(again["metrics"]["iterations"] == real["metrics"]["iterations"]);
+  CHECK(again["requests"][0]["tokens"].empty());
+}
+
 TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
   const TemporaryFolder folder;
   const std::string at = "'" + folder.path.string();
@@ -326,6 +374,10 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --max-tokens 70000",
        "--prompt: it has 2 tokens, and --max-tokens 70000 more follow; expected at most the 65536");
   says("--prompt a --max-tokens 0", "--max-tokens");
+  says("--prompt a --random-weights -1", "--random-weights: it is '-1'");
+  says("--prompt a --random-weights 1 --model llama3-8b", "--prompt: llama3-8b with random weights has no tokenizer");
+  says("--prompt-ids 1 --random-weights 1 --model llama4", "--model: there is no folder and no model 'llama4'");
+  says("--prompt-ids 1 --model llama3-8b", "with --random-weights a model by name");
   says("--prompt a --device-memory 64Mb", "--device-memory: it is '64Mb'");
   says("--prompt a --kv-memory -1", "--kv-memory");
   says("--prompt a --host-memory 1e30GB", "--host-memory");
@@ -333,13 +385,21 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --kv-memory 0", "--kv-memory: 0 bytes is too little for AllResident");
   says("--prompt a --threads 0", "--threads: it is '0'");
   says("--prompt a --batch 0", "--batch");
-  says("--prompt a --batch-tokens 0", "--batch-tokens");
+  says("--prompt a --batch-tokens 0", "--max-batch-tokens: it is '0'"); // as it was called
   says("--prompt a --link 0", "--link: it is '0'; expected a rate");
   says("--prompt a --link 2GB/h", "--link");
   says("--prompt a --lanes none", "--lanes: it is 'none'");
+  says("--prompt a --products quick", "--products: it is 'quick'");
+  says("--prompt a --no-graphs", "--no-graphs: a processor launches no kernels");
+  says("--prompt a --products fast", "--products: a processor has one way to multiply");
   says("--prompt a --backend gpu", "--backend: it is 'gpu'; expected cpu or cuda");
   says("--prompt a --backend cuda --link 1GB/s", "--link: with --backend cuda");
   says("--prompt a --backend cuda --threads 2", "--threads: with --backend cuda");
+  for (const std::string flag : {"--record-clock", "--replay-clock"}) {
+    says("--prompt a --backend cuda " + flag + " c.csv", flag + ": what planners believe is measured anew");
+    says("--prompt a --backend cuda --profile docs " + flag + " c.csv",
+         flag + ": how much of a GPU's memory is free is another in every run; expected --kv-memory or");
+  }
   says("--prompt a --temperature -1", "--temperature");
   says("--prompt a --top-p 2", "--top-p");
   says("--prompt a --slo-tbt 0", "--slo-tbt");
@@ -349,7 +409,8 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --format azure", "--format: no trace is given");
   says("--trace /nowhere/trace.csv", "/nowhere/trace.csv: the file cannot be opened");
   says("--trace README.md", "README.md' is a trace of no format that is known");
-  says("--trace README.md --format csv", "--format: there is no format 'csv'");
+  says("--trace README.md --format cvs", "--format: there is no format 'cvs'");
+  says("--trace README.md --format csv", "README.md:1: there is no column 'arrival'");
   says("--trace README.md --format azure", "README.md:1");
   says("--prompt a --logits /nowhere/l.npy", "--logits: /nowhere/l.npy: the file cannot be made");
   says("--prompt a --timeline /nowhere/t.json", "--timeline: /nowhere/t.json");
@@ -357,6 +418,10 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --bogus", "--bogus");
   says("--prompt a --profile /nowhere/profile", "--profile: there is no folder '/nowhere/profile'");
   says("--prompt a --profile docs", "--profile: docs: the folder has no config.json");
+  says("--prompt a --calibrate maybe", "--calibrate: it is 'maybe'; expected on or off");
+  says("--prompt a --calibrate on --profile docs --record-clock c.csv", "--record-clock: a record does not say what");
+  says("--prompt a --gather-below 4KiB",
+       "--gather-below: a processor copies by itself; expected --backend cuda as well");
   says("--prompt a --record-clock c.csv", "--record-clock: what planners believe is measured anew in every run");
   says("--prompt a --replay-clock c.csv", "--replay-clock: what planners believe");
   says("--prompt a --profile docs --replay-clock c.csv --logits l.npy", "--logits: with --replay-clock nothing");

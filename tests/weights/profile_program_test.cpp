@@ -115,7 +115,13 @@ TEST_CASE("what is wrong with a call of sluice-profile is said in one line, with
     for (const char* flag : {"--device a10", "--slo-max 2", "--slo-step 0.1", "--max-batch 8", "--least-length 64",
                              "--max-length 64", "--slack 0.5", "--slo 0.1"})
       says(std::string{"--measure --out /dev/null/x "} + flag, "it says nothing of a measurement");
-    says("--measure --model /nowhere --quiet --out .", "--model: there is no folder '/nowhere'");
+    says("--measure --model /nowhere --quiet --out .", "--model: there is no folder and no model '/nowhere'");
+    says("--measure --backend gpu --out out", "--backend: it is 'gpu'; expected cpu or cuda");
+    says("--measure --backend cuda --threads 2 --out out", "--threads: with --backend cuda a GPU computes");
+    says("--measure --backend cuda --link 1GB/s --out out", "--link: with --backend cuda a GPU's link");
+    says("--measure --products fast --out out", "--products: a processor has one way to multiply");
+    says("--random-weights 1", "they are of a measurement");
+    says("--backend cuda", "they are of a measurement; expected --measure as well");
   }
   // Nothing is made where there is no model to measure, and a model's own config.json stays what it is.
   const sluice_test::TemporaryFolder folder;

@@ -203,7 +203,7 @@ TEST_CASE("options that cannot be met name the flag") {
 
 TEST_CASE("a file that cannot be read is one line, in every format") {
   const std::string folder = std::filesystem::temp_directory_path().string();
-  for (const char* text : {"azure", "mooncake", "orbitflow", "vllm"}) {
+  for (const char* text : {"azure", "mooncake", "orbitflow", "vllm", "csv"}) {
     const Expected<TraceFormat> format = find_format(text);
     REQUIRE(format);
     CHECK(name(*format) == text);
@@ -214,9 +214,10 @@ TEST_CASE("a file that cannot be read is one line, in every format") {
     REQUIRE(!trace);
     CHECK(trace.error().line().find("this is a folder") != std::string::npos);
   }
-  const Expected<TraceFormat> unknown = find_format("csv");
+  const Expected<TraceFormat> unknown = find_format("cvs");
   REQUIRE(!unknown);
-  CHECK(unknown.error().line().find("azure, mooncake, orbitflow or vllm") != std::string::npos);
+  CHECK(unknown.error().line() ==
+        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm or csv");
   const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
   REQUIRE(!steps);
   CHECK(steps.error().line().find("engine steps") != std::string::npos);
@@ -233,13 +234,19 @@ TEST_CASE("a file's first line tells its format, whatever is wrong with its requ
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n", TraceFormat::azure, "the trace holds no request"},
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,5,0\n", TraceFormat::azure,
        ":2: GeneratedTokens is '0'"},
-      {"\xEF\xBB\xBFTIMESTAMP,ContextTokens\n", TraceFormat::azure, "GeneratedTokens is missing"},
+      {"\xEF\xBB\xBF\"TIMESTAMP\",\"ContextTokens\",\"GeneratedTokens\"\n\"2023-11-16 18:15:46\",\"5\",\"0\"\n",
+       TraceFormat::azure, ":2: GeneratedTokens is '0'"},
+      {"TIMESTAMP,ContextTokens,x\n", std::nullopt, ""}, // of Azure's three columns two: anybody's log
+      {"arrival,prompt,output,TIMESTAMP\n0,5,0,1\n", TraceFormat::csv, ":2: output is '0'"},
+      {"Arrival;Prompt;Output\n0;5;0\n", TraceFormat::csv, ":2: output is '0'"},
+      {"arrival,prompt,output\r0,5,0\r", TraceFormat::csv, ":2: output is '0'"},
       {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 0}\n", TraceFormat::mooncake, "output_length is 0"},
       {"{\"queued_ts\": 1, \"input_toks\": 0}\n", TraceFormat::vllm, "input_toks is 0"},
       {"{\"requests\": {\"a\": 1}}\n", TraceFormat::orbitflow, "batch_size is missing"},
       {"{\n\"requests\": {}}\n", std::nullopt, ""},
       {"{\"requests\": \n", std::nullopt, ""},
       {"{}\n", std::nullopt, ""},
+      {"id,output,prompt,arrival\n1,5,0,7\n", TraceFormat::csv, ":2: prompt is '0'"},
       {"a,b,c\n", std::nullopt, ""},
       {"", std::nullopt, ""},
   };
@@ -254,6 +261,52 @@ TEST_CASE("a file's first line tells its format, whatever is wrong with its requ
   }
   CHECK_FALSE(told_format(path + "nowhere"));
   CHECK_FALSE(told_format(folder.path.string()));
+}
+
+TEST_CASE("a trace file is opened by what a command line says of it, or by what it is") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  const auto error_of = [&](const char* format, const char* columns) {
+    const Expected<TraceFile> file = find_trace(path, format, columns);
+    return file ? std::string{name(file->format)} : file.error().line();
+  };
+  const auto begins = [](const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; };
+
+  write("ts,in,out\n0.5,7,3\n2,1,1\n");
+  CHECK(error_of("csv", "") == "csv"); // believed, and refused by its reader
+  CHECK(begins(error_of("", ""), "--trace: '" + path +
+                                     "' is a trace of no format that is known, and its columns are ts, " +
+                                     "in, out; expected --trace-columns arrival=NAME,prompt=NAME,output=NAME"));
+  CHECK(begins(error_of("azure", "arrival=ts"), "--trace-columns: the format is 'azure'; expected --format csv"));
+  CHECK(
+      begins(error_of("", "arival=ts"), "--trace-columns: there is no 'arival' of a request (did you mean arrival?)"));
+  const Expected<TraceFile> mapped = find_trace(path, "", "arrival=ts,prompt=in,output=out");
+  REQUIRE(mapped);
+  Expected<Trace> trace = open_trace(*mapped, {.limit = 2});
+  REQUIRE(trace);
+  CHECK(trace->workload().format == "csv");
+  const Expected<std::vector<RequestSpec>> requests = read_all(*trace);
+  REQUIRE(requests);
+  REQUIRE(requests->size() == 2);
+  CHECK((*requests)[1].arrival == Seconds{1.5});
+  CHECK((*requests)[0].prompt == Tokens{7});
+
+  write(
+      "{\n\"batch_size\": 4, \"max_model_len\": 32384, \"num_gpu_blocks_override\": 561, \"peak_batch_blocks\": 2435,\n"
+      "\"requests\": {\"r0\": {\"input_length\": 102, \"output_length\": 97, \"arrival_time\": 0}}}\n");
+  CHECK(error_of("", "") == "orbitflow");                             // its first line says nothing
+  write("TIMESTAMP,tokens in,tokens out\n2023-11-16 18:15:46,1,2\n"); // not Azure's, for all its first word
+  CHECK(error_of("", "").find(
+            "its columns are TIMESTAMP, tokens in, tokens out; expected --trace-columns arrival=NAME") !=
+        std::string::npos);
+  CHECK(error_of("", "arrival=TIMESTAMP,prompt=tokens in,output=tokens out") == "csv");
+  write("arrival;prompt;output\n2023-11-16T18:15:46Z;1;2\n");
+  CHECK(error_of("", "") == "csv");
+  write("nothing of the kind\n");
+  CHECK(begins(error_of("", ""), "--trace: '" + path + "' is a trace of no format that is known; expected"));
+  CHECK(begins(find_trace(path + "nowhere").error().line(), path + "nowhere: the file cannot be opened"));
+  CHECK(find_trace(folder.path.string()).error().line().find("this is a folder") != std::string::npos);
 }
 
 TEST_CASE("totals") {

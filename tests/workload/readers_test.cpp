@@ -107,7 +107,7 @@ TEST_CASE("Azure CSV: each malformed line is one error with its place") {
       {header + "2023-11-16 18:15:46,0,44\n", "trace:2: ContextTokens is '0'"},
       {header + "2023-11-16 18:15:46,nan,44\n", "trace:2: ContextTokens is 'nan'"},
       {header + "2023-11-16 18:15:46,1.5,44\n", "trace:2: ContextTokens is '1.5'"},
-      {header + "2023-11-16 18:15:46, 5,44\n", "trace:2: ContextTokens is ' 5'"},
+      {header + "2023-11-16 18:15:46,5 5,44\n", "trace:2: ContextTokens is '5 5'"},
       {header + "2023-11-16 18:15:46,,44\n", "trace:2: ContextTokens is ''"},
       {header + "2023-11-16 18:15:46,1,99999999999999999999\n", "trace:2: GeneratedTokens is '9999"},
       {header + "2023-11-16 18:15:46,1,268435457\n", "trace:2: GeneratedTokens is '268435457'"},

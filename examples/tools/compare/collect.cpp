@@ -6,10 +6,15 @@
 #include "sluice/observer/trace_json.hpp"
 
 #include "compare/outcome.hpp"
+#include "compare/recorded.hpp"
 #include "compare/tenants.hpp"
+#include "compare/wanted.hpp"
+#include "shared/version.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace compared {
@@ -27,10 +32,13 @@ std::string engine_text(const Composed& engine) {
   return text + ">";
 }
 
-} // namespace
+const Recorded& kept_of(const Recorder::State& recorded) {
+  static const Recorded nothing;
+  return recorded.kept ? *recorded.kept : nothing;
+}
 
-void collect(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
-             Outcome& outcome) {
+void collect_one(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
+                 std::string tenant, Outcome& outcome) {
   sluice::SystemReport& report = outcome.report;
   report.deposit = request.deposit;
   report.slo_tbt_s = request.slo.tbt.count();
@@ -38,10 +46,28 @@ void collect(const Request& request, const Composed& engine, const Recorder::Sta
   report.transfer = engine.transfer;
   report.livelock = engine.livelock;
   report.engine_type = engine_text(engine);
-  sluice::collect(report, recorded.summary, end);
-  sluice::collect(report, recorded.series);
-  sluice::collect(report, recorded.chosen);
-  if (request.details) outcome.trace = trace_json(recorded.timeline, report.engine_type);
+  const Recorded& kept = kept_of(recorded);
+  sluice::collect(report, kept.summary, end);
+  sluice::collect(report, kept.series);
+  sluice::collect(report, kept.chosen);
+  if (request.why) report.time = time_report(sluice::Why{}.at_end(kept.why, end), 200, request.why_id);
+  if (request.details) outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());
+  if (request.wanted == nullptr) return;
+  sluice::CsvRun run = request.wanted->run;
+  run.tenant = std::move(tenant);
+  run.deposit = request.deposit;
+  append_requests(outcome.csv.requests, run, kept.summary, end);
+  append_series(outcome.csv.series, run, kept.series);
+  append_iterations(outcome.csv.iterations, run, kept.rows);
+  outcome.csv.iterations_left_out =
+      kept.rows.iterations.seen() - static_cast<std::int64_t>(kept.rows.iterations.size());
+}
+
+} // namespace
+
+void collect(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
+             Outcome& outcome) {
+  collect_one(request, engine, recorded, end, {}, outcome);
 }
 
 void collect(const Request& request, const Composed& engine, std::span<const Recorder::State* const> recorded,
@@ -49,9 +75,9 @@ void collect(const Request& request, const Composed& engine, std::span<const Rec
   const Tenants& tenants = *request.setup.tenants;
   std::vector<const sluice::Summary::State*> summaries;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    summaries.push_back(&recorded[i]->summary);
+    summaries.push_back(&kept_of(*recorded[i]).summary);
     Outcome& own = outcome.tenants.emplace_back();
-    collect(request, engine, *recorded[i], end, own);
+    collect_one(request, engine, *recorded[i], end, tenants.each[i].name, own);
     own.report.name = tenants.each[i].name;
     own.report.slo_tbt_s = tenants.slo(request, i).tbt.count();
   }
@@ -60,6 +86,8 @@ void collect(const Request& request, const Composed& engine, std::span<const Rec
   outcome.report.slo_tbt_s = request.slo.tbt.count();
   outcome.report.series = {};
   outcome.report.iteration = {};
+  outcome.report.time = {};
+  for (const Outcome& tenant : outcome.tenants) outcome.report.time.add(tenant.report.time);
   sluice::collect(outcome.report, sluice::merged(summaries), end);
 }
 

@@ -2,6 +2,7 @@
 // The columns there are, and the tables made of them.
 #include "compare/columns.hpp"
 
+#include "sluice/core/nearest.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/seed_tables.hpp"
 
@@ -179,8 +180,10 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
     }
     if (!good) {
       std::string all = "case, system, scale";
-      for (const Column& column : columns()) all += ", " + std::string{column.name};
-      return flag_error("--columns", fmt::format("there is no column '{}'", excerpt(word)), "any of " + all);
+      std::vector<std::string_view> known{"case", "system", "scale"};
+      for (const Column& column : columns()) all += ", " + std::string{column.name}, known.push_back(column.name);
+      return flag_error("--columns", fmt::format("there is no column '{}'{}", excerpt(word), did_you_mean(word, known)),
+                        "any of " + all);
     }
     chosen.push_back(one);
   }
@@ -255,9 +258,11 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen
         seen.push_back(row.name);
       }
       std::vector<std::string> cells;
+      for (const auto& [axis, value] : ran.at) cells.push_back(value);
+      const std::string name = raw || ran.at.empty() || row.livelock.empty() ? row.name : row.name + " (livelocked)";
       for (const Chosen& one : chosen) {
         if (one.column == nullptr) {
-          cells.push_back(one.name == "case" ? ran.label : one.name == "system" ? row.name : tidy_text(row.slo_scale));
+          cells.push_back(one.name == "case" ? ran.label : one.name == "system" ? name : tidy_text(row.slo_scale));
           continue;
         }
         const SystemReport* of = one.scale ? row_of(ran, row.name, deposit, *one.scale) : &row;
@@ -278,7 +283,43 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen
   return rows;
 }
 
+/// The same for a terminal.
+std::string plain_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
+                     const std::vector<bool>& left) {
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < heads.size(); ++c) {
+    std::size_t width = width_of(heads[c]);
+    for (const auto& row : rows) width = std::max(width, width_of(row[c]));
+    widths.push_back(width);
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string space(widths[c] - width_of(cells[c]), ' ');
+      text += (c > 0 ? "  " : "") + (left[c] ? cells[c] + space : space + cells[c]);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text + "\n";
+  };
+  std::string text = line(heads);
+  std::size_t width = 2 * (heads.size() - 1);
+  for (const std::size_t column : widths) width += column;
+  text += std::string(width, '-') + "\n";
+  for (const auto& row : rows) text += line(row);
+  return text;
+}
+
+/// What a grid's table has for a terminal: each column may have an interval, and there are axes beside.
+constexpr std::string_view grid_columns = "case,system,tbt,slo-met,ttft,p99-tbt,p99-ttft,e2e,goodput,stall";
+
 } // namespace
+
+std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
+                        const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
+  return style == "csv"  ? csv_of(heads, rows)
+         : style == "md" ? table_of(heads, rows, left) + "\n"
+                         : plain_of(heads, rows, left) + "\n";
+}
 
 Status check_columns(const Options& options) {
   if (options.table != "full" && options.table != "md" && options.table != "csv")
@@ -291,15 +332,31 @@ Status check_columns(const Options& options) {
 }
 
 std::string column_table(const Options& options, std::span<const Ran> all) {
-  const Expected<std::vector<Chosen>> checked = chosen_columns(options.columns);
+  const bool grid = !all.front().at.empty();
+  // What is chosen refers to its list.
+  const std::string list{
+      grid && options.table == "full" && options.columns.empty() ? grid_columns : std::string_view{options.columns}};
+  const Expected<std::vector<Chosen>> checked = chosen_columns(list);
   SLUICE_ASSERT(checked.has_value(), "columns that passed check_columns()");
   std::vector<Chosen> chosen = *checked;
   const bool csv = options.table == "csv";
-  const bool one_table = csv || all.size() == 1 ||
-                         std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "case"; });
-  if (all.size() == 1) std::erase_if(chosen, [](const Chosen& c) { return c.name == "case"; });
+  const auto named = [&chosen](std::string_view name) {
+    return std::any_of(chosen.begin(), chosen.end(), [name](const Chosen& c) { return c.name == name; });
+  };
+  const bool one_table = csv || all.size() == 1 || grid || named("case");
+  const bool cases = std::any_of(all.begin(), all.end(), [](const Ran& ran) { return !ran.label.empty(); });
+  if (all.size() == 1 || !cases) std::erase_if(chosen, [](const Chosen& c) { return c.name == "case"; });
+  const bool pivoted = std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.scale.has_value(); });
+  if (grid && options.slo_scales.size() > 1 && !named("scale") && !pivoted) { // else rows would look alike
+    const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
+    chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
+  }
   std::vector<std::string> heads;
   std::vector<bool> left;
+  for (const auto& [axis, value] : all.front().at) {
+    heads.push_back(axis);
+    left.push_back(false);
+  }
   for (const Chosen& one : chosen) {
     std::string head{one.column == nullptr ? one.name : csv ? one.column->name : one.column->head};
     if (one.scale) head += (csv ? "@" : " x") + tidy_text(*one.scale);
@@ -318,7 +375,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
       if (!csv)
         text +=
             fmt::format("{}{}{}:\n\n", title, title.empty() ? "" : ", ", deposit ? "with deposit" : "without deposit");
-      text += csv ? csv_of(heads, rows) : table_of(heads, rows, left) + "\n";
+      text += drawn_table(options.table, heads, rows, left);
     }
   };
   if (one_table)

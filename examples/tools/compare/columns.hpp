@@ -9,6 +9,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace compared {
@@ -18,10 +20,16 @@ struct Ran {
   std::string label;
   Comparison comparison;
   sluice::ComparisonReport report;
+  std::vector<std::pair<std::string, std::string>> at{}; ///< of a grid: each axis, and where on it
 };
 
+/// Cells under heads: aligned for a terminal (full), Markdown (md) or commas (csv).
+std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
+                        const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
+
 /// `--table md` or `csv`: the columns that `options` name, a row for each system (and case, with the column `case`),
-/// those with a deposit in a table of their own. Before anything ran: whether they can be printed.
+/// those with a deposit in a table of their own. Of a grid also `full`, for a
+/// terminal, and before the columns a row's place on each axis. Before anything ran: whether they can be printed.
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 

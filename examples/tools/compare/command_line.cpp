@@ -2,28 +2,50 @@
 // The flags of sluice-compare.
 #include "compare/command_line.hpp"
 
+#include "sluice/report/json.hpp"
+#include "sluice/workload/reader.hpp"
 #include "sluice/workload/seeds.hpp"
 
+#include "compare/program_name.hpp"
+#include "compare/why.hpp"
+#include "shared/mpi/ranks.hpp"
+#include "shared/trace_at.hpp"
+#include "shared/trace_flags.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace compared {
 
+using namespace sluice;
+
 CommandLine::CommandLine()
-    : flags_("sluice-compare", "Serves one workload with many systems, simulated, and compares what their users get.") {
+    : flags_(program_name(), "Serves one workload with many systems, simulated, and compares what their users get.") {
   CLI::App& app = flags_.app();
   constexpr std::int64_t many = 1'000'000'000;
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
+  app.footer("Every number of these flags may be several with commas, such as --kv-blocks 400,600,800: a grid of\n"
+             "comparisons, with one table and one plot (docs/sweeps.md). --slo-scale, --seeds and --systems are lists "
+             "within\neach comparison.");
+  flags_.lists_into(&listed);
   app.add_option("--preset", options.preset,
                  "a paper's experiment by name, e.g. mirage: a value for every flag that is not given; --list names "
                  "them");
-  app.add_option("--trace", options.trace, "a trace file (default: a generated workload, \"demo\")");
-  app.add_option("--format", options.format, "its format: azure, mooncake, orbitflow or vllm");
+  add_trace_flags(flags_, options, "a trace file (default: a generated workload, \"demo\")");
   app.add_option("--lengths", options.lengths,
                  "a generated workload whose lengths the trace's requests get instead of their own");
   app.add_option("--generate", options.generate,
@@ -74,7 +96,7 @@ CommandLine::CommandLine()
   flags_.whole("--batch", options.batch, 1, 1'000'000,
                "requests that run at once (default: the trace's own, 4 for the demo, or 256)");
   flags_.whole("--max-batch-tokens", options.batch_tokens, 1, many,
-               "tokens computed in one iteration (default: the trace's own, 32764 for the demo, or 2048)");
+               "tokens computed in one iteration (default: the trace's own, 32768 for the demo, or 2048)");
   flags_.numbers("--slo-scale", options.slo_scales, 0, false, "of the base SLO; several with commas (default: 1.5)");
   flags_.number("--slo-tbt", options.slo_tbt, 0, false, "the base SLO, seconds per token (default: see --slo-base)");
   app.add_option("--slo-base", options.slo_base,
@@ -91,7 +113,7 @@ CommandLine::CommandLine()
   flags_.number("--alpha", options.alpha, 0, true,
                 "misses a step that OrbitFlow's plans may take (default: 1, the paper's)");
   flags_.whole("--plan-nodes", options.plan_nodes, 1, many,
-               "placements that OrbitFlow's planner evaluates before it takes the best found (default: 5000)");
+               "placements that OrbitFlow's planner evaluates before it takes the best found (default: 200)");
   flags_.number("--max-pause", options.max_pause, 0, true,
                 "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
   flags_.whole("--rotation-blocks", options.rotation_blocks, 0, many,
@@ -110,14 +132,25 @@ CommandLine::CommandLine()
                  "the performance record that SelectN looks up, made by sluice-profile (default: by its own cost "
                  "model)");
   app.add_option("--out", options.out,
-                 "folder for report.html, report.json and the traces; a preset's cases in folders");
+                 "folder for report.html, report.json, tables as CSV and the traces; a preset's cases in folders");
+  add_trace_at(flags_, options.trace_at);
+  flags_.lists_into(nullptr);
+  flags_.whole(
+      "--iteration-rows", options.iteration_rows, 2, many,
+      "of each run the most rows of iterations.csv, around what its trace shows (default: a share of a million "
+      "rows in all)");
   add_seed_flags(flags_, options);
   app.add_option("--baseline", options.baseline,
                  "of several seeds: the system that the others are judged against (default: the best)");
   flags_.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
+  add_why_flag(app, options.why);
   app.add_option("--table", options.table, "full, or one table of --columns: md or csv")->capture_default_str();
   app.add_option("--columns", options.columns,
                  "of that table, with commas, from the names that --columns help lists; NAME@2 is at SLO scale 2");
+  flags_.number("--capacity", options.capacity, 0, false,
+                "instead of one rate: of each system the highest at which this share of the requests keeps both SLOs, "
+                "such as 0.9");
+  app.add_flag("--cells", options.cells, "of a grid, with --out: each comparison's own report as well, in a folder");
   app.add_option("--data", options.data,
                  "folder of the public traces that some presets read (default: data in $SLUICE_SHARED, or in shared "
                  "here or beside)");
@@ -126,6 +159,7 @@ CommandLine::CommandLine()
   app.add_flag("--wall-times", options.wall_times,
                "measured planning times into report.json (they differ from run to run)");
   app.add_flag("--quiet", options.quiet, "no progress");
+  app.add_flag("--mpi", options.mpi, mpi_help);
 }
 
 void add_seed_flags(Flags& flags, Options& options) {
@@ -147,13 +181,132 @@ void add_seed_flags(Flags& flags, Options& options) {
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
-  std::vector<std::string> all{"sluice-compare"};
+  std::vector<std::string> all{program_name()};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> pointers;
   for (std::string& word : all) pointers.push_back(word.data());
   if (const std::optional<int> status = flags_.parse(static_cast<int>(pointers.size()), pointers.data())) return status;
   if (options.slo_scales.empty()) options.slo_scales = {1.5};
   return std::nullopt;
+}
+
+namespace {
+
+/// What the words say of --mpi, before they are parsed; as CLI11 reads a flag with a value.
+std::optional<bool> asks_for_mpi(const std::vector<std::string>& words) {
+  std::optional<bool> asks;
+  for (const std::string& word : words) {
+    if (word == "--mpi") asks = true;
+    if (word.starts_with("--mpi=")) {
+      const std::string value = word.substr(6);
+      asks = value != "false" && value != "0" && value != "off" && value != "no";
+    }
+  }
+  return asks;
+}
+
+/// How many processes a launcher started beside this one, and which of them this is.
+struct Launched {
+  std::int64_t processes = 1, rank = 0;
+};
+Launched launched() {
+  constexpr const char* launchers[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                          {"PMI_SIZE", "PMI_RANK"},
+                                          {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
+  const auto number = [](const char* name, std::int64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : static_cast<std::int64_t>(std::strtoll(text, nullptr, 10));
+  };
+  for (const auto& [size, rank] : launchers)
+    if (number(size, 1) > 1) return {number(size, 1), number(rank, 0)};
+  return {};
+}
+
+/// FNV-1a, of 64 bits: against another trace or a file of another date, not against anybody's intent.
+class Hash {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) state_ = (state_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  }
+  void add(double value) {
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);
+    add(std::string_view{bytes, sizeof bytes});
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{:016x}", state_); }
+
+ private:
+  std::uint64_t state_ = 0xcbf29ce484222325U;
+};
+
+void add_file(Hash& hash, const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> part(1 << 16);
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0)
+    hash.add(std::string_view{part.data(), static_cast<std::size_t>(file.gcount())});
+}
+
+/// Of a file its bytes, of a folder those of its tables and configurations (weights beside them are not read here). Of
+/// what is no path nothing: a name of what this program ships.
+std::string hash_of_path(const std::filesystem::path& path) {
+  std::error_code ignored;
+  Hash hash;
+  if (std::filesystem::is_regular_file(path, ignored)) add_file(hash, path);
+  if (std::filesystem::is_directory(path, ignored)) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path, ignored))
+      if (entry.is_regular_file(ignored) && (entry.path().extension() == ".json" || entry.path().extension() == ".csv"))
+        files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    for (const std::filesystem::path& file : files) {
+      hash.add(file.filename().string());
+      add_file(hash, file);
+    }
+  }
+  return hash.text();
+}
+
+std::string hash_of_requests(const Setup& setup) {
+  const Expected<Requests> opened = setup.open({});
+  if (!opened) return opened.error().line();
+  Requests requests = *opened;
+  const Expected<std::vector<RequestSpec>> all = read_all(requests);
+  if (!all) return all.error().line();
+  Hash hash;
+  for (const RequestSpec& request : *all)
+    for (const double value : {request.arrival.count(), static_cast<double>(request.prompt.count()),
+                               static_cast<double>(request.output.count()), static_cast<double>(request.priority),
+                               request.output_is_bound ? 1.0 : 0.0})
+      hash.add(value);
+  return hash.text();
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Crew>> crew_of(const std::vector<std::string>& words) {
+  const std::optional<bool> asks = asks_for_mpi(words);
+  if (asks.value_or(false)) return mpi_crew();
+  if (const Launched of = launched(); !asks && of.processes > 1) {
+    // Each would say it.
+    if (of.rank > 0 && std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
+    return flag_error("--mpi", fmt::format("{} processes were started, and each would run all of it", of.processes),
+                      "--mpi, which spreads the runs over them, or --mpi=false");
+  }
+  return std::unique_ptr<Crew>{std::make_unique<ThreadCrew>()};
+}
+
+std::string told(const Options& options, const Comparison& comparison) {
+  if (!options.mpi) return {}; // nobody to agree with
+  std::string text = made_by().line();
+  JsonWriter json(text);
+  detail::write_workload(json, comparison.workload);
+  for (const System* system : comparison.systems) text += " " + std::string{system->name};
+  text += " requests " + hash_of_requests(comparison.setup);
+  for (const Setup& setup : comparison.redrawn) text += " " + hash_of_requests(setup);
+  for (const std::string& named :
+       {options.trace, options.model.value_or(""), options.device, options.profile, options.record, options.all_reduce})
+    text += " " + hash_of_path(named);
+  return text;
 }
 
 namespace {
@@ -173,8 +326,14 @@ std::string shell_word(const std::string& text) {
 } // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
-  std::string line = "sluice-compare";
-  for (const std::string& word : words) line += " " + shell_word(word);
+  std::string line{program_name()};
+  bool is_count = false; // the word behind --threads
+  for (const std::string& word : words) {
+    const bool told = !is_count && word != "--mpi" && !word.starts_with("--mpi=") && word != "--threads" &&
+                      !word.starts_with("--threads=");
+    if (told) line += " " + shell_word(word);
+    is_count = !is_count && word == "--threads";
+  }
   return line;
 }
 

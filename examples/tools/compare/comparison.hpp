@@ -2,24 +2,35 @@
 // Comparison: what the command line asked for, checked and read: world, workload, systems.
 #pragma once
 
+#include "sluice/observer/timeline.hpp"
 #include "sluice/report/report.hpp"
 
 #include "compare/run.hpp"
+#include "shared/default_machine.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace sluice {
+class Crew;
+}
+
 namespace compared {
 
-inline constexpr std::string_view default_model = "llama3-8b";
+/// What --why asks: of one request, or of all.
+struct WhyAsked {
+  std::int64_t id = -1; ///< below 0: all
+};
 
 struct Options {
   std::optional<std::string> generate, model;
-  std::string preset, trace, format, lengths, profile, record, systems = "all", transfer = "own", deposit = "both", out;
-  std::string device = "a5000", slo_base = "budget", table = "full", columns, data;
+  std::string preset, trace, format, trace_columns, lengths, profile, record, systems = "all", transfer = "own",
+                                                                              deposit = "both", out;
+  std::string device{default_device}, slo_base = "budget", table = "full", columns, data;
   std::string all_reduce; ///< a file of measured ones
   int tp = 1, gpus_per_link = 1;
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks, interval, remapped, plan_nodes,
@@ -33,11 +44,15 @@ struct Options {
   double memory_share = 0.9; // vLLM's gpu_memory_utilization
   double alpha = 1;
   std::vector<double> slo_scales;
+  std::optional<double> capacity; ///< share of the requests that are to keep both SLOs
   std::uint64_t seed = 1;
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: a workload each
   std::optional<std::string> resample; ///< how a trace is drawn again
   std::string baseline;
-  bool list = false, dry_run = false, wall_times = false, quiet = false;
+  std::optional<WhyAsked> why;
+  sluice::TraceAt trace_at{};
+  std::optional<std::int64_t> iteration_rows; ///< of each run in iterations.csv, at most
+  bool list = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
 
   std::string preset_note, case_label; ///< not flags: what a preset made of them, for the report
   double part = 1;                     ///< nor this: of one device's computation and bandwidth, a tenant's
@@ -64,13 +79,22 @@ struct Comparison {
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
 
 /// The same for all of `--seeds`: what differs from seed to seed is the workload, not the promise. One seed is prepared
-/// as
-/// `--seed` is, so that any of them can be looked at alone.
+/// as `--seed` is, so that any of them can be looked at alone.
 sluice::Expected<Comparison> prepare_seeds(const Options& options, const std::string& command);
 
-/// Runs every row and writes its trace file; nothing else is written.
-sluice::Expected<sluice::ComparisonReport> compare_all(const Options& options, const Comparison& comparison,
-                                                       sluice::Status& files);
+/// A comparison to make, and the flags that it was made of.
+struct Asked {
+  const Options& options;
+  const Comparison& comparison;
+};
+
+/// Runs every row of all, side by side as the crew runs them, and writes the trace files of those with a folder;
+/// nothing else is written. None where the crew is led by another process.
+sluice::Expected<std::vector<sluice::ComparisonReport>> compare_all(std::span<const Asked> all, sluice::Crew& crew,
+                                                                    sluice::Status& files);
+
+/// The folder of `--out`.
+sluice::Status make_folder(const std::string& path);
 
 /// The files of `--out`, if it was given.
 sluice::Status write_report(const Options& options, const sluice::ComparisonReport& report);

@@ -2,13 +2,25 @@
 // config_of<E>: what the command line says, as the configuration of one engine type, whatever it runs on.
 #pragma once
 
+#include "sluice/cost/calibrated.hpp"
 #include "sluice/device/device.hpp"
 
 #include "compare/run.hpp"
 
+#include <type_traits>
 #include <utility>
 
 namespace compared {
+
+/// The cost model of the command line, as engines of this program or of another take it.
+template <class Cost>
+Cost cost_of(const Setup& setup) {
+  if constexpr (std::is_same_v<Cost, CostChoice>)
+    return setup.cost;
+  else
+    return Cost{setup.cost,
+                setup.calibrates ? sluice::CalibrationPace::of_machine() : sluice::CalibrationPace::at_rest()};
+}
 
 /// `E`'s configuration: what every system gets alike, and the parameters of single policies.
 template <class E>
@@ -17,7 +29,7 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
                             .geometry = setup.geometry,
                             .device_blocks = setup.device_blocks,
                             .host_blocks = setup.host_blocks,
-                            .cost = setup.cost,
+                            .cost = cost_of<typename E::cost_type>(setup),
                             .backend = std::move(backend)};
   const Tuned& tuned = setup.tuned;
   if constexpr (requires { config.placement.options.alpha; }) config.placement.options.alpha = tuned.alpha;

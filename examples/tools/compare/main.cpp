@@ -6,14 +6,22 @@
 // show how an engine is configured, fed and observed (compare/run_engine.hpp, forty lines).
 #include "sluice/report/table.hpp"
 
+#include "compare/capacity.hpp"
 #include "compare/columns.hpp"
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
+#include "compare/files.hpp"
+#include "compare/grid.hpp"
 #include "compare/preset.hpp"
+#include "compare/program_name.hpp"
+#include "compare/sweep.hpp"
+#include "compare/why.hpp"
+#include "shared/crew.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,7 +43,7 @@ void list_names() {
 }
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "sluice-compare: %s\n", error.line().c_str());
+  std::fprintf(stderr, "%s: %s\n", compared::program_name(), error.line().c_str());
   return 2;
 }
 
@@ -49,23 +57,108 @@ void announce(const Run& run, const Comparison& comparison) {
   fmt::print("\n");
 }
 
+/// What all of them serve: on every rank of a crew the same.
+std::string told(const Options& options, const std::vector<Ran>& all) {
+  std::string text;
+  for (const Ran& ran : all) text += compared::told(options, ran.comparison) + "\n";
+  return text;
+}
+
 /// What one comparison prints, with the files that it left.
 void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
   if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
+  if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && options.table != "csv")
-    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/traces/      one per system, for "
-               "ui.perfetto.dev\n",
+    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n"
+               "{0}/traces/      one per system, for ui.perfetto.dev\n",
                options.out);
+}
+
+/// --capacity: a search for each system of each comparison, one table, one report.
+int capacity(const Options& options, const compared::Sweep& sweep, const compared::Grid& grid, Crew& crew) {
+  const Expected<compared::CapacityReport> found = find_capacities(sweep, grid, crew);
+  if (!found) return fail(found.error());
+  if (!crew.leads()) return 0;
+  std::fputs(capacity_text(*found, options.table).c_str(), stdout);
+  if (options.out.empty()) return 0;
+  Status written = compared::write_tables(options.out, *found);
+  if (written.ok()) written = compared::write_pages(options.out, capacity_json(*found), capacity_html(*found));
+  if (!written) return fail(written.error());
+  if (options.table != "csv")
+    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
+               "(docs/results.md)\n",
+               options.out);
+  return 0;
+}
+
+/// A command line whose numbers are lists: all its comparisons, one table, one report.
+int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew& crew) {
+  Expected<compared::Sweep> sweep = compared::sweep_of(asked, words);
+  if (!sweep) return fail(sweep.error());
+  const Options& options = asked.options;
+  if (options.cells && options.out.empty())
+    return fail(compared::flag_error("--cells", "there is no folder for reports", "--out as well"));
+  if (options.why)
+    return fail(compared::flag_error("--why", "it is of one comparison, and this is a grid or a search",
+                                     "one number a flag, and no --capacity"));
+  Options columns = sweep->cells.front().run.options; // a preset may choose them
+  if (columns.table == "full") columns.table = "md";  // which has columns to choose
+  if (Status checked = compared::check_columns(columns); !checked) return fail(checked.error());
+  columns.table = options.table;
+  if (options.capacity) {
+    if (Status checked = compared::check_capacity(asked, *sweep); !checked) return fail(checked.error());
+  }
+  if (asked.given("--trace-at") && !options.capacity && !options.cells)
+    return fail(compared::flag_error("--trace-at", "a grid leaves no traces", "--cells as well"));
+  Expected<compared::Grid> grid = prepare_grid(*sweep, compared::shell_line(words));
+  const Status prepared = grid ? Status{} : Status{grid.error()};
+  if (Status agreed = crew.agree(prepared, grid ? told(columns, grid->cells) : ""); !agreed)
+    return fail(agreed.error());
+  if (!grid->note.empty() && options.table != "csv") fmt::print("{}\n\n", grid->note);
+  if (options.dry_run) {
+    for (std::size_t i = 0; i < grid->cells.size(); ++i) {
+      Run run = sweep->cells[i].run;
+      run.label = run.options.case_label;
+      announce(run, grid->cells[i].comparison);
+    }
+    return 0;
+  }
+  Status files;
+  if (!options.out.empty() && crew.leads()) files = compared::make_folder(options.out);
+  if (!files) return fail(files.error());
+  if (options.capacity) return capacity(options, *sweep, *grid, crew);
+  const Expected<bool> led = run_grid(*sweep, *grid, crew, files);
+  if (!led) return fail(led.error());
+  if (!*led) return 0;
+  if (files.ok() && !options.out.empty()) files = compared::write_tables(options.out, *grid);
+  if (files.ok() && !options.out.empty())
+    files = compared::write_pages(options.out, grid_json(*grid, {.wall_times = options.wall_times}), grid_html(*grid));
+  std::fputs(column_table(columns, grid->cells).c_str(), stdout);
+  if (files.ok() && !options.out.empty() && options.table != "csv")
+    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
+               "(docs/results.md)\n",
+               options.out);
+  return files.ok() ? 0 : fail(files.error());
 }
 
 int program(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  const Expected<std::unique_ptr<Crew>> started = compared::crew_of(words);
+  if (!started) return fail(started.error());
+  Crew& crew = **started;
   CommandLine asked;
   if (const std::optional<int> status = asked.parse(words)) return *status;
   if (asked.options.list) {
     list_names();
     return 0;
   }
+  crew.threads(asked.options.threads);
+  for (const char* flag : {"--trace-at", "--wall-times"})
+    if (asked.given(flag) && asked.options.out.empty())
+      return fail(compared::flag_error(flag, "there is no folder for what it is of", "--out as well"));
+  if (!asked.listed.empty() || asked.options.capacity) return sweep(asked, words, crew);
+  if (asked.options.cells)
+    return fail(compared::flag_error("--cells", "this is one comparison", "a grid: a number with commas"));
   Expected<std::vector<Run>> runs = compared::runs_of(asked, words);
   if (!runs) return fail(runs.error());
   const compared::Preset* preset = nullptr;
@@ -77,12 +170,21 @@ int program(int argc, char** argv) {
 
   // All of it is read before any of it runs: what is wrong with the last case is said at once.
   std::vector<Ran> all;
+  Status prepared;
   for (const Run& run : *runs) {
     if (Status checked = compared::check_columns(run.options); !checked) return fail(checked.error());
     Expected<Comparison> comparison = prepare_seeds(run.options, command);
-    if (!comparison) return fail(comparison.error());
+    if (!comparison) {
+      prepared = comparison.error();
+      break;
+    }
+    if (Status checked = compared::check_why(run.options, comparison->workload.requests); !checked) {
+      prepared = checked.error();
+      break;
+    }
     all.push_back({run.label, *std::move(comparison), {}});
   }
+  if (Status agreed = crew.agree(prepared, told(runs->front().options, all)); !agreed) return fail(agreed.error());
   const Options& first = runs->front().options;
   const bool csv = first.table == "csv";
   if (!first.preset_note.empty() && !csv) fmt::print("{}\n\n", first.preset_note);
@@ -93,12 +195,15 @@ int program(int argc, char** argv) {
   Status files; // a full disk does not take the tables with it
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& options = (*runs)[i].options;
-    Expected<ComparisonReport> report = compare_all(options, all[i].comparison, files);
+    const compared::Asked one{options, all[i].comparison};
+    Expected<std::vector<ComparisonReport>> report = compared::compare_all({&one, 1}, crew, files);
     if (!report) return fail(report.error());
-    all[i].report = *std::move(report);
+    if (!crew.leads()) continue;
+    all[i].report = std::move(report->front());
     if (files.ok()) files = write_report(options, all[i].report);
     print_report(options, all[i].report, files.ok());
   }
+  if (!crew.leads()) return 0;
   if (first.table != "full") std::fputs(column_table(first, all).c_str(), stdout);
   if (preset != nullptr && !csv) std::fputs(figures_table(preset->figures, all).c_str(), stdout);
   return files.ok() ? 0 : fail(files.error());
@@ -107,5 +212,5 @@ int program(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return with_whole_output("sluice-compare", [&] { return program(argc, argv); });
+  return with_whole_output(compared::program_name(), [&] { return program(argc, argv); });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare: from the command line to a comparison: reads model, device, profile and workload.
+#include "sluice/core/nearest.hpp"
 #include "sluice/cost/device_link.hpp"
 #include "sluice/cost/nlohmann/orbitflow_profile.hpp"
 #include "sluice/cost/read_table_profile.hpp"
@@ -19,9 +20,11 @@
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
+#include "shared/trace_flags.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -141,14 +144,15 @@ Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool la
 /// A rule by its name; empty for `own`.
 Expected<std::string_view> rule_of(const std::string& name) {
   if (name == "own") return std::string_view{};
-  for (const std::string_view rule :
-       {NextLayer::name, FairShare::name, EarliestDeadlineFirst::name, DeadlinePool::name}) {
+  constexpr std::array<std::string_view, 4> rules{NextLayer::name, FairShare::name, EarliestDeadlineFirst::name,
+                                                  DeadlinePool::name};
+  for (const std::string_view rule : rules) {
     if (name != rule) continue;
     if (built_on(rule)) return rule;
     return Error{ErrorCode::unsupported, "--transfer", "this build has no systems on " + name,
                  "own, or a build configured with -DSLUICE_COMPARE_RULES=all"};
   }
-  return flag_error("--transfer", fmt::format("there is no rule '{}'", name),
+  return flag_error("--transfer", fmt::format("there is no rule '{}'{}", name, did_you_mean(name, rules)),
                     "own, next-layer, fair-share, earliest-deadline-first or deadline-pool");
 }
 
@@ -211,14 +215,11 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--memory-share", fmt::format("it is {:g}", options.memory_share), "a share above 0, at most 1");
   if (options.generate && options.generate->empty())
     return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
-  if (options.trace.empty() && !options.format.empty())
-    return flag_error("--format", "no trace is given", "--trace as well");
+  if (const char* flag = read_without_trace(options)) return flag_error(flag, "no trace is given", "--trace as well");
   if (options.trace.empty() && !options.lengths.empty())
     return flag_error("--lengths", "no trace is given", "--trace as well: a generated workload has lengths");
   if (!options.trace.empty() && options.generate)
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
-  if (!options.trace.empty() && options.format.empty())
-    return flag_error("--format", "it is missing", "azure, mooncake, orbitflow or vllm, for --trace");
   for (const System* system : systems)
     if (system->variant && !rule.empty())
       return flag_error("--transfer", fmt::format("{} runs on its own rule alone", system->name),
@@ -236,6 +237,8 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
     return chosen;
   }
   std::string names;
+  std::vector<std::string_view> known;
+  for (const System& system : systems()) known.push_back(system.name);
   for (const System& system : systems()) names += (names.empty() ? "" : ", ") + std::string{system.name};
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
@@ -245,7 +248,8 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
     for (const System& system : systems())
       if (system.name == name) found = &system;
     if (found == nullptr)
-      return flag_error("--systems", fmt::format("there is no system '{}'", excerpt(name)), "all, or any of " + names);
+      return flag_error("--systems", fmt::format("there is no system '{}'{}", excerpt(name), did_you_mean(name, known)),
+                        "all, or any of " + names);
     if (std::find(chosen.begin(), chosen.end(), found) != chosen.end())
       return flag_error("--systems", fmt::format("{} is named twice", name), "each system once");
     chosen.push_back(found);
@@ -268,13 +272,13 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!resampling) return resampling.error();
 
   const bool demo = options.trace.empty() && !options.generate;
-  std::optional<TraceFormat> format;
+  std::optional<TraceFile> file;
   std::optional<OrbitFlowHeader> header;
   if (!options.trace.empty()) {
-    const Expected<TraceFormat> found = find_format(options.format);
+    Expected<TraceFile> found = find_trace(options.trace, options.format, options.trace_columns);
     if (!found) return found.error();
-    format = *found;
-    if (*format == TraceFormat::orbitflow) {
+    file = *std::move(found);
+    if (file->format == TraceFormat::orbitflow) {
       const Expected<OrbitFlowHeader> read = read_orbitflow_header(options.trace);
       if (!read) return read.error();
       header = *read;
@@ -335,15 +339,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     lengths->requests = 1'000'000'000; // as many as the trace has
   }
   ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
-  const std::string path = options.trace;
   const std::string generator = options.generate.value_or("demo");
   const std::uint64_t seed = options.seed;
   const auto open = [=](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;
     with_slo.slo = slo;
-    if (!format) return open_generator(generator, seed, with_slo);
-    const bool steps = *format == TraceFormat::orbitflow;
-    return open_trace(path, *format, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
+    if (!file) return open_generator(generator, seed, with_slo);
+    const bool steps = file->format == TraceFormat::orbitflow;
+    return open_trace(*file, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
   };
   const auto recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
     Expected<Trace> opened = open(slo);

@@ -2,6 +2,8 @@
 // From a preset's data and the flags that were given to the comparisons to make.
 #include "compare/preset.hpp"
 
+#include "sluice/core/nearest.hpp"
+
 #include "compare/presets/papers.hpp"
 #include <fmt/format.h>
 
@@ -30,11 +32,14 @@ std::span<const Preset> presets() {
 
 Expected<const Preset*> find_preset(std::string_view name) {
   std::string names;
+  std::vector<std::string_view> known;
   for (const Preset& preset : presets()) {
     if (preset.name == name) return &preset;
+    known.push_back(preset.name);
     names += (names.empty() ? "" : ", ") + std::string{preset.name};
   }
-  return flag_error("--preset", fmt::format("there is no preset '{}'", excerpt(name)), "one of " + names);
+  return flag_error("--preset", fmt::format("there is no preset '{}'{}", excerpt(name), did_you_mean(name, known)),
+                    "one of " + names);
 }
 
 namespace {
@@ -43,11 +48,11 @@ namespace {
 /// model instead of several.
 struct Replaces {
   std::string_view given;
-  std::array<std::string_view, 7> others;
+  std::array<std::string_view, 8> others;
 };
 constexpr std::array<Replaces, 9> replaces{{
     {"--seeds", {"--seed"}},
-    {"--trace", {"--format", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
+    {"--trace", {"--format", "--trace-columns", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
     {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load", "--profile", "--record"}},

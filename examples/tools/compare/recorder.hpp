@@ -3,26 +3,27 @@
 #pragma once
 
 #include "sluice/observer/chosen_iteration.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/observer/timeline.hpp"
 
 #include <functional>
+#include <memory>
 #include <string_view>
 
 namespace compared {
 
-/// Summary, Series, ChosenIteration and Timeline behind calls that no engine type inlines: four observers in each of
-/// forty engine types were a third of what this program took to compile, and a call a token is nothing to a simulation.
+struct Recorded; ///< compare/recorded.hpp
+struct Request;  ///< compare/run.hpp
+
+/// The observers behind calls that no engine type inlines, and what they keep behind a pointer: four observers in each
+/// of forty engine types were a third of what this program took to compile, and a call a token is nothing to a
+/// simulation.
 struct Recorder {
   using role = sluice::roles::Observer;
   static constexpr bool wants_timeline = true;
 
+  const Request* request = nullptr; ///< says what is wanted
+
   struct State {
-    sluice::Summary::State summary;
-    sluice::Series::State series;
-    sluice::ChosenIteration::State chosen;
-    sluice::Timeline::State timeline;
+    std::shared_ptr<Recorded> kept; ///< null until there is something
   };
 
   void submitted(State& state, const sluice::RequestRow& row) const;
@@ -43,7 +44,7 @@ struct Recorder {
 
  private:
   using Replayed = std::function<void(sluice::detail::RecordingSink&&)>;
-  static void recorded(State& state, const sluice::IterationRecord& record, const Replayed& replay);
+  void recorded(State& state, const sluice::IterationRecord& record, const Replayed& replay) const;
 };
 
 } // namespace compared

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a comparison: runs them, once for each seed, and publishes what they gave.
+#include "compare/rows.hpp"
+
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
 #include "sluice/report/seeds.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
-#include "compare/comparison.hpp"
-#include "compare/outcome.hpp"
+#include "compare/files.hpp"
+#include "compare/program_name.hpp"
+#include "shared/crew.hpp"
 #include "shared/progress.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -19,8 +22,8 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,30 +35,6 @@ namespace {
 
 std::string trace_name(const System& system, bool deposit, const std::string& scale) {
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
-}
-
-/// What an earlier run left, which a reader would take for this one's. Other files stay.
-void remove_traces(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    for (const System& system : systems())
-      for (const bool deposit : {false, true})
-        if (name.ends_with(".json") && name.starts_with(fmt::format("{}{}-x", system.name, deposit ? "-deposit" : "")))
-          std::filesystem::remove(entry.path(), ignored);
-  }
-}
-
-/// Of one seed's run that is not the first only the figures are shown.
-void forget_curves(Outcome& outcome) {
-  SystemReport& report = outcome.report;
-  report.ttft_cdf.clear();
-  report.tbt_cdf.clear();
-  report.e2e_cdf.clear();
-  report.series = {};
-  report.iteration = {};
-  outcome.trace.clear();
-  for (Outcome& tenant : outcome.tenants) forget_curves(tenant);
 }
 
 /// The runs of one row as one, tenant by tenant.
@@ -73,83 +52,16 @@ Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
   return all;
 }
 
-} // namespace
-
-Expected<ComparisonReport> compare_all(const Options& options, const Comparison& c, Status& files) {
-  ComparisonReport report{c.workload, {}, options.baseline};
-  struct Row {
-    const System* system;
-    double scale;
-    bool deposit;
-  };
-  std::vector<Row> rows;
-  for (const double scale : options.slo_scales)
-    for (const bool deposit : {false, true})
-      for (const System* system : c.systems)
-        if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
-          rows.push_back({system, scale, deposit});
-  if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
-
+/// The report of rows that have run, `outcomes` a row's seeds side by side; writes its trace files.
+ComparisonReport report_of(const Options& options, const Comparison& c, const std::vector<Row>& rows,
+                           std::span<Outcome> outcomes, Status& files) {
+  ComparisonReport report{c.workload, {}, options.baseline, made_by()};
+  const std::size_t seeds = seeds_in(c);
   const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
-  if (!options.out.empty()) {
-    std::error_code refused;
-    std::filesystem::create_directories(traces, refused);
-    if (refused)
-      return flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to");
-    remove_traces(traces);
-  }
-  // Runs know nothing of each other: each has its engine and its reading of the workload. A row has a run a seed.
-  const std::vector<Setup> setups = c.redrawn.empty() ? std::vector{c.setup} : c.redrawn;
-  const std::size_t runs = rows.size() * setups.size();
-  const auto each = static_cast<double>(c.workload.requests);
-  Progress progress(each * static_cast<double>(runs), stderr,
-                    options.quiet ? Progress::Style::silent : Progress::Style::detect);
-  std::vector<double> ended(runs, 0);
-  std::mutex telling; // of `progress` and `ended`
-  std::vector<Outcome> outcomes(runs);
-  std::vector<Status> statuses(runs);
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> failed{runs}; // the first run in order that did: those before it are finished
-  const auto work = [&] {
-    for (std::size_t i = next++; i < runs && i < failed; i = next++) {
-      const Row& row = rows[i / setups.size()];
-      const std::size_t seed = i % setups.size();
-      std::string label =
-          fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
-                      row.system->name, row.deposit ? " + deposit" : "", row.scale);
-      if (setups.size() > 1) label += fmt::format(", seed {}", c.workload.seeds[seed]);
-      const Request request{.setup = setups[seed],
-                            .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
-                            .deposit = row.deposit,
-                            .rule = !c.rule.empty() ? c.rule : row.system->rule,
-                            .details = !options.out.empty() && seed == 0,
-                            .tell = [&](std::int64_t count) {
-                              const std::lock_guard lock(telling);
-                              ended[i] = static_cast<double>(count);
-                              double sum = 0;
-                              for (const double one : ended) sum += one;
-                              progress.update(sum, label);
-                            }};
-      statuses[i] = row.system->run(request, outcomes[i]);
-      if (seed > 0) forget_curves(outcomes[i]);
-      if (!statuses[i])
-        for (std::size_t least = failed; i < least && !failed.compare_exchange_weak(least, i);) {
-        }
-      const std::lock_guard lock(telling);
-      ended[i] = each;
-    }
-  };
-  {
-    const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    const auto threads = std::min<std::int64_t>(options.threads.value_or(processors), static_cast<std::int64_t>(runs));
-    std::vector<std::jthread> others;
-    for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
-  }
-  if (failed < runs) return statuses[failed].error();
+  const CsvRows csv = take_rows(outcomes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
-    Outcome outcome = of_seeds({outcomes.begin() + static_cast<std::ptrdiff_t>(i * setups.size()), setups.size()}, c);
+    Outcome outcome = of_seeds(outcomes.subspan(i * seeds, seeds), c);
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
@@ -174,11 +86,154 @@ Expected<ComparisonReport> compare_all(const Options& options, const Comparison&
       keep(tenant, who);
     }
   }
+  if (!options.out.empty() && files.ok()) files = write_tables({options, c}, report, csv);
   return report;
 }
 
+} // namespace
+
+void forget_curves(Outcome& outcome) {
+  SystemReport& report = outcome.report;
+  report.ttft_cdf.clear();
+  report.tbt_cdf.clear();
+  report.e2e_cdf.clear();
+  report.series = {};
+  report.iteration = {};
+  report.time.requests.clear();
+  report.distributions.clear();
+  outcome.trace.clear();
+  for (Outcome& tenant : outcome.tenants) forget_curves(tenant);
+}
+
+std::size_t seeds_in(const Comparison& c) { return std::max<std::size_t>(1, c.redrawn.size()); }
+
+Expected<std::vector<Row>> rows_of(const Options& options, const Comparison& c) {
+  std::vector<Row> rows;
+  for (const double scale : options.slo_scales)
+    for (const bool deposit : {false, true})
+      for (const System* system : c.systems)
+        if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
+          rows.push_back({system, scale, deposit});
+  if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
+  return rows;
+}
+
+std::string name_of_run(const Options& options, const Comparison& c, const Row& row, std::size_t seed) {
+  std::string name = fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
+                                 row.system->name, row.deposit ? " + deposit" : "", row.scale);
+  if (seeds_in(c) > 1) name += fmt::format(", seed {}", c.workload.seeds[seed]);
+  return name;
+}
+
+Status run_row(const Options& options, const Comparison& c, const Row& row, const Setup& setup, std::size_t seed,
+               bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome) {
+  const Wanted wanted = wanted_of(options, c, *row.system, row.scale, seed);
+  const Request request{.setup = setup,
+                        .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
+                        .deposit = row.deposit,
+                        .rule = !c.rule.empty() ? c.rule : row.system->rule,
+                        .details = details,
+                        .why = options.why.has_value() || details,
+                        .why_id = options.why ? options.why->id : -1,
+                        .wanted = options.out.empty() ? nullptr : &wanted,
+                        .tell = std::move(tell)};
+  return row.system->run(request, outcome);
+}
+
+Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, Crew& crew, Status& files) {
+  struct One {
+    std::size_t asked, row, seed;
+  };
+  std::vector<std::vector<Row>> rows;
+  std::vector<One> runs;
+  double requests = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [options, c] = all[i];
+    Expected<std::vector<Row>> of = rows_of(options, c);
+    if (!of) return of.error();
+    for (std::size_t row = 0; row < of->size(); ++row)
+      for (std::size_t seed = 0; seed < seeds_in(c); ++seed) runs.push_back({i, row, seed});
+    requests += static_cast<double>(c.workload.requests) * static_cast<double>(of->size() * seeds_in(c));
+    rows.push_back(*std::move(of));
+    const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
+    if (options.out.empty() || !crew.leads()) continue;
+    remove_traces(traces.string());
+    if (Status made = make_folder(traces.string()); !made)
+      return flag_error("--out", "the folder " + options.out + " cannot be made", made.error().expected);
+  }
+  // Runs know nothing of each other: each has its engine and its reading of the workload. A row has a run a seed.
+  const bool quiet = all.empty() || all.front().options.quiet;
+  Progress progress(requests, stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
+  std::vector<double> ended(runs.size(), 0);
+  std::mutex telling; // of `progress` and `ended`
+  double sum = 0;
+  const auto tell = [&](std::size_t run, double count, std::string_view label) {
+    const std::lock_guard lock(telling);
+    sum += count - std::exchange(ended[run], count);
+    progress.update(sum, label);
+  };
+  const auto details = [&](std::size_t i) { return !all[runs[i].asked].options.out.empty() && runs[i].seed == 0; };
+  std::vector<Outcome> outcomes(runs.size());
+  Jobs jobs;
+  jobs.count = runs.size();
+  jobs.run = [&](std::size_t i) {
+    const One& one = runs[i];
+    const auto& [options, c] = all[one.asked];
+    const std::string label = name_of_run(options, c, rows[one.asked][one.row], one.seed);
+    const Setup& setup = c.redrawn.empty() ? c.setup : c.redrawn[one.seed];
+    const auto count = [&, i](std::int64_t of) { tell(i, static_cast<double>(of), label); };
+    Status ran = run_row(options, c, rows[one.asked][one.row], setup, one.seed, details(i), count, outcomes[i]);
+    if (!details(i) && !(options.why && one.seed == 0)) forget_curves(outcomes[i]); // nobody draws them
+    return ran;
+  };
+  // What is drawn or told of a run, the first seed's, is too much to send.
+  jobs.stays = [&](std::size_t i) { return details(i) || (all[runs[i].asked].options.why && runs[i].seed == 0); };
+  jobs.pack = [&](std::size_t i) { return packed(outcomes[i]); };
+  jobs.unpack = [&](std::size_t i, std::string_view bytes) { return unpack(bytes, outcomes[i]); };
+  jobs.ended = [&](std::size_t i) {
+    const auto& [options, c] = all[runs[i].asked];
+    const Row& row = rows[runs[i].asked][runs[i].row];
+    tell(i, static_cast<double>(c.workload.requests), name_of_run(options, c, row, runs[i].seed));
+  };
+  if (Status ran = crew.run(jobs); !ran) return ran.error();
+  std::vector<ComparisonReport> reports;
+  if (!crew.leads()) return reports;
+  std::span<Outcome> left = outcomes;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t count = rows[i].size() * seeds_in(all[i].comparison);
+    reports.push_back(report_of(all[i].options, all[i].comparison, rows[i], left.first(count), files));
+    left = left.subspan(count);
+  }
+  return reports;
+}
+
+Status make_folder(const std::string& path) {
+  std::error_code refused;
+  std::filesystem::create_directories(path, refused);
+  if (refused) return flag_error("--out", "the folder " + path + " cannot be made", "a path that can be written to");
+  return {};
+}
+
+namespace {
+
+/// A trace around a time that no run reached has the run's last iterations, which somebody has to say.
+void tell_of_end(const Options& options, const ComparisonReport& report) {
+  if (options.trace_at.point != TraceAt::Point::time) return;
+  double last = 0;
+  for (const SystemReport& row : report.systems)
+    last = std::max(last, row.per_seed.empty() ? row.metrics.end_s : row.per_seed.front().end_s);
+  if (options.trace_at.time.count() > last)
+    std::fprintf(stderr,
+                 "%s: --trace-at: %g s lies behind the end of every run (the last: %.6g s); traces show the "
+                 "last iterations\n",
+                 program_name(), options.trace_at.time.count(), last);
+}
+
+} // namespace
+
 Status write_report(const Options& options, const ComparisonReport& report) {
   if (options.out.empty()) return {};
+  tell_of_end(options, report);
   const std::filesystem::path out{options.out};
   const JsonOptions json{.wall_times = options.wall_times};
   for (const auto& [name, text] :

@@ -28,6 +28,7 @@ class IntervalRecord;
 namespace compared {
 
 struct Tenants; ///< compare/tenants.hpp
+struct Wanted;  ///< compare/wanted.hpp
 
 /// The workload, one request at a time: a TraceReader, whatever reads it (compare/prepare.cpp).
 struct Requests {
@@ -61,6 +62,7 @@ struct Setup {
   std::function<sluice::Expected<Requests>(sluice::Slo)> open; ///< the workload, from its start
   std::shared_ptr<const Tenants> tenants{};                    ///< if there are several models
   int engines_on_bus = 1;                                      ///< of them
+  bool calibrates = false; ///< a cost model that can learn from measured iterations does
 };
 
 /// One row of the table to be.
@@ -68,8 +70,11 @@ struct Request {
   const Setup& setup;
   sluice::Slo slo;
   bool deposit = false;
-  std::string_view rule{}; ///< a transfer rule's name; empty: the system's own
-  bool details = false;    ///< a trace file is wanted
+  std::string_view rule{};        ///< a transfer rule's name; empty: the system's own
+  bool details = false;           ///< a trace file is wanted
+  bool why = false;               ///< what requests' time went to
+  std::int64_t why_id = -1;       ///< of which request in particular
+  const Wanted* wanted = nullptr; ///< of files; null: figures alone
   std::function<void(std::int64_t ended)> tell;
 };
 

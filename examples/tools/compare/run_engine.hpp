@@ -15,6 +15,7 @@
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -54,6 +55,7 @@ template <class E>
 typename E::Config config_of(const Setup& setup, const Request& request) {
   typename E::Config config = config_of<E>(setup, request.slo, sluice::BasicSimulated<CostChoice>{setup.cost});
   config.delivery.deposit = request.deposit;
+  if constexpr (requires { std::get<0>(config.observers).request; }) std::get<0>(config.observers).request = &request;
   return config;
 }
 

@@ -80,9 +80,10 @@ template <class Figure>
   return sluice::mean_interval(values);
 }
 
-/// Runs everything, on so many threads, with progress on stderr unless quiet. The same whatever the threads.
+/// Runs everything, with progress on stderr unless quiet. The same whoever runs what. Where the crew is led by another
+/// process there is nothing to tell: no rows.
 sluice::Expected<Exploration> explore(const compared::Options& options, const compared::Comparison& comparison,
-                                      int threads);
+                                      sluice::Crew& crew);
 
 /// Rank, equal figures, the front and the marginals of rows that hold their figures.
 void analyse(Exploration& exploration);

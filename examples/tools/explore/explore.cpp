@@ -2,21 +2,17 @@
 // Runs every engine of the space and every published system, beside one another.
 #include "sluice/report/seeds.hpp"
 
-#include "compare/outcome.hpp"
+#include "compare/rows.hpp"
 #include "explore/exploration.hpp"
+#include "shared/crew.hpp"
 #include "shared/progress.hpp"
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,8 +29,7 @@ struct Task {
   std::string_view rule;
 };
 
-/// Runs tasks in order of their number on some threads; each leaves its outcome at its own place, so that nothing
-/// depends on who was quicker. The first task in order that fails is the error.
+/// A task's runs, one of each seed, as jobs of a crew.
 class Runs {
  public:
   Runs(const Comparison& comparison, Slo slo, bool deposit, std::vector<Task> tasks)
@@ -43,23 +38,43 @@ class Runs {
         deposit_(deposit),
         tasks_(std::move(tasks)),
         setups_(comparison.redrawn.empty() ? std::vector{comparison.setup} : comparison.redrawn),
-        outcomes_(tasks_.size() * setups_.size()),
-        failures_(outcomes_.size()) {}
+        outcomes_(tasks_.size() * setups_.size()) {}
 
-  Status run(int threads, bool quiet) {
+  Status run(Crew& crew, bool quiet) {
     Progress progress(static_cast<double>(total()), stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
-    std::vector<std::thread> workers;
-    for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
-    {
-      std::unique_lock lock(mutex_);
-      while (!wake_.wait_for(lock, std::chrono::milliseconds{100}, [this] { return finished_ == outcomes_.size(); }))
-        progress.update(static_cast<double>(ended_.load()), fmt::format("{} of {} {}", finished_, outcomes_.size(),
-                                                                        setups_.size() > 1 ? "runs" : "engines"));
-    }
-    for (std::thread& worker : workers) worker.join();
-    for (const std::optional<Error>& failure : failures_)
-      if (failure) return *failure;
-    return {};
+    std::mutex telling; // of `progress` and of what has ended
+    std::int64_t ended = 0;
+    std::size_t finished = 0;
+    std::vector<std::int64_t> told(outcomes_.size(), 0);
+    const auto tell = [&](std::size_t i, std::int64_t of) {
+      ended += of - std::exchange(told[i], of);
+      progress.update(static_cast<double>(ended),
+                      fmt::format("{} of {} {}", finished, outcomes_.size(), setups_.size() > 1 ? "runs" : "engines"));
+    };
+    Jobs jobs;
+    jobs.count = outcomes_.size();
+    jobs.run = [&](std::size_t i) {
+      const Task& task = tasks_[i / setups_.size()];
+      const compared::Request request{.setup = setups_[i % setups_.size()],
+                                      .slo = slo_,
+                                      .deposit = deposit_,
+                                      .rule = task.rule,
+                                      .tell = [&, i](std::int64_t of) {
+                                        const std::lock_guard lock(telling);
+                                        tell(i, of);
+                                      }};
+      Status ran = task.run(request, outcomes_[i]);
+      compared::forget_curves(outcomes_[i]); // a hundred rows of them, of every seed, that nobody draws
+      return ran;
+    };
+    jobs.pack = [&](std::size_t i) { return compared::packed(outcomes_[i]); };
+    jobs.unpack = [&](std::size_t i, std::string_view bytes) { return compared::unpack(bytes, outcomes_[i]); };
+    jobs.ended = [&](std::size_t i) {
+      const std::lock_guard lock(telling);
+      ++finished;
+      tell(i, comparison_.workload.requests);
+    };
+    return crew.run(jobs);
   }
 
   /// What a task's runs gave, one of each seed, as one.
@@ -72,37 +87,8 @@ class Runs {
   }
 
  private:
-  /// A hundred rows of curves, of every seed, that nobody draws.
-  static void keep_figures(compared::Outcome& outcome) {
-    outcome.trace.clear();
-    outcome.report.series = {};
-    outcome.report.iteration = {};
-    outcome.report.ttft_cdf.clear();
-    outcome.report.tbt_cdf.clear();
-    outcome.report.e2e_cdf.clear();
-  }
   [[nodiscard]] std::int64_t total() const {
     return comparison_.workload.requests * static_cast<std::int64_t>(outcomes_.size());
-  }
-  void work() {
-    for (std::size_t i; (i = next_++) < outcomes_.size();) {
-      std::int64_t told = 0;
-      const Task& task = tasks_[i / setups_.size()];
-      const compared::Request request{.setup = setups_[i % setups_.size()],
-                                      .slo = slo_,
-                                      .deposit = deposit_,
-                                      .rule = task.rule,
-                                      .tell = [&](std::int64_t ended) {
-                                        ended_ += ended - told;
-                                        told = ended;
-                                      }};
-      if (Status ran = task.run(request, outcomes_[i]); !ran) failures_[i] = ran.error();
-      keep_figures(outcomes_[i]);
-      ended_ += comparison_.workload.requests - told;
-      const std::lock_guard lock(mutex_);
-      ++finished_;
-      wake_.notify_one();
-    }
   }
 
   const Comparison& comparison_;
@@ -111,12 +97,6 @@ class Runs {
   std::vector<Task> tasks_;
   std::vector<compared::Setup> setups_; ///< one of each seed
   std::vector<compared::Outcome> outcomes_;
-  std::vector<std::optional<Error>> failures_;
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<std::int64_t> ended_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::size_t finished_ = 0;
 };
 
 Row row_of(SystemReport&& report) {
@@ -130,7 +110,7 @@ Row row_of(SystemReport&& report) {
 
 } // namespace
 
-Expected<Exploration> explore(const Options& options, const Comparison& comparison, int threads) {
+Expected<Exploration> explore(const Options& options, const Comparison& comparison, Crew& crew) {
   Exploration found;
   found.space = space();
   found.workload = comparison.workload;
@@ -147,7 +127,8 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   for (const compared::System* system : systems) tasks.push_back({system->run, system->rule});
 
   Runs runs(comparison, slo, found.deposit, std::move(tasks));
-  if (Status ran = runs.run(threads, options.quiet); !ran) return ran.error();
+  if (Status ran = runs.run(crew, options.quiet); !ran) return ran.error();
+  if (!crew.leads()) return found;
   std::size_t task = 0;
   for (const Candidate& candidate : found.space.engines) {
     Row row = row_of(runs.report(task++));

@@ -4,6 +4,7 @@
 
 #include "explore/exploration.hpp"
 #include "explore/page_script.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <cmath>
@@ -220,9 +221,11 @@ std::string exploration_html(const Exploration& found) {
   out += detail::html_definitions;
   if (const std::string note = one_seed_note(w); !note.empty())
     out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by Sluice. Simulated.</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n";
+  out += "<footer>Written by " + escaped(made_by().line()) +
+         ". Simulated.</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n";
   out += "<script type=\"application/json\" id=\"data\">" + page_data(found) + "</script>\n<script>";
   out += detail::html_script_base;
+  out += detail::html_script_page;
   out += page_script;
   out += "</script>\n</body></html>\n";
   return out;

@@ -5,6 +5,7 @@
 #include "sluice/observer/json_writer.hpp"
 
 #include "explore/exploration.hpp"
+#include "shared/version.hpp"
 
 #include <cstddef>
 #include <string>
@@ -103,7 +104,9 @@ void write_marginals(JsonWriter& json, const Exploration& found) {
 std::string exploration_json(const Exploration& found) {
   std::string text;
   JsonWriter json(text);
-  json.begin_object().line(2).key("workload");
+  json.begin_object().line(2);
+  detail::write_made_by(json, made_by());
+  json.line(2).key("workload");
   detail::write_workload(json, found.workload);
   json.line(2).field("slo_scale", found.slo_scale).field("slo_tbt_s", found.slo_tbt_s).field("deposit", found.deposit);
   json.line(2).key("product");

@@ -9,7 +9,8 @@
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
-#include "shared/flags.hpp"
+#include "shared/crew.hpp"
+#include "shared/trace_flags.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -17,9 +18,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -64,55 +65,44 @@ Status publish(const Options& options, const Exploration& found) {
   return {};
 }
 
-int run(const Options& options, const std::string& command) {
+int run(const Options& options, const std::string& command, Crew& crew) {
+  crew.threads(options.threads);
   if (Status checked = check(options); !checked) return fail(checked.error());
   const Expected<Comparison> comparison = prepare_seeds(options, command);
-  if (!comparison) return fail(comparison.error());
-  if (!options.out.empty()) {
+  const Status prepared = comparison ? Status{} : Status{comparison.error()};
+  if (Status agreed = crew.agree(prepared, comparison ? compared::told(options, *comparison) : ""); !agreed)
+    return fail(agreed.error());
+  if (!options.out.empty() && crew.leads()) {
     std::error_code failed;
     std::filesystem::create_directories(options.out, failed);
     if (failed)
       return fail(
           flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to"));
   }
-  const Expected<Exploration> found =
-      explored::explore(options, *comparison, static_cast<int>(options.threads.value_or(2)));
+  const Expected<Exploration> found = explored::explore(options, *comparison, crew);
   if (!found) return fail(found.error());
+  if (!crew.leads()) return 0;
   if (Status published = publish(options, *found); !published) return fail(published.error());
   return 0;
 }
 
-/// The words as a shell takes them back.
-std::string command_line(int argc, char** argv) {
-  std::string command = "sluice-explore";
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const bool plain =
-        !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                                "-_=+,./:@%") == std::string_view::npos;
-    std::string quoted{word};
-    for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4) quoted.replace(at, 1, "'\\''");
-    command += plain ? " " + quoted : " '" + quoted + "'";
-  }
-  return command;
-}
-
 int program(int argc, char** argv) {
+  const Expected<std::unique_ptr<Crew>> crew = compared::crew_of({argv + 1, argv + argc});
+  if (!crew) return fail(crew.error());
   Options options;
   options.deposit = "off";
   Flags flags{"sluice-explore", "Serves one workload with every engine that some models per role compose, simulated, "
                                 "ranks them beside the published systems, and says what each choice is worth."};
   CLI::App& app = flags.app();
   constexpr std::int64_t many = 1'000'000'000;
-  app.add_option("--trace", options.trace, "a trace file (default: a generated workload, \"demo\")");
-  app.add_option("--format", options.format, "its format: azure, mooncake, orbitflow or vllm");
+  add_trace_flags(flags, options, "a trace file (default: a generated workload, \"demo\")");
   app.add_option("--generate", options.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
   flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
   flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
   app.add_option("--model", options.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
-                     std::string{compared::default_model} + ")");
+                     std::string{default_model} + ")");
   app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
@@ -138,18 +128,19 @@ int program(int argc, char** argv) {
       "--rotation-blocks", options.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
-  flags.whole("--threads", options.threads, 1, 256, "runs at once (default: 2)");
+  flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
   app.add_option("--out", options.out, "folder for explore.html and explore.json");
   compared::add_seed_flags(flags, options);
   app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
   app.add_flag("--quiet", options.quiet, "no progress");
+  app.add_flag("--mpi", options.mpi, compared::mpi_help);
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (options.list) {
     list_space();
     return 0;
   }
   if (options.slo_scales.empty()) options.slo_scales = {1.5};
-  return run(options, command_line(argc, argv));
+  return run(options, compared::shell_line({argv + 1, argv + argc}), **crew);
 }
 
 } // namespace

@@ -21,22 +21,11 @@ const measures = {
 /// Where the best all serve what arrives, throughput tells nothing: then what users wait.
 const best = rows.filter(r => r.rank > 0).slice(0, 30), rates = best.map(measures.throughput.of);
 const view = {role: data.marginals.length ? data.marginals[0].role : 0, x: Math.max(...rates) < 1.05 * Math.min(...rates) ? 'e2e' : 'throughput', all: true};
-const at = id => document.getElementById(id);
-let paper = false;
 const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
 const shape = i => i % 6;
 const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.livelocked ? ' (livelocked)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %${r.interval && !absent(r.interval[0]) ? ` (95 % interval ${percent(r.interval[0])} to ${percent(r.interval[1])})` : ''}, per token ${percent(r.m.per_token_attainment)} %\n` +
   `mean E2E ${time(r.m.mean_e2e_s)}, longest gap ${time(r.m.longest_gap_s)}\n${plain(r.m.throughput_tokens_per_s)} tokens/s${r.m.refused ? `, ${digits(r.m.refused)} refused` : ''}${r.judged ? `\n${r.judged}` : ''}`;
 
-function button(label, pressed, act, icon) {
-  const node = document.createElement('button');
-  node.type = 'button';
-  node.setAttribute('aria-pressed', pressed);
-  if (icon) node.append(icon);
-  node.append(label);
-  node.addEventListener('click', () => { act(); draw(); });
-  return node;
-}
 const dot = m => swatch(svg => svg.append(marker(shape(m), 11, 6, 4, colour(shape(m)))));
 function controls() {
   at('roles').replaceChildren(...data.marginals.map(g => button(roles[g.role].role, view.role === g.role, () => { view.role = g.role; })));
@@ -158,22 +147,8 @@ function draw() {
   scatter(fresh('ranking'));
   marginals(fresh('marginals'));
 }
-document.querySelectorAll('th[data-sort]').forEach(head => {
-  const sort = () => {
-    const table = head.closest('table'), body = table.tBodies[0], column = [...head.parentElement.children].indexOf(head);
-    const down = head.getAttribute('aria-sort') !== 'descending';
-    table.querySelectorAll('th[aria-sort]').forEach(other => other.removeAttribute('aria-sort'));
-    head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-    const key = r => r.children[column].dataset.v === '' ? -Infinity : Number(r.children[column].dataset.v);
-    body.append(...[...body.rows].sort((a, b) => (key(b) - key(a)) * (down ? 1 : -1)));
-  };
-  head.addEventListener('click', sort);
-  head.addEventListener('keydown', event => { if (event.key === 'Enter') sort(); });
-});
-let waiting = 0;
-addEventListener('beforeprint', () => { paper = true; draw(); });
-addEventListener('afterprint', () => { paper = false; draw(); });
-addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
+sortTables();
+redraws();
 draw();
 )js";
 

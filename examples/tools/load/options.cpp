@@ -5,7 +5,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/generator_spec.hpp"
 
-#include "shared/flags.hpp"
+#include "shared/trace_flags.hpp"
 
 #include <charconv>
 #include <string>
@@ -23,8 +23,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--model", options.model, "what to ask for (default: the first that the server lists)");
   app.add_option("--endpoint", options.endpoint, "chat or completions")->capture_default_str();
   app.add_option("--api-key", options.api_key, "sent as a bearer token");
-  app.add_option("--trace", options.trace, "arrivals and lengths of a trace file");
-  app.add_option("--format", options.format, "its format: azure, mooncake, orbitflow or vllm (default: found out)");
+  add_trace_flags(flags, options, "arrivals and lengths of a trace file");
   flags.number("--step-time", options.step_time, 0, false,
                "seconds of an engine's step, for traces whose arrivals count steps (orbitflow)");
   app.add_option("--generate", options.generate, "arrivals and lengths to be drawn: " + std::string{generator_help});
@@ -38,7 +37,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.whole("--max-tokens", options.max_tokens, 1, 1 << 28, "ask for at most so many tokens each");
   flags.number("--temperature", options.temperature, 0, true, "of sampling (default: 0)");
   flags.whole("--seed", options.seed, 0, 1LL << 53,
-              "of what is drawn here; requests are sampled with it and their number (default: 0)");
+              "of what is drawn here; requests are sampled with it and their number (default: 1)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false,
                "seconds to the first token that users are promised; sent as a header, and judged");
   flags.number("--slo-tbt", options.slo_tbt, 0, false, "the same, seconds between two tokens");
@@ -105,8 +104,7 @@ Status check_options(Options& options) {
     return options.trace.empty()
                ? flag_error("command line", "there is nothing to ask for", "--generate or --trace")
                : flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
-  if (options.trace.empty() && !options.format.empty())
-    return flag_error("--format", "no trace is given", "--trace as well");
+  if (const char* flag = read_without_trace(options)) return flag_error(flag, "no trace is given", "--trace as well");
   if (options.trace.empty() && options.step_time)
     return flag_error("--step-time", "no trace is given", "--trace as well");
   for (const auto& [flag, share] : {std::pair{"--leave", options.leave}, {"--slow", options.slow}})

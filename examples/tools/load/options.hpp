@@ -26,11 +26,11 @@ struct Options {
   Url address; ///< `url`, read by `check_options`
   std::string model, api_key;
   std::string endpoint = "completions";
-  std::string trace, format, generate, prompt_text, json;
+  std::string trace, format, trace_columns, generate, prompt_text, json;
   std::optional<std::int64_t> limit, max_tokens;
   std::optional<double> rate_scale, step_time;
   std::int64_t concurrency = 4096;
-  std::int64_t seed = 0;
+  std::int64_t seed = 1; ///< the others', so that one text is one workload
   double temperature = 0;
   double leave = 0, slow = 0; ///< shares of the requests
   double timeout = 600;       ///< seconds

@@ -8,6 +8,7 @@
 #include "sluice/report/unfinished_file.hpp"
 
 #include "load/statistics.hpp"
+#include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,7 +100,11 @@ std::string report_text(const Options& options, const LoadReport& report) {
 std::string report_json(const Options& options, const LoadReport& report) {
   std::string out;
   JsonWriter json(out);
-  json.begin_object().key("backend").value(options.chat() ? "openai-chat" : "openai");
+  json.begin_object()
+      .key("made_by")
+      .value(made_by().line())
+      .key("backend")
+      .value(options.chat() ? "openai-chat" : "openai");
   json.key("model_id").value(report.model).key("base_url").value(options.url).key("workload").value(report.workload);
   json.key("num_prompts").value(report.requests).key("max_concurrency").value(options.concurrency);
   json.key("duration").value(report.duration).key("completed").value(report.completed);

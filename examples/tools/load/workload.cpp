@@ -20,21 +20,13 @@ Expected<Trace> open(const Options& options) {
   const ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale.value_or(1), .slo = options.slo()};
   if (!options.generate.empty())
     return open_generator(options.generate, static_cast<std::uint64_t>(options.seed), read);
-  std::optional<TraceFormat> format = told_format(options.trace);
-  if (!options.format.empty()) {
-    const Expected<TraceFormat> said = find_format(options.format);
-    if (!said) return said.error();
-    format = *said;
-  }
-  if (!format)
-    return flag_error("--trace",
-                      "'" + excerpt(options.trace, 200) + "' cannot be read, or is of no format that it names",
-                      "a trace, with --format azure, mooncake, orbitflow or vllm");
-  if (*format == TraceFormat::orbitflow && !options.step_time)
+  const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+  if (!file) return file.error();
+  if (file->format == TraceFormat::orbitflow && !options.step_time)
     return flag_error("--step-time", "arrivals of '" + excerpt(options.trace, 200) + "' count an engine's steps",
                       "the seconds of one");
   const std::optional<Seconds> step = options.step_time ? std::optional{Seconds{*options.step_time}} : std::nullopt;
-  return open_trace(options.trace, *format, read, step);
+  return open_trace(*file, read, step);
 }
 
 } // namespace

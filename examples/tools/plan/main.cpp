@@ -12,6 +12,7 @@
 #include "sluice/plan/nlohmann/problem_json.hpp"
 #include "sluice/workload/trace_file.hpp"
 
+#include "plan/example.hpp"
 #include "shared/flags.hpp"
 #include "shared/whole_output.hpp"
 
@@ -219,7 +220,8 @@ Json trace_of(const Answer& answer) {
           "layer " + std::to_string(transfer.layer % layers + 1) +
               (transfer.layer >= layers ? " of the next token" : ""),
           transfer.start_s, transfer.end_s);
-  return {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
+  return {
+      {"displayTimeUnit", "ms"}, {"otherData", {{"made_by", made_by().line()}}}, {"traceEvents", std::move(events)}};
 }
 
 int fail(const Error& error) {
@@ -269,13 +271,20 @@ int program(int argc, char** argv) {
   std::string timeline;
   bool batch = false;
   bool explained = false;
+  bool example = false;
   CLI::App& app = flags.app();
+  app.footer(planned::fields);
   app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
   app.add_flag("--batch", batch, "one problem a line in, one answer a line out");
   app.add_flag("--explain", explained,
                "for a person: what binds, each stall and its cause, the next best plan, the bound");
   app.add_option("--timeline", timeline, "writes the iteration as a trace for ui.perfetto.dev");
+  app.add_flag("--example", example, "writes a problem to begin with, and stops");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (example) {
+    std::fputs(planned::example, stdout);
+    return 0;
+  }
   if (batch && !timeline.empty())
     return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
   std::ios::sync_with_stdio(false);

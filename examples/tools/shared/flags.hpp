@@ -3,12 +3,16 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
+#include "shared/version.hpp"
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -23,7 +27,9 @@
 /// answers in two lines. `what` opens every error's line: the program's name.
 class Flags {
  public:
-  Flags(std::string program, std::string purpose) : program_(std::move(program)), app_(std::move(purpose)) {}
+  Flags(std::string program, std::string purpose) : program_(std::move(program)), app_(std::move(purpose), program_) {
+    app_.set_version_flag("--version", made_by().line(), "print version, commit and build, and stop");
+  }
 
   CLI::App& app() { return app_; }
   [[nodiscard]] const CLI::App& app() const { return app_; }
@@ -33,25 +39,35 @@ class Flags {
   CLI::Option* whole(const std::string& flag, Place& place, std::int64_t least, std::int64_t most,
                      const std::string& help) {
     const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-    return read(flag, help, [=, &place](std::string_view text) -> std::string {
-      std::int64_t value = 0;
-      const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (wrong != std::errc{} || end != text.data() + text.size() || value < least || value > most) return expected;
-      place = static_cast<Inner<Place>>(value);
-      return {};
-    });
+    return read(flag, help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+                  std::int64_t value = 0;
+                  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+                  if (wrong != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+                    return expected;
+                  place = static_cast<Inner<Place>>(value);
+                  return {};
+                }));
   }
   /// A finite number from `least`, which itself is allowed if `closed`.
   template <class Place>
   CLI::Option* number(const std::string& flag, Place& place, double least, bool closed, const std::string& help) {
     const std::string expected = described(least, closed);
-    return read(flag, help, [=, &place](std::string_view text) -> std::string {
-      double value = 0;
-      if (!read_number(text, value) || !(closed ? value >= least : value > least)) return expected;
-      place = value;
-      return {};
-    });
+    return read(flag, help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+                  double value = 0;
+                  if (!read_number(text, value) || !(closed ? value >= least : value > least)) return expected;
+                  place = value;
+                  return {};
+                }));
   }
+  /// A number that was given as a list: "--kv-blocks 400,600,800".
+  struct Listed {
+    std::string flag;
+    std::vector<std::string> values;
+  };
+  /// From here on numbers may be given as lists, until null is given: `lists` gets these, each value checked, and a
+  /// flag's place the first of its list.
+  void lists_into(std::vector<Listed>* lists) { lists_ = lists; }
+
   /// Such numbers, with commas between them.
   CLI::Option* numbers(const std::string& flag, std::vector<double>& place, double least, bool closed,
                        const std::string& help) {
@@ -63,6 +79,7 @@ class Flags {
         double value = 0;
         if (!read_number(text.substr(begin, end - begin), value) || !(closed ? value >= least : value > least))
           return expected;
+        if (std::find(place.begin(), place.end(), value) != place.end()) return "each number once";
         place.push_back(value);
         begin = end + 1;
       }
@@ -76,10 +93,25 @@ class Flags {
     return read(flag, help, take);
   }
 
+  /// `old`, which --help no longer names, is read as `flag`: who has it in a script need not care.
+  void formerly(std::string old, std::string flag) { former_.emplace_back(std::move(old), std::move(flag)); }
+
   /// Reads the command line. Nothing: go on; otherwise the program's exit status, and what there was to say is said.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
+    std::vector<std::string> words; // back to front, as CLI11 reads a vector
+    for (int i = argc - 1; i > 0; --i) words.push_back(renamed(argv[i]));
     try {
-      app_.parse(argc, argv);
+      app_.parse(std::move(words));
+    } catch (const CLI::ExtrasError&) {
+      for (int i = 1; i < argc; ++i)
+        if (const std::string_view flag = flag_of(argv[i]); !flag.empty() && !knows(std::string{flag})) {
+          std::fprintf(stderr, "%s: %s: there is no such flag%s; expected the flags that --help lists\n",
+                       program_.c_str(), sluice::excerpt(flag).c_str(), sluice::did_you_mean(flag, names()).c_str());
+          return 2;
+        }
+      std::fprintf(stderr, "%s: command line: there is a word too many%s; expected flags and their values\n",
+                   program_.c_str(), last_remaining().c_str());
+      return 2;
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app_.exit(error);
       const std::string text = error.what();
@@ -92,6 +124,29 @@ class Flags {
   }
 
  private:
+  /// "--flag" of "--flag" and of "--flag=value"; empty for what is no flag, a negative number too.
+  static std::string_view flag_of(std::string_view word) {
+    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
+    return word.substr(0, word.find('='));
+  }
+  std::string renamed(const std::string& word) const {
+    const std::string_view flag = flag_of(word);
+    for (const auto& [old, now] : former_)
+      if (flag == old) return now + word.substr(flag.size());
+    return word;
+  }
+  [[nodiscard]] bool knows(const std::string& flag) const { return app_.get_option_no_throw(renamed(flag)) != nullptr; }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const CLI::Option* option : app_.get_options())
+      for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
+    return all;
+  }
+  [[nodiscard]] std::string last_remaining() const {
+    const std::vector<std::string> rest = app_.remaining();
+    return rest.empty() ? "" : ", '" + sluice::excerpt(rest.front()) + "'";
+  }
+
   template <class Place>
   struct Unwrap {
     using type = Place;
@@ -113,6 +168,34 @@ class Flags {
     return text;
   }
 
+  /// `take` of one number, as a take of a list as well where lists are taken.
+  template <class Take>
+  auto one_or_list(const std::string& flag, Take take) {
+    return [flag, take, lists = lists_](std::string_view text) -> std::string {
+      if (lists == nullptr || text.find(',') == std::string_view::npos) return take(text);
+      Listed listed{flag, {}};
+      std::vector<double> known;
+      for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        const std::string value{text.substr(begin, end - begin)};
+        listed.values.push_back(value);
+        const std::string where = flag + ": value " + std::to_string(listed.values.size()) + " of '" +
+                                  sluice::excerpt(text) + "' is '" + sluice::excerpt(value) + "'";
+        if (const std::string expected = take(value); !expected.empty())
+          throw CLI::ParseError(where + "; expected " + expected, CLI::ExitCodes::ValidationError);
+        double number = 0;
+        read_number(value, number);
+        if (std::find(known.begin(), known.end(), number) != known.end())
+          throw CLI::ParseError(where + " once more; expected each number once", CLI::ExitCodes::ValidationError);
+        known.push_back(number);
+        begin = end + 1;
+      }
+      take(listed.values.front());
+      lists->push_back(std::move(listed));
+      return {};
+    };
+  }
+
   /// `take` stores the text's value, or returns what would have been right.
   template <class Take>
   CLI::Option* read(const std::string& flag, const std::string& help, Take take) {
@@ -128,4 +211,6 @@ class Flags {
 
   std::string program_;
   CLI::App app_;
+  std::vector<std::pair<std::string, std::string>> former_; ///< names of flags, and what they are called now
+  std::vector<Listed>* lists_ = nullptr;
 };

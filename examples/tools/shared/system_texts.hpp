@@ -51,5 +51,5 @@ inline constexpr std::array system_texts{
 consteval std::string_view system_text(std::string_view name) {
   for (const SystemText& text : system_texts)
     if (text.name == name) return text.what;
-  throw "there is no line on this system";
+  throw "a system has no line here: add it to system_texts, in examples/tools/shared/system_texts.hpp";
 }

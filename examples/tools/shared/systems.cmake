@@ -1,8 +1,11 @@
-# The systems of include/sluice/systems that sluice-compare and sluice-run are compiled of: SYSTEM=header.
+# The systems of include/sluice/systems that sluice-compare and sluice-run are compiled of, in the order of their tables:
+# SYSTEM=header. SYSTEM:OTHER is a row of sluice-compare alone: OTHER's engine, on the terms of row_SYSTEM below. This is the one place
+# that a new system is added to; what else it needs (its line in system_texts.hpp, its trials) a build or a test asks for by name.
 set(compared_systems
     OneAtATime=one_at_a_time
     VllmRecompute=vllm
     VllmSwap=vllm
+    SwappedFirst:VllmSwap
     WaitingFirst=static_offloading
     SjfOracle=by_length
     LengthRanked=by_length
@@ -26,7 +29,9 @@ set(compared_systems
     MirageNoReversion=streamed_weights
     OrbitFlowUniform=orbitflow
     OrbitFlowRequestWise=orbitflow
-    OrbitFlow=orbitflow)
+    OrbitFlowPause:OrbitFlow
+    OrbitFlow=orbitflow
+    OrbitFlowPool:OrbitFlow)
 # Of these, the systems that also serve several tenants in a node, and their coordinators.
 set(tenants_OneAtATime Uncoordinated)
 set(tenants_VllmRecompute Uncoordinated)
@@ -37,3 +42,10 @@ set(tenants_SelectN BusCoordinator)
 set(tenants_Mirage RemapController)
 # The same of compare/variants.hpp: systems with one part replaced.
 set(compared_variants OrbitFlowSrtf OrbitFlowPauseShortest OrbitFlowPauseRandom OrbitFlowEven)
+# What a row says of its system besides (compare/run.hpp, System), in the order of the members.
+set(row_OneAtATime ".control = true")
+set(row_OrbitFlowPause ".deposit_never = true")
+set(row_OrbitFlowPool ".rule = \"deadline-pool\"")
+set(row_DeepSpeedWeights ".streams_weights = true")
+set(row_FlexGenWeights ".streams_weights = true")
+set(row_SelectN ".streams_weights = true")

@@ -222,7 +222,7 @@ void print_table(const LatencyDistributions& real, const LatencyDistributions& s
 void print_json(const LatencyDistributions& real, const LatencyDistributions& simulated, std::string_view prompts) {
   std::string text;
   JsonWriter json(text);
-  json.begin_object();
+  json.begin_object().field("made_by", made_by().line());
   for (const Metric& metric : metrics) {
     json.key(metric.key).begin_object();
     for (const Figure& figure : figures) {

@@ -14,7 +14,7 @@ namespace sluice {
 inline constexpr int max_layers = 128;
 
 /// A set of layers, counted from 0. A value of two words: plans hold one per request and compare, merge and count
-/// them in a step, so std::bitset (no word access, no iteration) and std::vector<bool> were rejected.
+/// them in a step, so `std::bitset` (no word access, no iteration) and `std::vector<bool>` were rejected.
 class LayerSet {
  public:
   constexpr LayerSet() = default;
@@ -42,8 +42,11 @@ class LayerSet {
     word(layer) &= ~bit(layer);
     return *this;
   }
+  /// Whether `layer` is a member.
   [[nodiscard]] constexpr bool contains(int layer) const { return ((layer < 64 ? low_ : high_) & bit(layer)) != 0; }
+  /// How many members there are.
   [[nodiscard]] constexpr int count() const { return std::popcount(low_) + std::popcount(high_); }
+  /// There is no member.
   [[nodiscard]] constexpr bool empty() const { return (low_ | high_) == 0; }
   /// The members below `layer`.
   [[nodiscard]] constexpr LayerSet below(int layer) const { return *this & all(layer); }
@@ -72,7 +75,9 @@ class LayerSet {
   friend constexpr LayerSet operator-(LayerSet a, LayerSet b) { return LayerSet{a.low_ & ~b.low_, a.high_ & ~b.high_}; }
   friend constexpr auto operator<=>(const LayerSet&, const LayerSet&) = default;
 
+  /// Layers 0 to 63, a bit each.
   [[nodiscard]] constexpr std::uint64_t low_word() const { return low_; }
+  /// Layers 64 to 127.
   [[nodiscard]] constexpr std::uint64_t high_word() const { return high_; }
 
  private:

@@ -2,11 +2,14 @@
 // The named devices: the accelerators of the papers, by function and by name.
 #pragma once
 
+#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/device/device.hpp"
 
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Memory, bandwidth and peak are the vendor's data sheets (named above each function; "GB" of memory there are GiB, of
 // which driver and context take one or two per cent). Where a sheet gives the peak with sparsity, half of it stands.
@@ -252,7 +255,9 @@ inline Expected<Device> find_device(std::string_view name) {
   for (const NamedDevice& device : named_devices) {
     if (device.name == name) return device.device();
   }
-  return Error{ErrorCode::not_found, "device", "there is no device '" + std::string{name} + "'",
+  std::vector<std::string_view> names;
+  for (const NamedDevice& device : named_devices) names.push_back(device.name);
+  return Error{ErrorCode::not_found, "device", "there is no device '" + excerpt(name) + "'" + did_you_mean(name, names),
                "one of " + device_names() + ", or a JSON file"};
 }
 

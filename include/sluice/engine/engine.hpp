@@ -111,6 +111,9 @@ class BasicEngine : public C {
   /// Where iterations run. A backend that computes real tokens is told through this what the tokens of a request are.
   [[nodiscard]] backend_type& backend() { return backend_; }
   [[nodiscard]] const backend_type& backend() const { return backend_; }
+  /// What decisions are made by: the cost model, corrected by what it has learned; and what that is.
+  [[nodiscard]] decltype(auto) predictor() const { return policies_.predictor(); }
+  [[nodiscard]] const typename C::cost_type::State& learned() const { return policies_.cost_state; }
   /// What an observer has collected.
   template <class O>
   [[nodiscard]] const typename O::State& observed() const {

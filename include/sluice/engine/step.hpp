@@ -6,6 +6,7 @@
 #include "sluice/engine/report_iteration.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace sluice {
 
@@ -146,8 +147,11 @@ void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_
     const auto& predictor = policies_.predictor();
     const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);
     if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
-    policies_.cost.observe(policies_.cost_state, Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
-                                                             cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}});
+    std::span<const double> layers_s;
+    if constexpr (MeasuresLayers<backend_type>) layers_s = backend_.computed_layers();
+    policies_.cost.observe(policies_.cost_state,
+                           Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
+                                       cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}, layers_s});
     transfer_predicted_ = transfer_; // the next prediction starts from what is known of the link
   }
 }

@@ -7,6 +7,7 @@
 #include "sluice/tokenizer/bytes.hpp"
 #include "sluice/tokenizer/tokenizer.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,8 @@ struct LocalModel {
 };
 
 /// A model that needs no files: a small random Llama, whose tokens are bytes.
-[[nodiscard]] inline LocalModel tiny_model() { return {"tiny", tiny_llama(), std::make_unique<ByteTokenizer>()}; }
+[[nodiscard]] inline LocalModel tiny_model(std::uint64_t seed = tiny_llama_seed) {
+  return {"tiny", tiny_llama(seed), std::make_unique<ByteTokenizer>()};
+}
 
 } // namespace sluice

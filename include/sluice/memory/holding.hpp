@@ -20,10 +20,10 @@ inline constexpr Tokens all_tokens{std::numeric_limits<std::int64_t>::max()};
 /// The sets speak of the oldest `head` tokens; newer tokens are on the device in every layer. OrbitFlow's plans speak
 /// of all tokens; eLLM's of an oldest share. A layer in neither set is resident.
 struct Holding {
-  Tokens head = all_tokens;
-  LayerSet host{};    ///< offloaded: on the host, fetched just in time in each iteration
-  LayerSet nowhere{}; ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
-  LayerSet hidden{};  ///< of `nowhere`: layers whose K and V are made of hidden states, fetched from the host
+  Tokens head = all_tokens; ///< how many of the oldest tokens the sets speak of
+  LayerSet host{};          ///< offloaded: on the host, fetched just in time in each iteration
+  LayerSet nowhere{};       ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
+  LayerSet hidden{};        ///< of `nowhere`: layers whose K and V are made of hidden states, fetched from the host
   /// Of the layers that are resident, the oldest tokens that the host has as well, in clean copies: whole blocks. KV is
   /// only ever appended to, so that a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
@@ -37,6 +37,7 @@ struct Holding {
 
   /// Layers whose KV of the head is not resident.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
+  /// No layer is away: every step finds all KV on the device.
   [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
   /// Every layer is resident, and the host has nothing of them besides.
   [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
@@ -50,7 +51,7 @@ struct Holding {
   [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
   }
-
+  /// Of a request's `blocks`, those of each resident layer that the host has as clean copies.
   [[nodiscard]] constexpr TokenBlocks copied_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return copied.count() == 0 ? TokenBlocks{0} : std::min(blocks, TokenBlocks{copied.count() / block_tokens.count()});
   }
@@ -66,8 +67,8 @@ struct Holding {
 /// How large hidden states are beside K and V: the bytes of a block of each, of one layer. With grouped queries hidden
 /// states are the larger. Of no size, as by default, they take no room and no time: eLLM's text reckons like that.
 struct HiddenSize {
-  Bytes hidden{0};
-  Bytes kv{1};
+  Bytes hidden{0}; ///< of hidden states: one layer, the tokens of one block
+  Bytes kv{1};     ///< of K and V of the same
 
   /// Hidden states of `blocks` layer blocks, in blocks of K and V.
   [[nodiscard]] constexpr double blocks(double blocks) const {
@@ -81,8 +82,8 @@ struct HiddenSize {
 
 /// What a holding of some tokens takes of each memory.
 struct Footprint {
-  LayerBlocks device{0};
-  LayerBlocks host{0};
+  LayerBlocks device{0}; ///< of the device's KV memory
+  LayerBlocks host{0};   ///< of the host's
 
   friend constexpr Footprint operator+(Footprint a, Footprint b) { return {a.device + b.device, a.host + b.host}; }
   friend constexpr Footprint operator-(Footprint a, Footprint b) { return {a.device - b.device, a.host - b.host}; }

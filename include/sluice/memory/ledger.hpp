@@ -14,9 +14,13 @@ class Account {
   constexpr Account() = default;
   explicit constexpr Account(LayerBlocks capacity) : capacity_(capacity) {}
 
+  /// How much there is.
   [[nodiscard]] constexpr LayerBlocks capacity() const { return capacity_; }
+  /// How much of it is taken.
   [[nodiscard]] constexpr LayerBlocks used() const { return used_; }
+  /// How much is not.
   [[nodiscard]] constexpr LayerBlocks free() const { return capacity_ - used_; }
+  /// The most that was ever taken.
   [[nodiscard]] constexpr LayerBlocks peak() const { return peak_; }
 
   constexpr void take(LayerBlocks blocks) {
@@ -46,7 +50,9 @@ class Ledger {
   constexpr Ledger() = default;
   constexpr Ledger(LayerBlocks device, LayerBlocks host) : device_(device), host_(host) {}
 
+  /// KV memory of the device.
   [[nodiscard]] constexpr const Account& device() const { return device_; }
+  /// KV memory of the host.
   [[nodiscard]] constexpr const Account& host() const { return host_; }
 
   /// A request's room goes from `before` to `after`: the room that it gives is freed before the room that it takes is

@@ -2,11 +2,14 @@
 // The named models: the decoders of the papers, by function and by name.
 #pragma once
 
+#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/model/shape.hpp"
 
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Every number is from the `config.json` that the model's authors publish on Hugging Face, in the repository named
 // above each function. All are served in half precision, as the papers do.
@@ -224,7 +227,9 @@ inline Expected<ModelShape> find_model(std::string_view name) {
   for (const NamedModel& model : named_models) {
     if (model.name == name) return model.shape();
   }
-  return Error{ErrorCode::not_found, "model", "there is no model '" + std::string{name} + "'",
+  std::vector<std::string_view> names;
+  for (const NamedModel& model : named_models) names.push_back(model.name);
+  return Error{ErrorCode::not_found, "model", "there is no model '" + excerpt(name) + "'" + did_you_mean(name, names),
                "one of " + model_names() + ", or a folder with a config.json"};
 }
 

@@ -4,43 +4,67 @@
 
 #include "sluice/observer/chosen_iteration.hpp"
 #include "sluice/observer/observer.hpp"
+#include "sluice/observer/peak_window.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
 
-/// Keeps iterations, plans and the lives of requests within a window of the run's clock, and of some iterations every
-/// layer, transfer and stall. Everything is bounded: an event that finds no room is counted in `dropped`.
+/// What a Timeline is drawn around.
+struct TraceAt {
+  enum class Point : std::uint8_t {
+    worst_stall, ///< the iteration that stalled longest; where none stalls, the one that moved most, else the first
+                 ///< that decodes
+    time,        ///< the iteration that runs at `time`
+    all,         ///< no iteration: all of them in full, as far as there is room
+  };
+  Point point = Point::worst_stall;
+  Seconds time{0};
+
+  friend constexpr bool operator==(const TraceAt&, const TraceAt&) = default;
+};
+
+/// Keeps iterations, plans and the lives of requests, and of the iterations around one point every layer, transfer and
+/// stall. Everything is bounded: of a run that is longer, what lies around that point is kept, and what is left out is
+/// counted.
+///
+/// Every iteration is evaluated once more, for the ring of those that would come before the worst stall.
 struct Timeline {
   using role = roles::Observer;
   static constexpr bool wants_timeline = true;
 
-  Seconds from{0}; ///< events that end before are left out
-  Seconds until{std::numeric_limits<double>::infinity()};
+  TraceAt at{};
   std::size_t max_iterations = 5'000;
-  std::size_t max_detailed = 64; ///< iterations with their layers and transfers, from the first one that decodes
-  std::size_t max_requests = 1'000;
+  std::size_t max_detailed = 64; ///< iterations with their layers and transfers
+  std::size_t max_requests = 1'000'000;
   std::size_t max_slices = 20'000; ///< of requests
-  std::size_t max_plans = 5'000;
+  std::size_t max_plans = 10'000;
 
-  /// The window of `half` before and after `time`.
-  [[nodiscard]] static Timeline around(Seconds time, Seconds half) {
+  /// As --trace-at asks for. An iteration in full is a few kilobytes.
+  [[nodiscard]] static Timeline of(TraceAt at) {
     Timeline timeline;
-    timeline.from = time - half;
-    timeline.until = time + half;
+    timeline.at = at;
+    if (at.point == TraceAt::Point::all) {
+      timeline.max_iterations = timeline.max_slices = timeline.max_plans = 200'000;
+      timeline.max_detailed = 20'000;
+    }
     return timeline;
   }
 
   struct Iteration {
     std::int64_t step = 0;
     Seconds start{0}, duration{0}, stall{0}, planning{0};
-    std::int64_t tokens = 0, decodes = 0, running = 0, waiting = 0, preempted = 0;
-    LayerBlocks device_used{0}, in_flight{0}, host_used{0};
+    std::int64_t batch = 0, tokens = 0, decodes = 0, running = 0, waiting = 0, preempted = 0;
+    LayerBlocks device_used{0}, device_capacity{0}, in_flight{0}, host_used{0}, to_device{0}, to_host{0};
+    Bytes weights{0};
     bool repeated = false;
   };
   struct RequestSlice {
@@ -58,15 +82,25 @@ struct Timeline {
     Seconds when{0};
     std::string reason;
   };
+  /// How much an iteration is worth looking at, from the first that counts to the last.
+  struct Interest {
+    double stall_s = -1;
+    std::int64_t moved_blocks = 0;
+    bool decodes = false;
+
+    friend constexpr auto operator<=>(const Interest&, const Interest&) = default;
+  };
 
   struct State {
-    std::vector<Iteration> iterations;
-    std::vector<RecordedIteration> detailed;
-    std::vector<RequestSlice> slices;
+    PeakWindow<Iteration> iterations;
+    PeakWindow<RecordedIteration> detailed;
+    Interest most;
+    std::deque<RequestSlice> slices;
     std::vector<RequestSlice> open; ///< by id: what each request is doing; `end` means nothing yet
-    std::vector<PlanMark> plans;
-    std::vector<Refusal> refusals;
-    std::int64_t dropped = 0;
+    std::deque<PlanMark> plans;
+    std::deque<Refusal> refusals;
+    std::int64_t dropped = 0; ///< of what would be in the stretch that is kept, for want of room
+    std::int64_t all_plans = 0;
     Seconds last_event{0};
     Bytes layer_block_bytes{0};
     LayerBlocks device_capacity{0};
@@ -82,11 +116,7 @@ struct Timeline {
   }
   void refused(State& state, RequestId id, const RequestSpec& /*spec*/, Seconds now, std::string_view reason) const {
     if (RequestSlice* open = of(state, id)) close(state, *open, now, Phase::ended);
-    if (!within(now, now)) return;
-    if (state.refusals.size() < max_requests)
-      state.refusals.push_back({id, now, std::string{reason}});
-    else
-      ++state.dropped;
+    keep(state, state.refusals, {id, now, std::string{reason}}, max_slices, [](const Refusal& of) { return of.when; });
   }
   void preempted(State& state, const RequestRow& row, Kept /*kept*/, Seconds now) const {
     started(state, row);
@@ -108,38 +138,55 @@ struct Timeline {
   }
   void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds /*wall*/) const {
     state.layer_block_bytes = view.geometry.layer_block_bytes;
-    if (!within(view.now, view.now)) return;
-    if (state.plans.size() >= max_plans) {
-      ++state.dropped;
-      return;
-    }
+    ++state.all_plans;
     std::int64_t offloading = 0;
     for (const RequestPlan& part : plan.requests) offloading += part.holding.all_resident() ? 0 : 1;
-    state.plans.push_back({view.now, virtual_time, plan.predicted_step, static_cast<std::int64_t>(plan.requests.size()),
-                           offloading, plan.effort, plan.binding});
+    keep(state, state.plans,
+         {view.now, virtual_time, plan.predicted_step, static_cast<std::int64_t>(plan.requests.size()), offloading,
+          plan.effort, plan.binding},
+         max_plans, [](const PlanMark& of) { return of.when + of.took; });
   }
 
   template <class Replay>
   void iterated(State& state, const IterationRecord& record, const Replay& replay) const {
-    const Seconds end = record.start + record.duration;
-    state.last_event = std::max(state.last_event, end);
-    if (!within(record.start, end)) return;
-    if (state.iterations.size() >= max_iterations) {
-      ++state.dropped;
-      return;
-    }
+    state.last_event = std::max(state.last_event, record.start + record.duration);
     state.device_capacity = std::max(state.device_capacity, record.device_capacity);
-    state.iterations.push_back({record.step, record.start, record.duration, record.stall, record.planning,
-                                record.tokens.count(), record.decodes, record.running, record.waiting, record.preempted,
-                                record.device_used, record.in_flight, record.host_used, record.repeated});
-    const bool decoding = record.decodes > 0 || !state.detailed.empty();
-    if (decoding && state.detailed.size() < max_detailed)
-      detail::record_iteration(record, replay, state.detailed.emplace_back());
+    const bool peak = counts_most(state, record);
+    state.iterations.push(max_iterations, peak) = {.step = record.step,
+                                                   .start = record.start,
+                                                   .duration = record.duration,
+                                                   .stall = record.stall,
+                                                   .planning = record.planning,
+                                                   .batch = static_cast<std::int64_t>(record.batch.size()),
+                                                   .tokens = record.tokens.count(),
+                                                   .decodes = record.decodes,
+                                                   .running = record.running,
+                                                   .waiting = record.waiting,
+                                                   .preempted = record.preempted,
+                                                   .device_used = record.device_used,
+                                                   .device_capacity = record.device_capacity,
+                                                   .in_flight = record.in_flight,
+                                                   .host_used = record.host_used,
+                                                   .to_device = record.to_device,
+                                                   .to_host = record.to_host,
+                                                   .weights = record.weights,
+                                                   .repeated = record.repeated};
+    detail::record_iteration(record, replay, state.detailed.push(max_detailed, peak));
   }
 
  private:
   static constexpr RequestSlice nobody() { return {RequestId{}, Phase::ended, Seconds{0}, Seconds{0}}; }
-  [[nodiscard]] bool within(Seconds start, Seconds end) const { return end >= from && start <= until; }
+
+  [[nodiscard]] bool counts_most(State& state, const IterationRecord& record) const {
+    // Every iteration until the wanted time is nearer to it than all before.
+    if (at.point == TraceAt::Point::time) return record.start <= at.time;
+    const double stall_s = record.stall.count() > 1e-12 ? record.stall.count() : 0;
+    const Interest own{stall_s, (record.to_device + record.to_host).count(), record.decodes > 0};
+    if (!(own > state.most)) return false;
+    state.most = own;
+    return true;
+  }
+
   static RequestSlice* of(State& state, RequestId id) {
     return index(id) < state.open.size() && state.open[index(id)].phase != Phase::ended ? &state.open[index(id)]
                                                                                         : nullptr;
@@ -150,15 +197,22 @@ struct Timeline {
       close(state, *open, std::max(open->start, row.running_since), Phase::running);
   }
   void close(State& state, RequestSlice& open, Seconds now, Phase next) const {
-    if (within(open.start, now)) {
-      if (state.slices.size() < max_slices)
-        state.slices.push_back({open.id, open.phase, open.start, now});
-      else
-        ++state.dropped;
-    }
+    keep(state, state.slices, {open.id, open.phase, open.start, now}, max_slices,
+         [](const RequestSlice& of) { return of.end; });
     open.phase = next;
     open.start = now;
     state.last_event = std::max(state.last_event, now);
+  }
+  /// Adds an event, and lets go of those that ended before the stretch that may be kept.
+  template <class Event, class End>
+  static void keep(State& state, std::deque<Event>& events, Event event, std::size_t most, End&& end) {
+    events.push_back(std::move(event));
+    const bool whole = state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
+    if (!whole)
+      while (!events.empty() && end(events.front()) < state.iterations.oldest().start) events.pop_front();
+    if (events.size() <= most) return;
+    events.pop_front();
+    ++state.dropped;
   }
 };
 

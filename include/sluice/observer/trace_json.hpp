@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -21,19 +22,24 @@ namespace detail {
 class TraceWriter {
  public:
   enum Process : int { engine = 1, requests = 2 };
-  enum Track : int { iterations = 1, plans = 2, compute = 3, stalls = 4, link = 10 };
+  enum Track : int { extent = 1, iterations = 2, plans = 3, compute = 4, stalls = 5, link = 10 };
 
   explicit TraceWriter(std::string& out) : json_(out) {}
 
-  void write(const Timeline::State& state, std::string_view title) {
+  void write(const Timeline::State& state, std::string_view title, std::string_view made_by) {
     json_.begin_object().field("displayTimeUnit", "ms").key("otherData").begin_object();
-    json_.field("title", title).field("dropped_events", state.dropped).end_object();
+    if (!made_by.empty()) json_.field("made_by", made_by);
+    json_.field("title", title);
+    write_extent(state);
+    json_.end_object();
     json_.key("traceEvents").begin_array();
     name_process(engine, "engine: " + std::string{title});
+    mark_extent(state);
     name_track(engine, iterations, "iterations");
     name_track(engine, plans, "plans");
     for (const Timeline::Iteration& iteration : state.iterations) write(iteration, state);
-    for (const Timeline::PlanMark& plan : state.plans) write(plan);
+    for (const Timeline::PlanMark& plan : state.plans)
+      if (overlaps(state, plan.when, plan.when + plan.took)) write(plan);
     write_detailed(state.detailed);
     write_requests(state);
     json_.line().end_array().end_object();
@@ -73,6 +79,74 @@ class TraceWriter {
     double value;
   };
 
+  /// Whether the whole run is there, or, else, whether an event lies in the stretch that is.
+  static bool is_whole(const Timeline::State& state) {
+    return state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
+  }
+  static bool overlaps(const Timeline::State& state, Seconds from, Seconds to) {
+    if (is_whole(state)) return true;
+    const Timeline::Iteration& last = state.iterations.back();
+    return to >= state.iterations.front().start && from <= last.start + last.duration;
+  }
+
+  /// What of the run the file has and what it leaves out, in numbers.
+  void write_extent(const Timeline::State& state) {
+    const auto count = [&](std::string_view name, std::size_t shown, std::int64_t all) {
+      json_.key(name).begin_object().field("shown", shown).field("of", all).end_object();
+    };
+    count("iterations", state.iterations.size(), state.iterations.seen());
+    count("iterations_with_layers", state.detailed.size(), state.detailed.seen());
+    const auto shown = [&](const Timeline::PlanMark& plan) {
+      return overlaps(state, plan.when, plan.when + plan.took);
+    };
+    count("plans", static_cast<std::size_t>(std::count_if(state.plans.begin(), state.plans.end(), shown)),
+          state.all_plans);
+    if (!state.detailed.empty()) {
+      const RecordedIteration& peak = state.detailed.peak();
+      json_.field("around_step", peak.step).field("around_s", peak.start_s).field("its_stall_s", peak.stall_s);
+    }
+    json_.field("dropped_events", state.dropped);
+  }
+
+  /// The same where one looks: a track above the others that says what lies where.
+  void mark_extent(const Timeline::State& state) {
+    if (state.detailed.empty()) return;
+    name_track(engine, extent, "what is shown");
+    const auto end_of = [](const RecordedIteration& it) { return ns(it.start_s + it.duration_s); };
+    const std::int64_t from = ns(state.detailed.front().start_s), to = end_of(state.detailed.back());
+    const std::int64_t first = std::min(from, ns(state.iterations.front().start.count()));
+    const Timeline::Iteration& last = state.iterations.back();
+    const auto step = [](std::int64_t number) { return std::to_string(number); };
+    const auto told = [&](const std::string& text, std::int64_t begin, std::int64_t end) {
+      slice(text, engine, extent, begin, end);
+      json_.end_object();
+    };
+    if (first < from) told("layers and transfers left out", first, from);
+    told("layers, transfers and stalls of iterations " + step(state.detailed.front().step) + " to " +
+             step(state.detailed.back().step) + ", of " + std::to_string(state.detailed.seen()) + " iterations",
+         from, to);
+    if (const std::int64_t end = ns((last.start + last.duration).count()); end > to)
+      told("layers and transfers left out", to, end);
+    if (!is_whole(state)) {
+      event("i",
+            "this trace has " + std::to_string(state.iterations.size()) + " of " +
+                std::to_string(state.iterations.seen()) + " iterations: others lie before or after",
+            engine, extent)
+          .key("ts")
+          .thousandths(first)
+          .field("s", "t")
+          .end_object();
+    }
+    const RecordedIteration& peak = state.detailed.peak();
+    if (peak.stall_s <= 0) return;
+    event("i", "iteration " + step(peak.step) + ", which stalls", engine, extent)
+        .key("ts")
+        .thousandths(ns(peak.start_s));
+    json_.field("s", "p");
+    json_.key("args").begin_object().field("step", peak.step).field("stall_ms", peak.stall_s * 1e3);
+    json_.end_object().end_object();
+  }
+
   void write(const Timeline::Iteration& it, const Timeline::State& state) {
     const std::int64_t from = ns(it.start.count());
     const std::int64_t to = ns((it.start + it.duration).count());
@@ -104,7 +178,7 @@ class TraceWriter {
     json_.end_object().end_object();
   }
 
-  void write_detailed(const std::vector<RecordedIteration>& detailed) {
+  void write_detailed(const PeakWindow<RecordedIteration>& detailed) {
     if (detailed.empty()) return;
     name_track(engine, compute, "compute, layer by layer");
     name_track(engine, stalls, "stalls");
@@ -131,36 +205,58 @@ class TraceWriter {
                  "link, host to device" + (lane > 0 ? " " + std::to_string(lane + 1) : std::string{}));
   }
 
-  /// Each transfer goes to the first track that is free; a transfer that runs on into the next iteration is told there.
-  void write_transfers(const RecordedIteration& it, std::vector<std::int64_t>& lane_end) {
-    std::vector<TransferSlice> sorted = it.transfers;
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const TransferSlice& a, const TransferSlice& b) { return a.start_s < b.start_s; });
-    for (const TransferSlice& transfer : sorted) {
-      const std::int64_t from = ns(it.start_s + std::max(0.0, transfer.start_s));
-      const std::int64_t to = ns(it.start_s + std::min(transfer.end_s, it.duration_s));
-      if (to <= from) continue;
-      std::size_t lane = 0;
-      while (lane < lane_end.size() && lane_end[lane] > from) ++lane;
-      if (lane == lane_end.size()) lane_end.push_back(0);
-      lane_end[lane] = to;
+  /// What the link did, in seconds from the iteration's start.
+  struct OnLink {
+    double start_s, end_s;
+    std::string what, whose;
+  };
+  /// The layers' transfers; and what computation waited for where there is none of them: whole requests that come back,
+  /// and evictions that make room, cross before any layer's transfer, and of those the evaluator tells the wait alone.
+  static std::vector<OnLink> on_link(const RecordedIteration& it) {
+    std::vector<OnLink> all;
+    for (const TransferSlice& transfer : it.transfers) {
       const bool next = it.layers > 0 && transfer.layer >= it.layers;
       const RequestId* owner = it.owner_of(transfer);
       const std::string whose = owner != nullptr ? name(*owner) : it.of_weights(transfer) ? "weights" : "all together";
       std::string what = whose + ", " + layer_name(next ? transfer.layer - it.layers : transfer.layer);
       if (next) what += " of the next token";
-      slice(what, engine, link + static_cast<int>(lane), from, to).key("args").begin_object();
-      json_.field("for", whose);
+      all.push_back({std::max(0.0, transfer.start_s), std::min(transfer.end_s, it.duration_s), std::move(what), whose});
+    }
+    for (const LayerSlice& layer : it.layer_slices) {
+      const double from = layer.start_s - layer.stall_s;
+      if (layer.stall_s <= 0 || std::any_of(it.transfers.begin(), it.transfers.end(), [&](const TransferSlice& other) {
+            return other.start_s < layer.start_s && other.end_s > from;
+          }))
+        continue;
+      all.push_back({from, layer.start_s, "whole requests, or evictions, before any layer", "the plan"});
+    }
+    std::stable_sort(all.begin(), all.end(), [](const OnLink& a, const OnLink& b) { return a.start_s < b.start_s; });
+    return all;
+  }
+
+  /// Each transfer goes to the first track that is free; a transfer that runs on into the next iteration is told there.
+  void write_transfers(const RecordedIteration& it, std::vector<std::int64_t>& lane_end) {
+    for (const OnLink& transfer : on_link(it)) {
+      const std::int64_t from = ns(it.start_s + transfer.start_s), to = ns(it.start_s + transfer.end_s);
+      if (to <= from) continue;
+      std::size_t lane = 0;
+      while (lane < lane_end.size() && lane_end[lane] > from) ++lane;
+      if (lane == lane_end.size()) lane_end.push_back(0);
+      lane_end[lane] = to;
+      slice(transfer.what, engine, link + static_cast<int>(lane), from, to).key("args").begin_object();
+      json_.field("for", transfer.whose);
       json_.field("step", it.step).end_object().end_object();
     }
   }
 
   void write_requests(const Timeline::State& state) {
-    std::vector<Timeline::RequestSlice> all = state.slices;
+    std::vector<Timeline::RequestSlice> all;
+    for (const Timeline::RequestSlice& life : state.slices)
+      if (overlaps(state, life.start, life.end)) all.push_back(life);
     for (Timeline::RequestSlice open : state.open) {
       if (open.phase == Phase::ended) continue;
       open.end = std::max(open.start, state.last_event);
-      all.push_back(open);
+      if (overlaps(state, open.start, open.end)) all.push_back(open);
     }
     if (all.empty() && state.refusals.empty()) return;
     name_process(requests, "requests");
@@ -180,6 +276,7 @@ class TraceWriter {
       json_.end_object();
     }
     for (const Timeline::Refusal& refusal : state.refusals) {
+      if (!overlaps(state, refusal.when, refusal.when)) continue;
       const std::int64_t at = track(refusal.id);
       event("i", "refused", requests, at).key("ts").thousandths(ns(refusal.when.count())).field("s", "t");
       json_.key("args").begin_object().field("reason", refusal.reason).end_object().end_object();
@@ -193,10 +290,11 @@ class TraceWriter {
 } // namespace detail
 
 /// The trace as JSON text: tracks for iterations, plans, layers, stalls and transfers, counters for memory and queue,
-/// and one track a request. Deterministic.
-[[nodiscard]] inline std::string trace_json(const Timeline::State& state, std::string_view title) {
+/// and one track a request. Deterministic. `made_by`: which program it was, in a line (report/made_by.hpp).
+[[nodiscard]] inline std::string trace_json(const Timeline::State& state, std::string_view title,
+                                            std::string_view made_by = {}) {
   std::string text;
-  detail::TraceWriter(text).write(state, title);
+  detail::TraceWriter(text).write(state, title, made_by);
   text += '\n';
   return text;
 }

@@ -30,17 +30,18 @@ struct PlacementTask {
   using transfer_type = Transfer;
   using layout_type = L;
 
-  const View& view;
-  std::span<const Claim> claims; ///< required claims first
-  std::size_t required = 0;
-  LayerBlocks device_budget{0}; ///< for the KV of these requests, blocks in flight included
-  LayerBlocks host_budget{0};
-  const Cost& cost;
-  Window window;
+  const View& view;                    ///< everything else that a policy may know
+  std::span<const Claim> claims;       ///< required claims first
+  std::size_t required = 0;            ///< how many of them are required
+  LayerBlocks device_budget{0};        ///< for the KV of these requests, blocks in flight included
+  LayerBlocks host_budget{0};          ///< for the same on the host
+  const Cost& cost;                    ///< predicts a step and the link, in the light of what was learned
+  Window window;                       ///< for how many iterations a plan has to hold
   bool enforce_slo = true;             ///< false: one request is left, and runs as well as it can
   std::int64_t depleted_preempted = 0; ///< preempted requests with an empty deposit: they miss their SLO now
   WeightStream weights{};              ///< streamed whatever the plan of the KV
 
+  /// Of the model.
   [[nodiscard]] int layers() const { return view.geometry.layers; }
 
   /// Blocks per layer of a claim once it has joined and `steps` more tokens have followed.
@@ -48,6 +49,7 @@ struct PlacementTask {
     const Tokens tokens = std::max(claim.tokens, claim.reserve) + Tokens{steps};
     return view.row(claim.slot).blocks_after(tokens, view.limits.block_tokens);
   }
+  /// What `blocks` of a request take of both memories when held like that, in the engine's layout.
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
     return footprint<L>(holding, blocks, view.limits.block_tokens, layers(), view.geometry.hidden_size());
   }
@@ -69,7 +71,7 @@ struct PlacementTask {
 
 /// What a placement answers besides the plan.
 struct Verdict {
-  bool feasible = false;
+  bool feasible = false;           ///< the required claims have a plan; else Relief makes room, and the task comes back
   std::size_t joined = 0;          ///< how many of the optional claims have a place: the first of them
   Binding binding = Binding::none; ///< what stood in the way, of feasibility or of a better plan
 

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// What a placement that treats every request by itself asks again and again: do the claims fit, held like this?
-/// Batch-uniform placements have UniformTrial.
+/// StepTrial looks at the time as well; placements that treat all alike have UniformTrial.
 template <class Transfer>
 class PlanTrial {
  public:

@@ -2,9 +2,11 @@
 // SloUniform: the smallest uniform distance that meets the SLO by the profile (SLO-aware offloading).
 #pragma once
 
-#include "sluice/placement/uniform_trial.hpp"
+#include "sluice/placement/step_trial.hpp"
 #include "sluice/plan/space.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -18,7 +20,8 @@ struct SloUniform {
   static constexpr bool places_layers = true;
   template <class Transfer>
   struct State {
-    UniformTrial<Transfer> trial;
+    StepTrial<Transfer> trial;
+    Plan tried;
     std::vector<LayerSet> space;
   };
 
@@ -36,34 +39,27 @@ struct SloUniform {
  private:
   template <class Task, class S>
   static bool choose(const Task& task, S& state, std::size_t count, Plan& plan) {
-    planning_instance(task, count, PlanningOptions{}, state.trial.instance);
     DistanceSpace::candidates(task.layers(), state.space);
-    double slo_s = std::numeric_limits<double>::infinity();
-    for (const InstanceRequest& request : state.trial.instance.requests) slo_s = std::min(slo_s, request.slo_s);
-    const auto blocks_of = [&task](const Claim& claim) { return task.blocks(claim); };
-    bool found = false;
-    double best_s = std::numeric_limits<double>::infinity();
-    LayerSet chosen;
-    double in_flight = 0;
-    for (auto set = state.space.rbegin(); set != state.space.rend(); ++set) { // most layers away first
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    if (task.enforce_slo)
+      for (const Claim& claim : task.claims.first(count)) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
+    bool found = false, meets = false;
+    for (auto set = state.space.rbegin(); set != state.space.rend() && !meets; ++set) { // most layers away first
       ++plan.effort;
-      const double held = state.trial.in_flight_if_fits(task, count, *set, blocks_of);
-      if (held < 0) continue;
-      const double step_s = state.trial.cost(*set).step.step_s;
-      const bool meets = step_s <= slo_s;
-      if (!meets && found && step_s >= best_s) continue;
+      Plan& tried = state.tried;
+      offload_alike(task, count, *set, tried);
+      if (!state.trial.fits(task, tried)) continue;
+      const Seconds step = state.trial.step(task, tried);
+      meets = step <= slo;
+      if (!meets && found && step >= plan.predicted_step) continue;
       found = true;
-      best_s = step_s;
-      chosen = *set;
-      in_flight = held;
-      if (meets) break;
+      plan.requests = tried.requests;
+      plan.in_flight = tried.in_flight;
+      plan.predicted_step = plan.lower_bound = step;
     }
     if (!found) return false;
-    set_uniform(plan, chosen, in_flight);
     plan.covers_unseen = false;
-    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen});
-    plan.predicted_step = plan.lower_bound = Seconds{best_s};
-    plan.binding = best_s <= slo_s ? Binding::slo : Binding::link;
+    plan.binding = meets ? Binding::slo : Binding::link;
     return true;
   }
 };

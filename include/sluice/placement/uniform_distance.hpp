@@ -2,10 +2,10 @@
 // UniformDistance: the best single distance for the whole batch (OrbitFlow's "Batch-Uniform" ablation).
 #pragma once
 
-#include "sluice/placement/uniform_trial.hpp"
+#include "sluice/placement/step_trial.hpp"
 #include "sluice/plan/space.hpp"
 
-#include <limits>
+#include <cstddef>
 #include <vector>
 
 namespace sluice {
@@ -18,7 +18,8 @@ struct BasicUniformDistance {
   static constexpr bool places_layers = true;
   template <class Transfer>
   struct State {
-    UniformTrial<Transfer> trial;
+    StepTrial<Transfer, Bound> trial;
+    Plan tried;
     std::vector<LayerSet> space;
   };
 
@@ -39,36 +40,32 @@ struct BasicUniformDistance {
  private:
   template <class Task, class S>
   bool best(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
-    planning_instance<Bound>(task, count, options, state.trial.instance);
     DistanceSpace::candidates(task.layers(), state.space);
-    plan.requests.clear();
-    double least_s = std::numeric_limits<double>::infinity();
-    LayerSet chosen;
+    bool found = false;
     for (const LayerSet set : state.space) {
       ++plan.effort;
-      const PlacementCost cost = state.trial.cost(set);
-      if (!cost.fits || cost.step.step_s >= least_s) continue;
-      if (host_blocks(task, count, [set](std::size_t) { return Holding{all_tokens, set, {}}; }) > task.host_budget) {
-        binding = Binding::host_memory;
+      Plan& tried = state.tried;
+      offload_alike(task, count, set, tried);
+      if (!state.trial.fits(task, tried)) {
+        if (tried.binding == Binding::host_memory) binding = tried.binding;
         continue;
       }
-      const WindowCheck check = state.trial.hold(cost);
-      if (check.window == 0) {
-        binding = check.binding;
+      const Seconds step = state.trial.step(task, tried, options);
+      if (found && step >= plan.predicted_step) continue;
+      const bool waits = tried.binding == Binding::link;
+      if (!state.trial.within_slo(task, tried, options)) {
+        binding = tried.binding;
         continue;
       }
-      least_s = cost.step.step_s;
-      chosen = set;
-      plan.predicted_step = plan.lower_bound = Seconds{cost.step.step_s};
-      plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(cost.buffer_blocks))};
-      plan.expires_at_step = task.view.step + check.window;
-      plan.binding = set.empty() ? Binding::none : cost.step.stall_s > 0 ? Binding::link : Binding::device_memory;
+      found = true;
+      plan.requests = tried.requests;
+      plan.covers_unseen = false;
+      plan.in_flight = tried.in_flight;
+      plan.predicted_step = plan.lower_bound = step;
+      plan.expires_at_step = tried.expires_at_step;
+      plan.binding = set.empty() ? Binding::none : waits ? Binding::link : Binding::device_memory;
     }
-    if (least_s == std::numeric_limits<double>::infinity()) return false;
-    plan.covers_unseen = false;
-    for (const Claim& claim : task.claims.first(count))
-      plan.requests.push_back({claim.slot, Holding{all_tokens, chosen, {}}});
-    return true;
+    return found;
   }
 };
 

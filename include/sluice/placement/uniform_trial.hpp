@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// UniformTrial: one holding for every request of a batch, tried against memory and time.
+// UniformTrial: one holding for every request of a batch, tried against memory.
 #pragma once
 
-#include "sluice/placement/planning_instance.hpp"
-#include "sluice/placement/solver/placement_evaluator.hpp"
+#include "sluice/placement/placement.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 namespace sluice {
 
-/// What the batch-uniform placements share: the same layers of every request are offloaded.
+/// What placements share that offload the same layers of every request and never look at the time (StepTrial does).
 template <class Transfer>
 struct UniformTrial {
-  // Not a member's initialiser: a concept that asks whether there is a constructor would then compile the rule.
-  UniformTrial() : evaluator{transfer_rule_of<Transfer>} {}
-
-  Instance instance;
-  PlacementEvaluator evaluator;
-  std::vector<LayerSet> offloaded; ///< scratch: the same set, once per request
-
   /// Whether the first `count` claims fit when each holds `blocks_of(claim)` blocks. Returns the room in flight, or a
   /// negative number if they do not.
   template <class Task, class BlocksOf>
@@ -45,14 +36,6 @@ struct UniformTrial {
                       host <= task.host_budget;
     return fits ? held : -1;
   }
-
-  /// The predicted step with every request's `set` offloaded, and how long that holds; `instance` has been filled for
-  /// `count` requests.
-  PlacementCost cost(LayerSet set) {
-    offloaded.assign(instance.requests.size(), set);
-    return evaluator.cost(instance, offloaded);
-  }
-  WindowCheck hold(const PlacementCost& first) { return evaluator.hold(instance, offloaded, first); }
 
  private:
   std::vector<LayerStream> streams_;

@@ -47,8 +47,8 @@ enum class Binding : std::uint8_t {
 
 /// A plan's holding for one request.
 struct RequestPlan {
-  Slot slot{};
-  Holding holding;
+  Slot slot{};     ///< which request
+  Holding holding; ///< where its KV should be
 
   friend constexpr bool operator==(const RequestPlan&, const RequestPlan&) = default;
 };
@@ -69,20 +69,20 @@ struct Plan {
   std::vector<RequestPlan> requests; ///< one per request considered and accepted, in the order of the claims
   /// The rule for requests that the plan has not seen. Where `covers_unseen` is false they need a new plan.
   Holding unseen;
-  bool covers_unseen = false;
-  WeightsPlan weights;
+  bool covers_unseen = false; ///< whether `unseen` is for whoever joins later
+  WeightsPlan weights;        ///< which weights stream; the engine fills it in
 
-  LayerBlocks in_flight{0};     ///< device blocks that the transfer rule needs on top of the resident ones
-  std::uint64_t candidates = 0; ///< key of the requests *considered*, the rejected ones too
-  std::int64_t made_at_step = -1;
-  std::int64_t expires_at_step = std::numeric_limits<std::int64_t>::max();
+  LayerBlocks in_flight{0};       ///< device blocks that the transfer rule needs on top of the resident ones
+  std::uint64_t candidates = 0;   ///< key of the requests *considered*, the rejected ones too
+  std::int64_t made_at_step = -1; ///< by the engine
+  std::int64_t expires_at_step = std::numeric_limits<std::int64_t>::max(); ///< until when it holds, for DecodeWindow
 
   // What the planner predicted.
-  Seconds predicted_step{0};
-  Seconds lower_bound{0};
-  bool proven_optimal = true;
-  Binding binding = Binding::none;
-  std::int64_t effort = 0; ///< search nodes: what the plan cost, in a unit that does not depend on the machine
+  Seconds predicted_step{0};       ///< how long a decode of these requests takes
+  Seconds lower_bound{0};          ///< no plan of the policy's space is shorter
+  bool proven_optimal = true;      ///< nor shorter than this one
+  Binding binding = Binding::none; ///< what stood in the way of a better plan
+  std::int64_t effort = 0;         ///< search nodes: what the plan cost, in a unit that does not depend on the machine
 };
 
 } // namespace sluice

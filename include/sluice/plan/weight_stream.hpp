@@ -12,10 +12,11 @@ namespace sluice {
 /// Select-N's interval (one slot), MIRAGE's alpha + 1 layers in one slot and alpha + 2 in two. The slots lie outside
 /// the KV budget.
 struct WeightStream {
-  LayerSet layers;
+  LayerSet layers;   ///< whose weights stream
   double blocks = 0; ///< of each layer, in layer blocks of KV, > 0 where there are layers
-  int slots = 1;     ///< 1 to the number of layers
+  int slots = 1;     ///< of one layer's blocks each, 1 to the number of layers
 
+  /// Nothing streams.
   [[nodiscard]] bool empty() const { return layers.empty(); }
 
   friend bool operator==(const WeightStream&, const WeightStream&) = default;

@@ -5,10 +5,14 @@
 #include "sluice/report/html_data.hpp"
 #include "sluice/report/html_script_base.hpp"
 #include "sluice/report/html_script_charts.hpp"
+#include "sluice/report/html_script_export.hpp"
+#include "sluice/report/html_script_page.hpp"
 #include "sluice/report/html_script_seeds.hpp"
 #include "sluice/report/html_script_time.hpp"
+#include "sluice/report/html_script_why.hpp"
 #include "sluice/report/html_style.hpp"
 #include "sluice/report/html_tables.hpp"
+#include "sluice/report/html_why.hpp"
 
 #include <string>
 #include <string_view>
@@ -72,7 +76,8 @@ The diamond is the mean, the bar its 95 % interval; where the bar crosses the li
 <section class="keep"><h2>What it took</h2><p class="sub part"></p><div id="costs"></div></section>
 <section class="keep"><h2>Latencies</h2><p class="sub"><span class="part"></span>.<span class="seed"></span> Share of requests (TTFT, E2E) or of gaps (TBT) that took at most so long.</p>
 <div id="cdf-legend"></div><div id="cdf" class="three"></div></section>
-<section><h2>Memory and queue over time</h2><p class="sub"><span class="part"></span>.<span class="seed"></span> The same axes for every system.</p>
+<section><h2>Memory and queue over time</h2><p class="sub"><span class="part"></span>.<span class="seed"></span> The same axes for every system.<span class="no-print"> Draw over a stretch to see it closer.
+<button type="button" id="whole" hidden>show the whole run</button></span></p>
 <div id="time-legend"></div><div id="time" class="two"></div></section>
 <section class="keep"><h2>One iteration, layer by layer</h2>
 <p class="sub">The iteration that stalled longest.<span class="seed"></span> A layer starts when the one before has ended and its blocks have arrived.
@@ -109,18 +114,23 @@ inline constexpr std::string_view html_definitions = R"html(
          escaped(w.trace) + "</p>\n" + detail::html_facts(report);
   if (!w.command.empty()) out += "<pre><code>" + escaped(w.command) + "</code></pre>\n";
   out += detail::html_plots;
+  out += detail::html_why_section;
   out += "<section><h2>All numbers</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" +
          detail::html_number_tables(report) + "</section>\n";
   out += "<section><h2>What each system is</h2>\n" + detail::html_type_table(report) + "</section>\n";
   out += detail::html_definitions;
   if (const std::string note = one_seed_note(w); !note.empty())
     out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by Sluice. Simulated unless a fact above says otherwise.</footer>\n</main>\n<div id=\"tip\" "
+  out += "<footer>Written by " + escaped(report.made_by.known() ? report.made_by.line() : "Sluice") +
+         ". Simulated unless a fact above says otherwise.</footer>\n</main>\n<div id=\"tip\" "
          "role=\"status\"></div>\n";
   out += "<script type=\"application/json\" id=\"data\">" + detail::html_data(report) + "</script>\n<script>";
   out += detail::html_script_base;
+  out += detail::html_script_page;
   out += detail::html_script_seeds;
   out += detail::html_script_charts;
+  out += detail::html_script_why;
+  out += detail::html_script_export;
   out += detail::html_script_time;
   out += "</script>\n</body></html>\n";
   return out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/observer/json_writer.hpp"
+#include "sluice/report/html_why.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
@@ -16,6 +17,9 @@ namespace sluice::detail {
 
 inline constexpr int plot_digits = 6; ///< times of one iteration, which must touch where they touch
 inline constexpr int curve_digits = 4;
+
+/// What no run repeats, and the page does not draw: without such numbers equal runs give equal pages.
+[[nodiscard]] inline bool is_wall_time(std::string_view name) { return name.find("_wall_") != std::string_view::npos; }
 
 inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {
   json.key(name).begin_array();
@@ -117,6 +121,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   for (const Metrics& metrics : row.per_seed) {
     std::size_t at = 0;
     for_each_metric(metrics, [&](std::string_view name, auto number) {
+      if (is_wall_time(name)) return;
       if (at == columns.size()) columns.emplace_back(), names.push_back(name);
       columns[at++].push_back(static_cast<double>(number));
     });
@@ -150,7 +155,9 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   std::string text;
   JsonWriter json(text, true);
   json.begin_object().key("seeds").begin_array();
-  for (const std::uint64_t seed : report.workload.seeds) json.value(seed);
+  for (const std::uint64_t seed : seeds_served(report.workload)) json.value(seed);
+  json.end_array().line().key("causes").begin_array();
+  for (const std::string_view cause : drawn_groups) json.value(cause);
   json.end_array().line().key("systems").begin_array();
   const std::vector<ReportBlock> blocks = blocks_of(report);
   for (const SystemReport& system : report.systems) {
@@ -165,7 +172,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
     if (system.per_seed.size() > 1) write_seed_plot(json, system, *block, report.baseline);
     json.key("m").begin_object();
     for_each_metric(system.metrics, [&](std::string_view name, auto number) {
-      json.key(name).rounded(static_cast<double>(number), plot_digits);
+      if (!is_wall_time(name)) json.key(name).rounded(static_cast<double>(number), plot_digits);
     });
     json.end_object().key("cdf").begin_object();
     write_curve(json, "ttft", system.ttft_cdf);
@@ -175,6 +182,8 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
     write_series(json, system.series);
     json.key("iteration");
     write_iteration(json, system.iteration);
+    json.key("time");
+    write_time(json, system.time);
     json.end_object();
   }
   json.line().end_array().end_object();

@@ -23,7 +23,9 @@ const chosen = {
   deposit: deposits[0],
   names: [],
   byReader: false, // whether the names are the reader's choice
-  iteration: null
+  iteration: null,
+  picked: false, // whether that is too
+  zoom: null     // a stretch of time, or all
 };
 const isChosen = s => s.scale === chosen.scale && s.deposit === chosen.deposit;
 const shown = () => systems.filter(isChosen);

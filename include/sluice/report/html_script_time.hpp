@@ -9,7 +9,7 @@ namespace sluice::detail {
 inline constexpr std::string_view html_script_time = R"js(
 // Memory and queue over time: one card for each highlighted system, all on the same axes ----------------------------------
 function timeCards(host) {
-  const rows = highlighted().filter(s => s.series.t.length > 0);
+  const rows = timeRows();
   if (rows.length === 0) {
     host.append('No iteration was recorded.');
     return;
@@ -17,17 +17,17 @@ function timeCards(host) {
   const whole = widthOf(host), columns = paper ? 3 : Math.max(1, Math.min(rows.length, 3, Math.floor((whole + 28) / 420)));
   host.style.gridTemplateColumns = `repeat(${columns},1fr)`;
   const width = Math.floor((whole - 28 * (columns - 1)) / columns), left = 62, right = width - 10;
-  const end = Math.max(...rows.map(s => s.series.end)), from = Math.min(...rows.map(s => s.series.start));
+  const [from, end] = chosen.zoom ?? wholeTime(rows);
   const most = list => Math.max(0, ...list.filter(v => v !== null));
   const memory = Math.max(...rows.map(s => Math.max(s.series.capacity, most(s.series.device_max), most(s.series.host)))) || 1;
   const queue = Math.max(1, ...rows.map(s => Math.max(most(s.series.waiting_max), most(s.series.running), most(s.series.preempted_max))));
   for (const s of rows) {
-    const t = s.series, height = 268, slot = slotOf(s.name);
+    const t = zoomed(s.series), height = 268, slot = slotOf(s.name);
     const svg = picture(width, height, `Memory and queue of ${s.name} over time`, `KV on the device ${percent(s.m.device_mean_share)} % of its capacity on average, ${percent(s.m.device_peak_share)} % at most; at most ${count(most(t.waiting_max))} requests waiting, ${count(most(t.preempted_max))} preempted; ${percent(s.m.stall_share)} % of iteration time stalled.`);
-    const at = linear(from, end, left, right), high = linear(0, memory, 112, 16), queued = linear(0, queue, 212, 142);
+    const along = linear(from, end, left, right), at = v => Math.min(right, Math.max(left, along(v))), high = linear(0, memory, 112, 16), queued = linear(0, queue, 212, 142);
     const unit = t.in_bytes ? bytes : count;
     axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
-    axisX(svg, timeTicks(end, 6).filter(v => v >= from), at, tidy(time), 14, 240);
+    axisX(svg, ticksBetween(from, end, 6), at, tidy(time), 14, 240);
     axisY(svg, linearTicks(queue, 2).filter(Number.isInteger), queued, count, left, right);
     svg.append(text(left - 7, 9, 'KV', 'm s', 'end'), text(left - 7, 135, 'requests', 'm s', 'end'));
     const paint = colour(Math.max(0, slot));
@@ -49,6 +49,7 @@ function timeCards(host) {
       spot.dataset.tip = `${s.name} at ${time(t.t[i])}\ndevice ${unit(t.device[i])} (peak ${unit(t.device_max[i])} of ${unit(t.capacity)})\nhost ${unit(t.host[i])}\nrunning ${plain(t.running[i])}, waiting up to ${count(t.waiting_max[i])}, preempted up to ${count(t.preempted_max[i])}\nstalled ${percent(t.stall[i])} %, moved ${unit(t.moved[i])}`;
     });
     svg.append(spot);
+    zoomable(svg, spot, x => from + (x - left) / (right - left) * (end - from), width);
     const head = document.createElement('span');
     head.append(sample(Math.max(0, slot), 26), ' ' + s.name);
     head.firstChild.style.cssText = 'display:inline-block;vertical-align:-1px;margin-right:4px';
@@ -192,16 +193,6 @@ function iterationChart(host, s) {
 }
 
 // The page ----------------------------------------------------------------------------------------------------------
-const at = id => document.getElementById(id);
-function button(label, pressed, act, icon) {
-  const node = document.createElement('button');
-  node.type = 'button';
-  node.setAttribute('aria-pressed', pressed);
-  if (icon) node.append(icon);
-  node.append(label);
-  node.addEventListener('click', () => { act(); draw(); });
-  return node;
-}
 function controls() {
   at('scales').replaceChildren(...scales.map(x => button(`${scaleName(x)} (${time(systems.find(s => s.scale === x).slo)})`, x === chosen.scale, () => { chosen.scale = x; })));
   at('deposits').replaceChildren(...deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
@@ -252,37 +243,23 @@ function draw() {
   cdfChart(cdfs[0], 'time to first token (TTFT)', 'ttft', one.slo_ttft);
   cdfChart(cdfs[1], 'time between tokens (TBT)', 'tbt', one.slo);
   cdfChart(cdfs[2], 'arrival to last token (E2E)', 'e2e', 0);
+  at('whole').hidden = !chosen.zoom;
   fresh('time-legend').append(timeLegend());
   timeCards(fresh('time'));
+  whyCharts();
   const chosenIteration = iterationControl();
   if (chosenIteration) iterationChart(fresh('iteration'), chosenIteration);
   else fresh('iteration').append('No iteration was recorded.');
+  dressFigures();
+  remember();
 }
-at('pick').addEventListener('change', event => { chosen.iteration = event.target.value; draw(); });
+at('whole').addEventListener('click', () => { chosen.zoom = null; draw(); });
+at('pick').addEventListener('change', event => { chosen.iteration = event.target.value; chosen.picked = true; draw(); });
 
-// Tables sort by any column; a second click turns the order.
-document.querySelectorAll('th[data-sort]').forEach(head => {
-  const sort = () => {
-    const table = head.closest('table'), body = table.tBodies[0], column = [...head.parentElement.children].indexOf(head);
-    const down = head.getAttribute('aria-sort') !== 'descending';
-    table.querySelectorAll('th[aria-sort]').forEach(other => other.removeAttribute('aria-sort'));
-    head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-    const key = row => {
-      const value = row.children[column].dataset.v;
-      return value === undefined ? row.children[column].textContent : value === '' ? -Infinity : Number(value);
-    };
-    const rows = [...body.rows].filter(r => !r.classList.contains('control'));
-    rows.sort((a, b) => (key(a) < key(b) ? 1 : key(a) > key(b) ? -1 : 0) * (down ? 1 : -1));
-    body.prepend(...rows);
-  };
-  head.addEventListener('click', sort);
-  head.addEventListener('keydown', event => { if (event.key === 'Enter') sort(); });
-});
-let waiting = 0;
-const redraw = onPaper => () => { paper = onPaper; draw(); };
-addEventListener('beforeprint', redraw(true));
-addEventListener('afterprint', redraw(false));
-addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
+sortTables(remember);
+redraws();
+addEventListener('hashchange', () => { recall(); draw(); });
+recall();
 draw();
 )js";
 

@@ -45,7 +45,9 @@ select{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr));gap:22px 28px}
 .three{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px 24px}
 figure{margin:10px 0 0;min-width:0}
-figcaption{font-size:13px;font-weight:600;margin-bottom:2px}
+.save{display:flex;justify-content:flex-end;gap:4px;min-height:20px;margin-bottom:2px;opacity:.55} .save:hover,.save:focus-within{opacity:1}
+.save button{font-size:11px;padding:0 6px} caption .save{float:right;margin:0 0 0 12px}
+figcaption{display:flex;flex-wrap:wrap;align-items:center;gap:0 6px;font-size:13px;font-weight:600;margin-bottom:2px} figcaption .save{margin:0 0 0 auto}
 figure svg,.legend svg{display:block;max-width:100%;overflow:visible} figure svg{height:auto}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans",sans-serif;fill:var(--fg)}
 svg text.m{fill:var(--mute)} svg text.b{font-weight:600} svg text.s{font-size:11px}

@@ -93,6 +93,20 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   return columns;
 }
 
+/// What report.json calls the number of a column, whose unit is in that name: numbers that leave the page bear it.
+/// Asked of the column itself, with every other number at 0, so that the two cannot differ.
+inline std::string html_key(const HtmlColumn& column) {
+  std::string key;
+  Metrics metrics;
+  for_each_metric(metrics, [](std::string_view, auto& number) { number = 0; });
+  for_each_metric(metrics, [&](std::string_view name, auto& number) {
+    number = 1;
+    if (column.number(metrics) == 1) key = name;
+    number = 0;
+  });
+  return key;
+}
+
 inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::string_view last) {
   std::string out = "<thead><tr class=\"groups\"><th></th>";
   for (std::size_t c = 0; c < columns.size();) {
@@ -104,7 +118,8 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
   if (!last.empty()) out += "<th></th>";
   out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>";
   for (const HtmlColumn& column : columns)
-    out += "<th scope=\"col\" data-sort tabindex=\"0\">" + std::string{column.head} + "</th>";
+    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + html_key(column) + "\">" +
+           std::string{column.head} + "</th>";
   if (!last.empty()) out += "<th scope=\"col\" class=\"l\">" + std::string{last} + "</th>";
   return out + "</tr></thead>\n";
 }
@@ -113,6 +128,13 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
 inline std::string html_half_width(const Interval& of, std::string (*text)(double)) {
   const std::string half = half_width_text(of, text);
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
+}
+
+/// A number as a script reads it, and the ends of its interval where there is one.
+inline std::string html_number(const Interval& of) {
+  std::string out = "data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\"";
+  if (of.known()) out += " data-least=\"" + fixed_text(of.least, 9) + "\" data-most=\"" + fixed_text(of.most, 9) + "\"";
+  return out;
 }
 
 inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
@@ -130,8 +152,8 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
     out += "</th>";
     for (const HtmlColumn& column : columns) {
       const Interval of = spread_of(*row, column.number);
-      out += "<td data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\">" +
-             escaped(column.text(of.mean)) + html_half_width(of, column.text) + "</td>";
+      out +=
+          "<td " + html_number(of) + ">" + escaped(column.text(of.mean)) + html_half_width(of, column.text) + "</td>";
     }
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
@@ -152,8 +174,10 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   for (const JudgedFigure& figure : judged_figures) {
     out +=
         "<th scope=\"colgroup\" colspan=\"3\">" + escaped(figure.name) + (figure.share ? ", points" : ", %") + "</th>";
-    heads += "<th scope=\"col\" data-sort tabindex=\"0\">mean</th><th scope=\"col\">from &hellip; to</th><th "
-             "scope=\"col\" class=\"l\">judged</th>";
+    const std::string key{figure.key};
+    heads += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + key + (figure.share ? "_points" : "_percent") +
+             "\">mean</th><th scope=\"col\" data-told>from &hellip; to</th><th scope=\"col\" class=\"l\" data-key=\"" +
+             key + "_judged\">judged</th>";
   }
   out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>" + heads + "</tr></thead><tbody>\n";
   for (const SystemReport* row : block.rows) {
@@ -165,8 +189,11 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
       const Paired of = judged(*row, *rival, figure);
       const double scale = judged_scale(figure, *rival);
       const bool there = of.pairs() > 0;
-      out += "<td data-v=\"" + (there ? fixed_text(scale * of.difference.mean, 9) : std::string{}) + "\">" +
-             (there ? signed_text(scale * of.difference.mean) : "&ndash;") + "</td><td>" +
+      Interval scaled; // of the number beside it: the next column tells it to people
+      if (there) scaled.mean = scale * of.difference.mean;
+      if (of.judged()) scaled.least = scale * of.difference.least, scaled.most = scale * of.difference.most;
+      out += "<td " + html_number(scaled) + ">" + (there ? signed_text(scale * of.difference.mean) : "&ndash;") +
+             "</td><td>" +
              (of.judged()
                   ? signed_text(scale * of.difference.least) + " &hellip; " + signed_text(scale * of.difference.most)
                   : std::string{"&ndash;"}) +

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,17 @@ struct JsonOptions {
 };
 
 namespace detail {
+
+/// Which Sluice it was: null where the program does not say.
+inline void write_made_by(JsonWriter& json, const MadeBy& made_by) {
+  json.key("made_by");
+  if (!made_by.known()) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("version", made_by.version).field("commit", made_by.commit);
+  json.field("build", made_by.build).end_object();
+}
 
 inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.begin_object().field("trace", workload.trace).field("format", workload.format).field("seed", workload.seed);
@@ -86,6 +98,40 @@ inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemR
   json.end_object();
 }
 
+/// Percentiles by their names ("p50"), and a histogram as numpy has one: a bin's count between two edges.
+inline void write_distributions(JsonWriter& json, const std::vector<DistributionReport>& distributions) {
+  json.key("distributions").begin_object();
+  for (const DistributionReport& of : distributions) {
+    json.key(of.name).begin_object().field("count", of.count).field("mean", of.mean).field("least", of.least);
+    for (std::size_t i = 0; i < of.asked.size(); ++i) {
+      char name[16];
+      std::snprintf(name, sizeof name, "p%g", 100 * of.asked[i]);
+      json.field(name, of.percentiles[i]);
+    }
+    json.key("histogram").begin_object().key("edges_s").begin_array();
+    for (const double edge : of.edges) json.value(edge);
+    json.end_array().key("counts").begin_array();
+    for (const std::int64_t count : of.counts) json.value(count);
+    json.end_array().end_object().end_object();
+  }
+  json.end_object();
+}
+
+/// What the requests' time went to, and in what the deadlines passed that they missed: by cause (docs/metrics.md).
+inline void write_time_spent(JsonWriter& json, const TimeReport& time) {
+  const auto each = [&](std::string_view name, auto&& number) {
+    json.key(name).begin_object();
+    for (std::size_t i = 0; i < time_causes; ++i) json.field(text_of(static_cast<TimeCause>(i)).key, number(i));
+  };
+  json.key("time").begin_object().field("requests", time.seen);
+  each("spent_s", [&](std::size_t i) { return seconds_of(time.spent[i]); });
+  json.end_object();
+  each("in_deposit_s", [&](std::size_t i) { return seconds_of(time.covered[i]); });
+  json.end_object();
+  each("deadlines_missed", [&](std::size_t i) { return time.missed[i]; });
+  json.field("refused", time.turned_away).end_object().end_object();
+}
+
 /// What identifies a row, and its numbers: the members of an object that the caller opens and closes.
 inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOptions& options) {
   json.field("name", system.name).field("deposit", system.deposit).field("slo_scale", system.slo_scale);
@@ -100,32 +146,42 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
     });
   else
     write_seeds(json, system.per_seed, wanted);
+  write_distributions(json, system.distributions);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
   json.key("refusals").begin_object();
   for (const auto& [reason, count] : system.refusals) json.field(reason, count);
   json.end_object();
+  if (system.time.seen > 0) write_time_spent(json, system.time);
+}
+
+/// The members "workload" and "systems" of an object that the caller opens and closes, indented so far.
+inline void write_report_members(JsonWriter& json, const ComparisonReport& report, const JsonOptions& options,
+                                 int indent) {
+  json.line(indent).key("workload");
+  write_workload(json, report.workload);
+  json.line(indent).key("systems").begin_array();
+  const std::vector<ReportBlock> blocks = blocks_of(report);
+  for (const SystemReport& system : report.systems) {
+    json.line(indent + 2).begin_object();
+    write_row(json, system, options);
+    for (const ReportBlock& block : blocks)
+      if (!system.per_seed.empty() && block.deposit == system.deposit && block.slo_scale == system.slo_scale)
+        if (const SystemReport* rival = rival_of(block, system, report.baseline)) write_pairs(json, system, *rival);
+    json.end_object();
+  }
+  json.line(indent).end_array();
 }
 
 } // namespace detail
 
-/// `{"workload":{…},"systems":[{…},…]}`, one system a line.
+/// `{"made_by":{…},"workload":{…},"systems":[{…},…]}`, one system a line.
 [[nodiscard]] inline std::string report_json(const ComparisonReport& report, JsonOptions options = {}) {
   std::string text;
   JsonWriter json(text);
-  json.begin_object().line(2).key("workload");
-  detail::write_workload(json, report.workload);
-  json.line(2).key("systems").begin_array();
-  const std::vector<ReportBlock> blocks = blocks_of(report);
-  for (const SystemReport& system : report.systems) {
-    json.line(4).begin_object();
-    detail::write_row(json, system, options);
-    for (const ReportBlock& block : blocks)
-      if (!system.per_seed.empty() && block.deposit == system.deposit && block.slo_scale == system.slo_scale)
-        if (const SystemReport* rival = rival_of(block, system, report.baseline))
-          detail::write_pairs(json, system, *rival);
-    json.end_object();
-  }
-  json.line(2).end_array().line().end_object();
+  json.begin_object().line(2);
+  detail::write_made_by(json, report.made_by);
+  detail::write_report_members(json, report, options, 2);
+  json.line().end_object();
   text += '\n';
   return text;
 }

@@ -7,6 +7,9 @@
 #include "sluice/observer/metrics.hpp"
 #include "sluice/observer/quantile.hpp"
 #include "sluice/observer/series.hpp"
+#include "sluice/report/distribution_report.hpp"
+#include "sluice/report/made_by.hpp"
+#include "sluice/report/time_report.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -61,14 +64,17 @@ struct SystemReport {
   std::vector<Metrics> per_seed; ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many; of several seeds all
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
+  std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; as the curves of the first seed
   Series::State series;
   RecordedIteration iteration;
+  TimeReport time{}; ///< where the requests' time went, where Why watched
 };
 
 struct ComparisonReport {
   WorkloadReport workload;
   std::vector<SystemReport> systems;
   std::string baseline{}; ///< the system that others are judged against in pairs; empty: the best of each block
+  MadeBy made_by{};
 };
 
 namespace detail {
@@ -127,6 +133,8 @@ inline void collect(SystemReport& report, const Summary::State& summary, Seconds
   report.ttft_cdf = of.ttft.cdf(curve_points);
   report.tbt_cdf = of.tbt.cdf(curve_points);
   report.e2e_cdf = of.e2e.cdf(curve_points);
+  report.distributions = {distribution_report("ttft_s", of.ttft), distribution_report("tpot_s", of.tpot),
+                          distribution_report("tbt_s", of.tbt), distribution_report("e2e_s", of.e2e)};
   report.refusals = detail::refusals_of(summary);
 }
 inline void collect(SystemReport& report, const Series::State& series) { report.series = series; }

@@ -55,6 +55,7 @@ namespace sluice {
     caught.push_back(seeds[i]);
   }
   SystemReport row = std::move(runs.front());
+  for (std::size_t i = 1; i < runs.size(); ++i) row.time.add(runs[i].time);
   row.metrics = mean_metrics(each);
   row.per_seed = std::move(each);
   row.refusals = refusals.all();

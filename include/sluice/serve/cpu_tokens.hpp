@@ -49,6 +49,7 @@ class CpuTokens final : public TokenSource {
   [[nodiscard]] TokenListener listener() {
     TokenListener listener;
     listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
+    listener.wants_logits = [this](RequestId id) { return wants_chances(id); };
     listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
     return listener;
   }
@@ -94,10 +95,12 @@ class CpuTokens final : public TokenSource {
     bool ends = true;
   };
 
-  void choosing(RequestId id, std::span<const float> logits) {
+  [[nodiscard]] bool wants_chances(RequestId id) const {
     const auto found = requests_.find(index(id));
-    if (found != requests_.end() && found->second.wanted >= 0)
-      found->second.logits.assign(logits.begin(), logits.end());
+    return found != requests_.end() && found->second.wanted >= 0;
+  }
+  void choosing(RequestId id, std::span<const float> logits) {
+    requests_.at(index(id)).logits.assign(logits.begin(), logits.end());
   }
   void chosen(RequestId id, std::int32_t token) {
     const auto found = requests_.find(index(id));

@@ -37,6 +37,7 @@ struct BlockLink {
   /// What is lost while both ways are active, in [0, 1): of each lane's rate, or of the one lane's.
   double mix_loss = 0;
 
+  /// There is a lane for each way.
   [[nodiscard]] constexpr bool each_way() const { return out_blocks_per_s > 0; }
 };
 

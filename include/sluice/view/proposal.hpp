@@ -11,7 +11,7 @@ namespace sluice {
 
 /// One request that should be part of the next iteration.
 struct Claim {
-  Slot slot{};
+  Slot slot{}; ///< which request
   /// Tokens to compute in this iteration: 1 for a decode, a chunk of what is pending, or 0 for a request that keeps
   /// its memory and sits this iteration out (decodes while another's prompt is computed prefill-first).
   Tokens tokens{0};
@@ -24,8 +24,8 @@ struct Claim {
 
 /// The claims, required claims first, in the order of precedence; and the requests that leave on purpose (rotation).
 struct Proposal {
-  std::vector<Claim> claims;
-  std::vector<Slot> leaving;
+  std::vector<Claim> claims; ///< who should be in the batch: the required ones, then the optional ones
+  std::vector<Slot> leaving; ///< who runs and is to be preempted whatever the memory
 
   void clear() {
     claims.clear();

@@ -11,6 +11,7 @@
 
 namespace sluice {
 
+/// Where a request is in its life.
 enum class Phase : std::uint8_t {
   waiting,   ///< has never run, or nothing is left of what it computed: its whole context must be computed
   running,   ///< part of the batch: holds device memory
@@ -24,31 +25,34 @@ enum class Phase : std::uint8_t {
 /// `pending`: the prompt at first, one token when it decodes, everything again after a drop. A token is generated
 /// whenever an iteration ends with nothing pending.
 struct RequestRow {
-  RequestId id{};
-  Phase phase = Phase::waiting;
-  bool may_return = false; ///< preempted, and Relief lets it come back
-  std::int32_t times_preempted = 0;
+  RequestId id{};                   ///< one per submission, never reused
+  Phase phase = Phase::waiting;     ///< waiting, running, preempted or ended
+  bool may_return = false;          ///< preempted, and Relief lets it come back
+  std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
 
-  RequestSpec spec;
-  Tokens computed{0};
-  Tokens generated{0};
+  RequestSpec spec;                 ///< what its user asked for
+  Tokens computed{0};               ///< of its context, the oldest tokens, which have KV
+  Tokens generated{0};              ///< tokens that exist beyond the prompt
   Tokens slack{0};                  ///< tokens that still fit into its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
   Holding holding;                  ///< where those blocks are
   std::uint32_t plan_serial = 0;    ///< of the last plan that named it
   std::int32_t resident_layers = 0; ///< layers - |holding.away()|: kept here, as every step needs it
 
-  Seconds last_token{0}; ///< when the newest token was generated (undefined before the first)
-  Seconds running_since{0};
-  Seconds preempted_since{0};
-  std::int64_t preempted_at_step = -1;
+  Seconds last_token{0};               ///< when the newest token was generated (undefined before the first)
+  Seconds running_since{0};            ///< when it last joined the batch
+  Seconds preempted_since{0};          ///< when it was last preempted (undefined if never)
+  std::int64_t preempted_at_step = -1; ///< the step of that
 
   // What Delivery leaves here for the others to see.
-  Tokens delivered{0};
-  Seconds due{0}; ///< when the next token is due (TokenDeposit)
+  Tokens delivered{0}; ///< tokens that have reached the user
+  Seconds due{0};      ///< when the next token is due (TokenDeposit)
 
+  /// The tokens that exist: prompt and generated.
   [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
+  /// Of them, those without KV.
   [[nodiscard]] constexpr Tokens pending() const { return context() - computed; }
+  /// Tokens that exist and that the user has not got: what the user will not miss while the request pauses.
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
   /// Tokens still to generate. An oracle's knowledge: only policies that say so may use it.
   [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }

@@ -16,20 +16,21 @@ namespace sluice {
 
 /// What bounds a batch, the same for every policy.
 struct Limits {
-  int batch = 256;           ///< requests that run at once (vLLM: max_num_seqs)
-  Tokens batch_tokens{2048}; ///< tokens computed in one iteration (vLLM: max_num_batched_tokens)
-  Tokens block_tokens{16};
+  int batch = 256;             ///< requests that run at once (vLLM: max_num_seqs)
+  Tokens batch_tokens{2048};   ///< tokens computed in one iteration (vLLM: max_num_batched_tokens)
+  Tokens block_tokens{16};     ///< tokens of a block
   Tokens max_context{1 << 30}; ///< the longest prompt + output that is accepted
 };
 
 /// Sizes that do not change during a run.
 struct Geometry {
-  int layers = 0;
+  int layers = 0;              ///< of the model
   Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
   Bytes layer_weight_bytes{0}; ///< weights of one layer
   Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
   int segment_layers = 1;      ///< layers of a token block that lie together in memory; the engine asks its Layout
 
+  /// Hidden states beside K and V, as room and transfers reckon with them.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 
   /// The weights' part of a plan, in the evaluator's unit.
@@ -49,22 +50,23 @@ struct Geometry {
 /// One snapshot. `now` and the rows are those of the moment for which the decision is made: the present, or with
 /// `OneStepAhead` the predicted end of the running iteration.
 struct View {
-  Seconds now{0};
-  std::int64_t step = 0;
-  Limits limits;
-  Geometry geometry;
+  Seconds now{0};        ///< for when is decided, on the run's clock
+  std::int64_t step = 0; ///< iterations that have run
+  Limits limits;         ///< what bounds a batch
+  Geometry geometry;     ///< sizes of the model and of a block
 
   std::span<const RequestRow> rows; ///< by slot; only those named by the lists below mean anything
   std::span<const Slot> running;    ///< in the order in which they joined
   std::span<const Slot> preempted;  ///< in the order in which they were preempted
   std::int64_t waiting = 0;         ///< how many requests wait; their order is Admission's own
 
-  const Ledger* ledger = nullptr;
-  const Plan* plan = nullptr; ///< the plan in force
-  std::int64_t finished = 0;  ///< requests ended so far
+  const Ledger* ledger = nullptr; ///< both memories: capacity, used, peak, in layer blocks
+  const Plan* plan = nullptr;     ///< the plan in force
+  std::int64_t finished = 0;      ///< requests ended so far
   std::int64_t last_finish_step =
       -1; ///< facts are levels, not edges: "somebody finished" survives a discarded decision
 
+  /// The request in a slot that one of this view's lists, or a claim, names.
   [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }
 };
 

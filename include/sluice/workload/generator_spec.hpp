@@ -2,9 +2,11 @@
 // parse_generator: the text of `--generate`.
 #pragma once
 
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/workload/generator.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -158,7 +160,10 @@ inline Expected<GeneratorSpec> parse_generator(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   std::optional<detail::GeneratorKind> kind = detail::find_generator_kind(name);
   if (!kind) {
-    return detail::generator_error("there is no generator '" + excerpt(name) + "'", std::string{generator_help});
+    constexpr std::array<std::string_view, 7> kinds{"demo",  "sharegpt",  "leval", "poisson",
+                                                    "gamma", "lognormal", "even"};
+    return detail::generator_error("there is no generator '" + excerpt(name) + "'" + did_you_mean(name, kinds),
+                                   std::string{generator_help});
   }
   GeneratorSpec& spec = kind->spec;
   std::vector<std::string_view> given;
@@ -191,7 +196,8 @@ inline Expected<GeneratorSpec> parse_generator(std::string_view text) {
         if (!lengths) return lengths.error();
         (key == "prompt" ? spec.prompt : spec.output) = *lengths;
       } else {
-        return detail::generator_error("there is no key '" + excerpt(key) + "'",
+        constexpr std::array<std::string_view, 6> keys{"rate", "requests", "cv", "prompt", "output", "longest"};
+        return detail::generator_error("there is no key '" + excerpt(key) + "'" + did_you_mean(key, keys),
                                        "rate, requests, cv, prompt, output or longest");
       }
       given.push_back(key);

@@ -17,7 +17,8 @@
 
 namespace sluice {
 
-/// The lines of a stream, without line end (LF or CRLF) and without a leading byte order mark. Empty lines are skipped
+/// The lines of a stream, without line end (LF or CRLF; CR alone where the file begins like that, as a spreadsheet's
+/// "CSV (Macintosh)" does) and without a leading byte order mark. Empty lines are skipped
 /// and counted.
 class LineReader {
  public:
@@ -45,7 +46,7 @@ class LineReader {
       ++number_;
       for (bool open = true; open && refill();) {
         const std::string_view rest(buffer_->data() + begin_, end_ - begin_);
-        const std::size_t newline = rest.find('\n');
+        const std::size_t newline = rest.find(line_end_);
         open = newline == std::string_view::npos;
         line_ += rest.substr(0, newline);
         begin_ += open ? rest.size() : newline + 1;
@@ -72,11 +73,17 @@ class LineReader {
     stream_->read(buffer_->data(), static_cast<std::streamsize>(buffer_->size()));
     begin_ = 0;
     end_ = static_cast<std::size_t>(stream_->gcount());
+    if (line_end_ == 0) {
+      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR LF may be torn
+      const bool returns = first.find('\r') != first.npos && first.find('\n') == first.npos;
+      line_end_ = returns ? '\r' : '\n';
+    }
     return end_ > 0;
   }
 
   std::unique_ptr<std::istream> stream_;
   std::unique_ptr<std::array<char, 1 << 14>> buffer_ = std::make_unique<std::array<char, 1 << 14>>();
+  char line_end_ = 0; ///< 0: nothing is read yet
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string name_;

@@ -24,12 +24,12 @@ struct Slo {
 /// `output_is_bound` (a server's `max_tokens`) the request ends there at the latest, and its backend says when it does
 /// (`EndsRequests`): policies may reserve for the bound, and none knows the length.
 struct RequestSpec {
-  Seconds arrival{0};
-  Tokens prompt{1};
-  Tokens output{1};
-  Slo slo;
-  bool output_is_bound = false;
-  std::int32_t priority = 0; ///< lower first (vLLM); for policies that heed it, as PriorityFirst
+  Seconds arrival{0};           ///< when, on the run's clock
+  Tokens prompt{1};             ///< tokens that it brings
+  Tokens output{1};             ///< tokens that it will generate, or its bound
+  Slo slo;                      ///< what its user was promised
+  bool output_is_bound = false; ///< `output` is the most, not the length: the backend says when it ends
+  std::int32_t priority = 0;    ///< lower first (vLLM); for policies that heed it, as PriorityFirst
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };

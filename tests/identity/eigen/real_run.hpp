@@ -7,6 +7,7 @@
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/decoder/decoder.hpp"
+#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/observer/summary.hpp"
 
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -122,6 +124,7 @@ struct RealOutput {
 struct RealResult {
   std::vector<RealOutput> outputs; ///< by request
   CopyTotals moved;
+  std::optional<GraphCounts> graphs;
   std::int64_t preempted = 0;
   std::int64_t steps = 0;
   std::int64_t refused = 0;
@@ -244,6 +247,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   CHECK_MESSAGE(engine->alive() == 0, "nobody is lost");
   CHECK(engine->ledger().device().used().count() == 0);
   result.moved = (*machine)->moved();
+  result.graphs = (*machine)->graphs();
   result.steps = engine->steps();
   const auto& records = engine->template observed<Summary>().requests;
   for (const auto& record : records) result.preempted += record.times_preempted;

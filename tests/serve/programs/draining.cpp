@@ -34,7 +34,7 @@ Connection streaming(const ServerProcess& server) {
 
 TEST_CASE("TERM in 200 streams: no new ones, all 200 end whole, exit 0" * needs_program("sluice-serve")) {
   ServerProcess server(
-      {"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--batch-tokens", "1024", "--drain", "600"});
+      {"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--max-batch-tokens", "1024", "--drain", "600"});
   Connection idle(server.port());
   idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(idle.response().status == 200);
@@ -58,9 +58,9 @@ TEST_CASE("TERM in 200 streams: no new ones, all 200 end whole, exit 0" * needs_
   REQUIRE(report.is_object());
   CHECK(report["completed"] == 200);
   CHECK(report["total_output_tokens"] == 200 * 150);
-  for (const auto& [name, count] : report["violations"].items()) {
-    INFO(name);
-    CHECK(count == 0);
+  for (const auto& violation : report["violations"].items()) {
+    INFO(violation.key());
+    CHECK(violation.value() == 0);
   }
 }
 

@@ -103,8 +103,9 @@ TEST_CASE("requests without an SLO, and a server that was told to replay nothing
 
 namespace {
 
-/// Serves requests of which some leave, then replays them; and has another system part from the record.
-void check_replayed(const std::vector<std::string>& flags) {
+/// Serves requests of which some leave, then replays them, with `more` flags; and has another system part from the
+/// record.
+void check_replayed(const std::vector<std::string>& flags, const std::string& more = "") {
   const Files files;
   ServerProcess server(files.flags(flags));
   const Ran loaded = load(server, "--generate 'poisson:rate=200,requests=40,prompt=uniform(8,40),"
@@ -118,7 +119,7 @@ void check_replayed(const std::vector<std::string>& flags) {
   const std::string decisions = content(files.decisions);
   CHECK(std::count(decisions.begin(), decisions.end(), '\n') > 40);
 
-  const Ran replayed = run_program("sluice-serve", joined(flags) + files.replay() + "2>&1");
+  const Ran replayed = run_program("sluice-serve", joined(flags) + more + files.replay() + "2>&1");
   INFO(replayed.out);
   CHECK(replayed.code == 0);
   CHECK(replayed.out.find("40 requests replayed") == 0);
@@ -142,6 +143,15 @@ TEST_CASE("a run with real tokens replays to the same decisions, too" * needs_pr
   REQUIRE(measured.code == 0);
   check_replayed({"--model", "tiny", "--profile", profile, "--system", "OrbitFlow", "--kv-memory", "1MiB", "--link",
                   "1GB/s", "--slo-ttft", "5", "--slo-tbt", "0.01"});
+}
+
+TEST_CASE("and so does a server's run on a GPU, where there is none" * needs_program("sluice-profile")) {
+  const TemporaryFolder folder; // an engine sees no device: with KV of as many bytes this machine's record is a GPU's
+  const std::string profile = (folder.path / "here").string();
+  REQUIRE(run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + profile).code == 0);
+  check_replayed({"--model", "tiny", "--profile", profile, "--system", "OrbitFlow", "--kv-memory", "1MiB", "--slo-ttft",
+                  "5", "--slo-tbt", "0.01", "--lanes", "each-way"},
+                 "--backend cuda ");
 }
 
 TEST_CASE("what was recorded is a trace that sluice-compare reads, with as many requests" *
@@ -187,4 +197,8 @@ TEST_CASE("what cannot be recorded or replayed is said at the start, in one line
                 "--replay: what planners believe");
   check_refused("sluice-serve", "--model llama3-8b --simulate h100 --replay README.md --replay-clock README.md",
                 "--replay: README.md:1: ");
+  check_refused("sluice-serve", tiny + "--backend cuda --profile docs --record-clock a",
+                "--record-clock: how much of a GPU's memory is free is another in every run");
+  check_refused("sluice-serve", "--model llama3-8b --simulate h100 --backend cuda",
+                "--backend: with --simulate nothing computes");
 }

@@ -22,13 +22,14 @@ namespace sluice {
 /// and, where they are known, `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default),
 /// `mix_loss` (0), `segment_s` (0) and `copies` ("batched", the default, or "each-segment"); for tensor parallelism
 /// `peer_link` ("own" or "host") with `peer_bytes_per_s`, `peer_step_s` (0) and `peer_launch_s` (0). A field of any
-/// other name is an error. `where` opens the error's line.
+/// other name is an error, but `made_by`, which a program that measured the device leaves for people. `where` opens the
+/// error's line.
 inline Expected<Device> device_from_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
   if (Status status = fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
                                    "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
                                    "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s", "copies",
-                                   "peer_link", "peer_bytes_per_s", "peer_step_s", "peer_launch_s"});
+                                   "peer_link", "peer_bytes_per_s", "peer_step_s", "peer_launch_s", "made_by"});
       !status) {
     return status.error();
   }

@@ -109,7 +109,7 @@ inline Status read_interval_point(const nlohmann::json& value, const std::string
 inline Expected<IntervalRecord> read_interval_record(const nlohmann::json& object, const std::string& where) {
   detail::RecordFields fields{object, where};
   fields.only({"interval_record", "model", "device", "times", "layers", "layer_weight_bytes", "slo_step_s", "slo_steps",
-               "max_batch", "least_length", "max_length", "prefill", "decode"});
+               "max_batch", "least_length", "max_length", "prefill", "decode", "made_by"});
   constexpr std::int64_t most = std::int64_t{1} << IntervalGrid::doublings;
   (void)fields.whole("interval_record", 1, 1);
   IntervalRecord::Heading heading;
@@ -160,8 +160,9 @@ inline Expected<IntervalRecord> read_interval_record(const std::string& path) {
   return read_interval_record(*object, path);
 }
 
-/// The record as JSON, a point a line. What is read back from it is the same record.
-[[nodiscard]] inline std::string interval_record_text(const IntervalRecord& record) {
+/// The record as JSON, a point a line. What is read back from it is the same record. `made_by`, which is not read back,
+/// says which program made it.
+[[nodiscard]] inline std::string interval_record_text(const IntervalRecord& record, const std::string& made_by = {}) {
   using Json = nlohmann::ordered_json;
   const auto dumped = [](const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); };
   const IntervalRecord::Heading& heading = record.heading();
@@ -178,6 +179,7 @@ inline Expected<IntervalRecord> read_interval_record(const std::string& path) {
                     {"max_batch", grid.max_batch},
                     {"least_length", grid.least_length.count()},
                     {"max_length", grid.max_length.count()}};
+  if (!made_by.empty()) text += "  \"made_by\": " + dumped(made_by) + ",\n";
   for (const auto& field : fields.items()) text += "  " + dumped(field.key()) + ": " + dumped(field.value()) + ",\n";
   for (const InferencePhase phase : {InferencePhase::prefill, InferencePhase::decode}) {
     text += "  \"" + std::string{name_of(phase)} + "\": [\n";

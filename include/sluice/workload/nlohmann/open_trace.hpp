@@ -2,8 +2,10 @@
 // Trace: any workload behind one type, for programs; opened by format or by a generator's text.
 #pragma once
 
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/workload/azure_csv.hpp"
+#include "sluice/workload/csv.hpp"
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
@@ -11,19 +13,23 @@
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 #include "sluice/workload/workload.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace sluice {
 
 /// The formats of `--format`.
-enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm };
+enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm, csv };
 
 constexpr std::string_view name(TraceFormat format) {
   switch (format) {
@@ -34,18 +40,38 @@ constexpr std::string_view name(TraceFormat format) {
   case TraceFormat::orbitflow:
     return "orbitflow";
   case TraceFormat::vllm:
+    return "vllm";
+  case TraceFormat::csv:
     break;
   }
-  return "vllm";
+  return "csv";
 }
 
+inline constexpr std::array trace_formats{TraceFormat::azure, TraceFormat::mooncake, TraceFormat::orbitflow,
+                                          TraceFormat::vllm, TraceFormat::csv};
+/// For help texts and errors.
+inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm or csv";
+
 inline Expected<TraceFormat> find_format(std::string_view text) {
-  for (const TraceFormat format :
-       {TraceFormat::azure, TraceFormat::mooncake, TraceFormat::orbitflow, TraceFormat::vllm}) {
+  std::vector<std::string_view> names;
+  for (const TraceFormat format : trace_formats) {
     if (text == name(format)) return format;
+    names.push_back(name(format));
   }
-  return Error{ErrorCode::not_found, "--format", "there is no format '" + excerpt(text) + "'",
-               "azure, mooncake, orbitflow or vllm"};
+  return Error{ErrorCode::not_found, "--format",
+               "there is no format '" + excerpt(text) + "'" + did_you_mean(text, names),
+               std::string{trace_format_names}};
+}
+
+/// The columns of a file whose first line may be the header of a CSV.
+inline std::optional<std::vector<std::string>> csv_header(const std::string& path) {
+  Expected<LineReader> lines = LineReader::open(path);
+  if (!lines) return std::nullopt;
+  CsvRecords records{std::move(*lines)};
+  std::vector<std::string> columns;
+  const Expected<bool> read = records.next(columns);
+  if (!read || !*read || columns.size() < 3) return std::nullopt;
+  return columns;
 }
 
 /// The format that a file's first line names, by a column or a field that no other format has, whatever is wrong with
@@ -57,8 +83,18 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   const Expected<std::optional<std::string_view>> line = lines->next();
   if (!line || !*line) return std::nullopt;
   if ((*line)->front() != '{') {
-    for (const char* column : {"TIMESTAMP", "ContextTokens", "GeneratedTokens"})
-      if ((*line)->find(column) != std::string_view::npos) return TraceFormat::azure;
+    const std::optional<std::vector<std::string>> header = csv_header(path);
+    if (!header) return std::nullopt;
+    // All three of a format's columns: a log may well call one of its own TIMESTAMP.
+    const auto has = [&](const auto& columns, const auto& same) {
+      return std::all_of(columns.begin(), columns.end(), [&](const auto& column) {
+        return std::any_of(header->begin(), header->end(), [&](const auto& cell) { return same(cell, column); });
+      });
+    };
+    if (has(AzureCsvReader::names, std::equal_to<>{})) return TraceFormat::azure;
+    const CsvColumns own;
+    const auto same = [](std::string_view a, std::string_view b) { return name_distance(a, b) == 0; };
+    if (has(std::array{own.arrival, own.prompt, own.output}, same)) return TraceFormat::csv;
     return std::nullopt;
   }
   const nlohmann::json object = nlohmann::json::parse(**line, nullptr, false);
@@ -76,7 +112,7 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
 class Trace {
  public:
   using Reader = std::variant<Shaped<AzureCsvReader>, Shaped<MooncakeReader>, Shaped<OrbitFlowReader>,
-                              Shaped<VllmRunReader>, Shaped<Generator>>;
+                              Shaped<VllmRunReader>, Shaped<CsvReader>, Shaped<Generator>>;
 
   Trace(Reader reader, Workload workload) : reader_(std::move(reader)), workload_(std::move(workload)) {}
 
@@ -93,9 +129,9 @@ class Trace {
 static_assert(TraceReader<Trace>);
 
 /// Opens a trace file. `step_time` is needed by `orbitflow`, whose arrivals count engine steps (see
-/// `read_orbitflow_header`), and by no other. Nothing is read yet but a header.
+/// `read_orbitflow_header`), and by no other; `columns` by `csv` alone. Nothing is read yet but a header.
 inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, const ReadOptions& options,
-                                  std::optional<Seconds> step_time = std::nullopt) {
+                                  std::optional<Seconds> step_time = std::nullopt, const CsvColumns& columns = {}) {
   if (Status status = check(options); !status) return status.error();
   Workload workload{.name = std::filesystem::path(path).filename().string(),
                     .format = std::string{name(format)},
@@ -113,6 +149,8 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
     return shaped(MooncakeReader::open(path));
   case TraceFormat::vllm:
     return shaped(VllmRunReader::open(path));
+  case TraceFormat::csv:
+    return shaped(CsvReader::open(path, columns));
   case TraceFormat::orbitflow:
     break;
   }
@@ -124,6 +162,59 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
   workload.step_time = *step_time;
   workload.limits = reader->header();
   return shaped(std::move(reader));
+}
+
+/// A trace file as a command line names it: --trace, --format and --trace-columns, of which the last two may be empty.
+struct TraceFile {
+  std::string path;
+  TraceFormat format = TraceFormat::csv;
+  CsvColumns columns{};
+};
+
+inline Expected<Trace> open_trace(const TraceFile& file, const ReadOptions& options,
+                                  std::optional<Seconds> step_time = std::nullopt) {
+  return open_trace(file.path, file.format, options, step_time, file.columns);
+}
+
+/// What the command line says of a trace; where it says no format, the one that the file names, or in which its first
+/// request can be read.
+inline Expected<TraceFile> find_trace(const std::string& path, std::string_view format = {},
+                                      std::string_view columns = {}) {
+  TraceFile file{.path = path};
+  if (!columns.empty()) {
+    Expected<CsvColumns> read = parse_csv_columns(columns);
+    if (!read) return read.error();
+    if (!format.empty() && format != name(TraceFormat::csv))
+      return Error{ErrorCode::bad_input, "--trace-columns", "the format is '" + excerpt(format) + "'",
+                   "--format csv, or none"};
+    file.columns = *std::move(read);
+    return file;
+  }
+  if (!format.empty()) {
+    const Expected<TraceFormat> found = find_format(format);
+    if (!found) return found.error();
+    file.format = *found;
+    return file;
+  }
+  if (Expected<LineReader> lines = LineReader::open(path); !lines) return lines.error();
+  if (const std::optional<TraceFormat> told = told_format(path)) {
+    file.format = *told;
+    return file;
+  }
+  for (const TraceFormat one : trace_formats) {
+    Expected<Trace> trace = open_trace(path, one, {.limit = 1}, Seconds{1});
+    if (!trace || !read_all(*trace)) continue;
+    file.format = one;
+    return file;
+  }
+  std::string seen;
+  if (const std::optional<std::vector<std::string>> header = csv_header(path))
+    for (const std::string& column : *header)
+      seen += (seen.empty() ? ", and its columns are " : ", ") + excerpt(column);
+  return Error{ErrorCode::bad_input, "--trace",
+               "'" + excerpt(path, 200) + "' is a trace of no format that is known" + excerpt(seen, 200),
+               "--trace-columns arrival=NAME,prompt=NAME,output=NAME for a CSV with a header, or --format " +
+                   std::string{trace_format_names} + ", which says what is wrong with it"};
 }
 
 /// Opens a generator by its text (see `parse_generator`).

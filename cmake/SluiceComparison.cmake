@@ -1,0 +1,146 @@
+# sluice_add_comparison(<program> <Type>=<header>... [SYSTEMS <name>...|all|none]): a sluice-compare called <program>
+# that has engines of one's own beside the published systems, for projects that find_package(sluice COMPONENTS comparison).
+#
+#   sluice_add_comparison(mine MyEngine=my_engine.hpp)                     # beside all published systems
+#   sluice_add_comparison(mine my::Engine=my_engine.hpp SYSTEMS VllmSwap OrbitFlow)
+#
+# <Type> is an engine type (or an alias of one) that <header>, relative to the caller's folder, defines; its row is
+# named by what follows the last "::". Whatever sluice-compare does, <program> does: flags, transfer rules, seeds, report.
+# Published systems come compiled, so that what is built here is one unit for each engine of one's own, and the table.
+#
+# Each engine is also held to what every engine owes, by a test program <program>_conserves (and a test of that name,
+# where testing is on): random small worlds and traces in which no token is lost, no memory used that is not there.
+
+# sluice_compared_table(<out declarations> <out rows> <entry>...): C++ for compare/systems.cpp.in of entries of
+# shared/systems.cmake, of variants by their names alone, and of one's own: NAME!what it is.
+function(sluice_compared_table out_declarations out_rows)
+  set(declarations "")
+  set(rows "")
+  set(engines "")
+  foreach(entry IN LISTS ARGN)
+    string(REGEX MATCH "^([A-Za-z0-9_]+)([=:!]?)(.*)$" matched "${entry}")
+    set(name ${CMAKE_MATCH_1})
+    set(kind "${CMAKE_MATCH_2}")
+    set(engine ${name})
+    set(what "system_text(\"${name}\")")
+    if(kind STREQUAL ":")
+      set(engine ${CMAKE_MATCH_3})
+    elseif(kind STREQUAL "!")
+      set(what "\"${CMAKE_MATCH_3}\"")
+    endif()
+    set(besides "")
+    if(row_${name})
+      string(APPEND besides ", ${row_${name}}")
+    endif()
+    if(kind STREQUAL "")
+      string(APPEND besides ", .variant = true")
+    elseif(kind STREQUAL "=" AND tenants_${name})
+      string(APPEND besides ", .tenants = true")
+    endif()
+    list(APPEND engines ${engine})
+    string(APPEND rows "      System{.name = \"${name}\", .what = ${what}, .run = run_${engine}${besides}},\n")
+  endforeach()
+  list(REMOVE_DUPLICATES engines)
+  foreach(engine IN LISTS engines)
+    string(APPEND declarations "sluice::Status run_${engine}(const Request&, Outcome&);\n")
+  endforeach()
+  set(${out_declarations} "${declarations}" PARENT_SCOPE)
+  set(${out_rows} "${rows}" PARENT_SCOPE)
+endfunction()
+
+if(NOT DEFINED sluice_comparison_folder) # Sluice itself is built, and has no need of the rest
+  return()
+endif()
+
+function(sluice_add_comparison program)
+  cmake_parse_arguments(PARSE_ARGV 1 own "" "" "SYSTEMS")
+  set(expected "expected sluice_add_comparison(program Type=header.hpp... [SYSTEMS name...|all|none])")
+  if(NOT own_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "sluice_add_comparison(${program}): there is no engine of yours; ${expected}")
+  endif()
+  include(${sluice_comparison_folder}/shared/systems.cmake)
+
+  # The published systems that were asked for, in the order of the table.
+  set(published ${compared_systems} ${compared_variants})
+  set(names ${published})
+  list(TRANSFORM names REPLACE "[=:].*" "")
+  set(wanted ${own_SYSTEMS})
+  if(NOT DEFINED own_SYSTEMS OR wanted STREQUAL "all")
+    set(wanted ${names})
+  elseif(wanted STREQUAL "none")
+    set(wanted "")
+  endif()
+  foreach(name IN LISTS wanted)
+    if(NOT name IN_LIST names)
+      list(JOIN names ", " names)
+      message(FATAL_ERROR "sluice_add_comparison(${program}): there is no system '${name}'; expected all, none, or any "
+                          "of ${names}")
+    endif()
+  endforeach()
+  set(table "")
+  foreach(entry name IN ZIP_LISTS published names)
+    if(name IN_LIST wanted)
+      list(APPEND table ${entry})
+    endif()
+  endforeach()
+
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${program}.sluice)
+  set(units "")
+  set(trials "")
+  set(uses "")
+  foreach(pair IN LISTS own_UNPARSED_ARGUMENTS)
+    if(NOT pair MATCHES "^((::)?([A-Za-z_][A-Za-z0-9_]*::)*([A-Za-z_][A-Za-z0-9_]*))=(.+)$")
+      message(FATAL_ERROR "sluice_add_comparison(${program}): '${pair}' names no engine and its header; ${expected}")
+    endif()
+    set(TYPE ${CMAKE_MATCH_1})
+    set(SYSTEM ${CMAKE_MATCH_4})
+    set(given ${CMAKE_MATCH_5})
+    cmake_path(ABSOLUTE_PATH given BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE header)
+    if(NOT EXISTS ${header})
+      message(FATAL_ERROR "sluice_add_comparison(${program}): ${header} is not there; expected the header that defines "
+                          "${TYPE}")
+    endif()
+    if(SYSTEM IN_LIST names)
+      message(FATAL_ERROR "sluice_add_comparison(${program}): ${SYSTEM} is a published system's name; expected another "
+                          "name for yours")
+    endif()
+    if(DEFINED type_of_${SYSTEM}) # one row, and one file, for each name
+      message(FATAL_ERROR "sluice_add_comparison(${program}): ${type_of_${SYSTEM}} and ${TYPE} would both be the system "
+                          "${SYSTEM}; expected last names that differ (an alias of another name will do)")
+    endif()
+    set(type_of_${SYSTEM} ${TYPE})
+    string(REGEX REPLACE "[.][^./]*$" "" HEADER ${header}) # the template writes .hpp
+    set(RULES "${sluice_comparison_rules}")
+    set(RUN run_engine)
+    set(TENANTS "")
+    if(NOT header MATCHES "[.]hpp$") # a header of another ending is included by one that ends in .hpp
+      file(CONFIGURE OUTPUT ${folder}/${SYSTEM}_header.hpp CONTENT "#include \"${header}\"\n")
+      set(HEADER ${folder}/${SYSTEM}_header)
+    endif()
+    configure_file(${sluice_comparison_folder}/compare/system.cpp.in ${folder}/${SYSTEM}.cpp @ONLY)
+    list(APPEND units ${folder}/${SYSTEM}.cpp)
+    list(APPEND table "${SYSTEM}!yours, of ${given}")
+    string(APPEND trials "#include \"${HEADER}.hpp\"\n")
+    string(APPEND uses "namespace of_${SYSTEM} {\nusing ${SYSTEM} = ::${TYPE};\nSLUICE_CONSERVES(${SYSTEM})\n}\n")
+  endforeach()
+  string(REPLACE "::::" "::" uses "${uses}")
+
+  set(PROGRAM ${program})
+  sluice_compared_table(DECLARATIONS ROWS ${table})
+  configure_file(${sluice_comparison_folder}/compare/systems.cpp.in ${folder}/systems.cpp @ONLY)
+  add_executable(${program} ${units} ${folder}/systems.cpp)
+  target_link_libraries(${program} PRIVATE sluice::comparison)
+
+  find_package(doctest QUIET)
+  if(NOT doctest_FOUND)
+    message(STATUS "SKIPPED: ${program}_conserves, for want of doctest")
+    return()
+  endif()
+  file(CONFIGURE OUTPUT ${folder}/conserves.cpp @ONLY
+       CONTENT "#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN\n${trials}#include \"engine/trials.hpp\"\n${uses}")
+  add_executable(${program}_conserves ${folder}/conserves.cpp)
+  target_link_libraries(${program}_conserves PRIVATE sluice::sluice doctest::doctest)
+  target_include_directories(${program}_conserves PRIVATE ${sluice_comparison_folder})
+  target_compile_definitions(${program}_conserves PRIVATE SLUICE_CHECKED=1) # assertions, whatever the build type
+  add_test(NAME ${program}_conserves COMMAND ${program}_conserves)
+endfunction()

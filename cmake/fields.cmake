@@ -1,0 +1,188 @@
+# Writes docs/fields.md, what a policy is shown and what it answers, from the comments of the headers. `make fields` runs
+# this; the test `fields` runs it with -DCHECK=1 and fails when the page is stale, so nobody edits that by hand.
+cmake_minimum_required(VERSION 3.25)
+cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
+
+# What CMake's lists give a meaning of their own, while lines are in one.
+function(hide text out)
+  string(REPLACE ";" "<semicolon>" text "${text}")
+  string(REPLACE "[" "<open>" text "${text}")
+  string(REPLACE "]" "<close>" text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+function(shown text out)
+  string(REPLACE "<semicolon>" ";" text "${text}")
+  string(REPLACE "<open>" "[" text "${text}")
+  string(REPLACE "<close>" "]" text "${text}")
+  string(REGEX REPLACE "  +" " " text "${text}") # paragraphs of a comment
+  string(STRIP "${text}" text)
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+# add_row(<table> <name> <type> <comment>): one line of the table, which has to say something. A pipe would end a cell.
+macro(add_row table name type comment)
+  shown("${type}" row_type)
+  shown("${comment}" row_comment)
+  shown("${name}" row_name)
+  if(row_comment STREQUAL "")
+    message(FATAL_ERROR "${header}: ${row_name} of ${struct} has no comment, and docs/fields.md nothing to say of it; "
+                        "expected /// above it or ///< behind it")
+  endif()
+  list(APPEND types ${row_type}) # whose parts are asked for below
+  foreach(cell IN ITEMS row_type row_comment row_name)
+    string(REPLACE "|" "\\|" ${cell} "${${cell}}")
+  endforeach()
+  string(APPEND ${table} "| `${row_name}` | `${row_type}` | ${row_comment} |\n")
+endmacro()
+
+# fields_of(<header> <struct> <out>): the section of a struct, a class or an enum. A member is a line of the struct's own
+# indentation, as clang-format leaves it, with the comment before it or behind it. Of a class, what can be asked of it.
+function(fields_of header struct out)
+  set(types "${seen_types}")
+  file(READ "${root}/include/sluice/${header}" text)
+  hide("${text}" text)
+  string(REPLACE "\n" ";" lines "${text}")
+  set(inside FALSE)
+  set(about "")     # the comment before what comes next
+  set(statement "") # a declaration that goes on in the next line
+  set(fields "")
+  set(functions "")
+  set(name "")
+  set(head "")
+  foreach(line IN LISTS lines)
+    if(NOT inside)
+      if(line MATCHES "^/// ?(.*)$")
+        string(APPEND about "${CMAKE_MATCH_1} ")
+      elseif(line MATCHES "^(struct|class|enum class) ${struct} .*{$")
+        set(inside TRUE)
+        set(sort "${CMAKE_MATCH_1}")
+        set(head "${about}")
+        set(about "")
+      elseif(NOT line MATCHES "^template ")
+        set(about "")
+      endif()
+      continue()
+    endif()
+    if(line MATCHES "^(}<semicolon>| private:)")
+      break()
+    endif()
+    if(line MATCHES "^ +///< ?(.*)$" AND name) # goes on with the comment behind a field
+      string(APPEND comment " ${CMAKE_MATCH_1}")
+      continue()
+    endif()
+    if(name) # that field is complete
+      add_row(fields "${name}" "${type}" "${comment}")
+      set(name "")
+    endif()
+    if(statement STREQUAL "")
+      if(line MATCHES "^  /// ?(.*)$")
+        string(APPEND about "${CMAKE_MATCH_1} ")
+        continue()
+      elseif(line MATCHES "^  template <[^(]*$") # of the line below
+        continue()
+      elseif(NOT line MATCHES "^  [A-Za-z<]" OR line MATCHES "^  (using|friend|static|struct|enum|requires|void) ?")
+        set(about "")
+        continue()
+      elseif(sort STREQUAL "class" AND NOT line MATCHES "\\) const {") # makes or changes one
+        set(about "")
+        continue()
+      elseif(sort STREQUAL "enum class")
+        if(NOT line MATCHES "^  ([a-z_]+),( *///< ?(.*))?$")
+          message(FATAL_ERROR "${header}: '${line}' of ${struct} is no value that cmake/fields.cmake can read.")
+        endif()
+        add_row(fields "${CMAKE_MATCH_1}" "" "${about}${CMAKE_MATCH_3}")
+        set(about "")
+        continue()
+      endif()
+    endif()
+    string(APPEND statement " ${line}")
+    # A declaration ends with its semicolon, a function with its body's first brace.
+    if(statement MATCHES "^ *(<open><open>nodiscard<close><close> )?(constexpr )?([A-Za-z0-9_:<>, ]+[&*]?) ([a-z_]+)\\(([^)]*)\\) const {")
+      add_row(functions "${CMAKE_MATCH_4}(${CMAKE_MATCH_5})" "${CMAKE_MATCH_3}" "${about}")
+      set(statement "")
+      set(about "")
+    elseif(statement MATCHES "<semicolon>")
+      string(REGEX MATCH "<semicolon> *(///< ?(.*))?$" tail "${statement}")
+      set(comment "${about}${CMAKE_MATCH_2}")
+      string(REGEX REPLACE "<semicolon>.*$" "" statement "${statement}")
+      string(REGEX REPLACE " = .*$| =$|{.*$" "" statement "${statement}") # what it is at first
+      if(NOT statement MATCHES "^ *(.*[ &*])([a-z_]+)$")
+        message(FATAL_ERROR "${header}: '${statement}' of ${struct} is no field that cmake/fields.cmake can read.")
+      endif()
+      set(type "${CMAKE_MATCH_1}")
+      set(name "${CMAKE_MATCH_2}")
+      set(statement "")
+      set(about "")
+    endif()
+  endforeach()
+  if(name)
+    add_row(fields "${name}" "${type}" "${comment}")
+  endif()
+  if("${fields}${functions}" STREQUAL "")
+    message(FATAL_ERROR "${header} has no ${struct} with fields: mend the list in cmake/fields.cmake.")
+  endif()
+  shown("${head}" head)
+  set(section "\n## ${struct}\n\n${head} ([${header}](../include/sluice/${header}))\n")
+  if(sort STREQUAL "enum class")
+    string(REPLACE " | `` | " " | " fields "${fields}")
+    string(APPEND section "\n| value | |\n|---|---|\n${fields}")
+  elseif(fields)
+    string(APPEND section "\n| field | type | |\n|---|---|---|\n${fields}")
+  endif()
+  if(functions)
+    set(title "and what follows from them")
+    if(sort STREQUAL "class")
+      set(title "asked for")
+    endif()
+    string(APPEND section "\n| ${title} | gives | |\n|---|---|---|\n${functions}")
+  endif()
+  set(${out} "${section}" PARENT_SCOPE)
+  set(seen_types "${types}" PARENT_SCOPE)
+endfunction()
+
+set(page "# What a policy sees and answers, field by field
+
+Made from the comments of the headers by `make fields`, and tested to be current. [writing-a-policy.md](writing-a-policy.md) says what the roles do with them,
+[architecture.md](architecture.md) who writes them. A deciding policy is handed a `View`; a placement a `PlacementTask`, which has one; both answer for
+requests by their `Slot`, which `view.row(slot)` turns into a `RequestRow`. A `RequestId` and a `Slot` are numbers
+([ids.hpp](../include/sluice/core/ids.hpp)); so are `Seconds`, `Bytes`, `Tokens`, `TokenBlocks` (of all layers) and `LayerBlocks` (of one), which do not mix and
+whose `count()` is the plain number ([units.hpp](../include/sluice/core/units.hpp)). Every other type has its section here.
+")
+set(seen_types "")
+set(sections "")
+foreach(what IN ITEMS view/view.hpp:View view/request_row.hpp:RequestRow view/proposal.hpp:Claim placement/placement.hpp:PlacementTask
+                      plan/plan.hpp:Plan plan/plan.hpp:RequestPlan memory/holding.hpp:Holding plan/plan.hpp:WeightsPlan
+                      placement/placement.hpp:Verdict view/proposal.hpp:Proposal view/view.hpp:Limits view/view.hpp:Geometry
+                      workload/request.hpp:RequestSpec workload/request.hpp:Slo view/request_row.hpp:Phase plan/plan.hpp:Binding
+                      core/layer_set.hpp:LayerSet memory/ledger.hpp:Ledger memory/ledger.hpp:Account memory/holding.hpp:Footprint
+                      memory/holding.hpp:HiddenSize plan/window.hpp:Window plan/weight_stream.hpp:WeightStream
+                      transfer/pipeline.hpp:BlockLink cost/work.hpp:Work cost/work.hpp:ChunkWork cost/work.hpp:RebuiltWork
+                      cost/work.hpp:LayerRebuild)
+  string(REPLACE ":" ";" what "${what}")
+  list(GET what 0 header)
+  list(GET what 1 struct)
+  fields_of(${header} ${struct} section)
+  string(APPEND page "${section}")
+  list(APPEND sections ${struct})
+endforeach()
+
+# A type that the page names and leaves unsaid sends its reader to the headers. `Cost` is a parameter.
+string(REGEX MATCHALL "[A-Z][A-Za-z]+" named "${seen_types}")
+list(REMOVE_DUPLICATES named)
+list(REMOVE_ITEM named ${sections} Cost RequestId Slot Seconds Bytes Tokens TokenBlocks LayerBlocks)
+if(named)
+  list(JOIN named ", " named)
+  message(FATAL_ERROR "docs/fields.md names ${named}, and has no section of it: add it to the list in cmake/fields.cmake.")
+endif()
+
+if(NOT CHECK)
+  file(WRITE "${root}/docs/fields.md" "${page}")
+else()
+  set(there "")
+  if(EXISTS "${root}/docs/fields.md")
+    file(READ "${root}/docs/fields.md" there)
+  endif()
+  if(NOT there STREQUAL page)
+    message(FATAL_ERROR "docs/fields.md is stale: run `make fields` and commit it.")
+  endif()
+endif()

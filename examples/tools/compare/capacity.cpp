@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+// The searches of --capacity: each system on each seed, and what came of them as a table and as JSON.
+//
+// A seed's searches are on one workload: the same requests in the same order, their arrivals closer or further apart,
+// as
+// --rate-scale makes them. So what two systems differ by is in pairs, and any rate can be asked again by hand.
+#include "compare/capacity.hpp"
+
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/seed_tables.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/workload.hpp"
+
+#include "compare/rows.hpp"
+#include "shared/crew.hpp"
+#include "shared/progress.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+std::size_t CapacityRow::count(Found found) const {
+  return static_cast<std::size_t>(
+      std::count_if(seeds.begin(), seeds.end(), [found](const CapacitySearch& one) { return one.found == found; }));
+}
+std::size_t CapacityRow::doubted() const {
+  return static_cast<std::size_t>(
+      std::count_if(seeds.begin(), seeds.end(), [](const CapacitySearch& one) { return !one.monotone(); }));
+}
+std::vector<double> CapacityRow::scales(const RateLattice& lattice) const {
+  std::vector<double> all;
+  for (const CapacitySearch& seed : seeds)
+    all.push_back(seed.found == Found::between ? std::log2(lattice.rate(seed.step))
+                  : seed.found == Found::below ? lies_below
+                                               : lies_above);
+  return all;
+}
+std::vector<double> CapacityRow::rates(const RateLattice& lattice) const {
+  std::vector<double> all = scales(lattice);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] += std::log2(own_rates[i]);
+  return all;
+}
+Interval CapacityRow::attained() const {
+  std::vector<double> all;
+  if (count(Found::between) == seeds.size())
+    for (const CapacitySearch& seed : seeds) all.push_back(seed.at(seed.step).attained);
+  return mean_interval(all);
+}
+
+Status check_capacity(const CommandLine& asked, const Sweep& sweep) {
+  if (asked.given("--columns"))
+    return flag_error("--columns", "the table of capacities has columns of its own", "no columns, or no --capacity");
+  if (asked.given("--trace-at"))
+    return flag_error("--trace-at", "--capacity leaves no traces", "a comparison at one rate, or no --trace-at");
+  if (asked.given("--wall-times"))
+    return flag_error("--wall-times", "--capacity reports no planning times", "a comparison at one rate");
+  for (const Axis& axis : sweep.axes)
+    if (axis.name == "rate-scale")
+      return flag_error("--rate-scale", "--capacity searches the rate", "one rate to search from, or no --capacity");
+  for (const Cell& cell : sweep.cells) {
+    const Options& options = cell.run.options;
+    if (*options.capacity > 1)
+      return flag_error("--capacity", fmt::format("it is {:g}", *options.capacity), "a share above 0, at most 1");
+    if (!options.tenants.empty())
+      return flag_error("--capacity", "there are tenants, each with a rate of its own", "one model");
+    if (options.cells) return flag_error("--cells", "--capacity has one report of all", "one of the two");
+  }
+  return {};
+}
+
+namespace {
+
+/// One search to make.
+struct Search {
+  std::size_t cell, row, seed;
+};
+
+std::uint64_t seed_of(const Options& options, std::size_t seed) {
+  return options.seeds.empty() ? options.seed : options.seeds[seed];
+}
+
+nlohmann::json as_json(const CapacitySearch& search, const CapacityRow& row) {
+  nlohmann::json probes = nlohmann::json::array();
+  for (const Probe& probe : search.probes) probes.push_back({probe.step, probe.attained, probe.livelocked});
+  return {{"found", static_cast<int>(search.found)},
+          {"step", search.step},
+          {"probes", probes},
+          {"against", search.against},
+          {"rate", row.own_rates.front()},
+          {"engine", row.engine},
+          {"tbt", row.slo_tbt_s},
+          {"ttft", row.slo_ttft_s}};
+}
+void from_json(const nlohmann::json& json, CapacitySearch& search, CapacityRow& row) {
+  search.found = static_cast<Found>(json.at("found").get<int>());
+  search.step = json.at("step");
+  for (const nlohmann::json& probe : json.at("probes"))
+    search.probes.push_back({probe.at(0), probe.at(1), probe.at(2)});
+  search.against = json.at("against").get<std::vector<int>>();
+  row.own_rates = {json.at("rate").get<double>()};
+  row.engine = json.at("engine");
+  row.slo_tbt_s = json.at("tbt");
+  row.slo_ttft_s = json.at("ttft");
+}
+
+/// A search's outcome, with what of its row only a run tells.
+struct Searched {
+  CapacitySearch search;
+  CapacityRow row;
+};
+
+Status search_one(const Options& options, const Comparison& c, const Row& row, std::size_t seed, double share,
+                  const RateLattice& lattice, Searched& into) {
+  const auto attain = [&](int step) -> Expected<Probe> {
+    Options at = options;
+    at.seed = seed_of(options, seed);
+    at.rate_scale = lattice.rate(step);
+    Expected<Comparison> prepared = prepare(at, c.workload.command);
+    if (!prepared) return prepared.error();
+    if (into.row.own_rates.empty()) {
+      const Expected<Requests> reader = prepared->setup.open({});
+      if (!reader) return reader.error();
+      Requests requests = *reader;
+      const Expected<std::vector<RequestSpec>> all = read_all(requests);
+      if (!all) return all.error();
+      into.row.own_rates = {totals(*all).rate / lattice.rate(step)};
+    }
+    Outcome outcome;
+    if (Status ran = run_row(
+            options, c, row, prepared->setup, seed, false, [](std::int64_t) {}, outcome);
+        !ran)
+      return ran.error();
+    into.row.engine = outcome.report.engine_type;
+    into.row.slo_tbt_s = outcome.report.slo_tbt_s;
+    into.row.slo_ttft_s = outcome.report.slo_ttft_s;
+    return Probe{step, outcome.report.metrics.slo_attainment, !outcome.report.livelock.empty()};
+  };
+  Expected<CapacitySearch> search = search_capacity(share, lattice, attain);
+  if (!search) return search.error();
+  into.search = *std::move(search);
+  return {};
+}
+
+} // namespace
+
+Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, Crew& crew) {
+  const Options& first = sweep.cells.front().run.options;
+  CapacityReport report{*first.capacity, RateLattice::near(first.rate_scale), sweep.axes, {}, grid.command, grid.note};
+  std::vector<std::vector<Row>> rows;
+  std::vector<Search> searches;
+  for (std::size_t i = 0; i < sweep.cells.size(); ++i) {
+    const Options& options = sweep.cells[i].run.options;
+    const Comparison& c = grid.cells[i].comparison;
+    Expected<std::vector<Row>> of = rows_of(options, c);
+    if (!of) return of.error();
+    for (std::size_t row = 0; row < of->size(); ++row)
+      for (std::size_t seed = 0; seed < seeds_in(c); ++seed) searches.push_back({i, row, seed});
+    rows.push_back(*std::move(of));
+  }
+  Progress progress(static_cast<double>(searches.size()), stderr,
+                    first.quiet ? Progress::Style::silent : Progress::Style::detect);
+  std::mutex telling;
+  double done = 0;
+  std::vector<Searched> found(searches.size());
+  Jobs jobs;
+  jobs.count = searches.size();
+  const auto name = [&](std::size_t i) {
+    const auto& [cell, row, seed] = searches[i];
+    return name_of_run(sweep.cells[cell].run.options, grid.cells[cell].comparison, rows[cell][row], seed);
+  };
+  jobs.run = [&](std::size_t i) {
+    {
+      const std::lock_guard lock(telling);
+      progress.update(done, name(i));
+    }
+    const auto& [cell, row, seed] = searches[i];
+    return search_one(sweep.cells[cell].run.options, grid.cells[cell].comparison, rows[cell][row], seed, report.share,
+                      report.lattice, found[i]);
+  };
+  jobs.pack = [&](std::size_t i) {
+    const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(as_json(found[i].search, found[i].row));
+    return std::string{bytes.begin(), bytes.end()};
+  };
+  jobs.unpack = [&](std::size_t i, std::string_view bytes) -> Status {
+    try {
+      from_json(nlohmann::json::from_cbor(bytes), found[i].search, found[i].row);
+    } catch (const nlohmann::json::exception& error) {
+      return flag_error("--mpi", std::string{"a search cannot be read: "} + error.what(),
+                        "the same build of this program on every rank");
+    }
+    return {};
+  };
+  jobs.ended = [&](std::size_t i) {
+    const std::lock_guard lock(telling);
+    progress.update(++done, name(i));
+  };
+  if (Status ran = crew.run(jobs); !ran) return ran.error();
+  if (!crew.leads()) return report;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < sweep.cells.size(); ++i) {
+    const Comparison& c = grid.cells[i].comparison;
+    CapacityCell cell{grid.cells[i].at, grid.cells[i].label, c.workload, sweep.cells[i].run.options.baseline, {}};
+    for (const Row& row : rows[i]) {
+      CapacityRow of = found[next].row;
+      of.name = row.system->name;
+      of.control = row.system->control;
+      of.deposit = row.deposit;
+      of.slo_scale = row.scale;
+      of.own_rates.clear();
+      for (std::size_t seed = 0; seed < seeds_in(c); ++seed, ++next) {
+        of.seeds.push_back(std::move(found[next].search));
+        of.own_rates.push_back(found[next].row.own_rates.front());
+      }
+      cell.rows.push_back(std::move(of));
+    }
+    report.cells.push_back(std::move(cell));
+  }
+  return report;
+}
+
+std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLattice& lattice, bool deposit,
+                                       double slo_scale) {
+  struct Place {
+    const CapacityRow* row;
+    double median, mean;
+  };
+  std::vector<Place> places;
+  for (const CapacityRow& row : cell.rows) {
+    if (row.deposit != deposit || row.slo_scale != slo_scale) continue;
+    const std::vector<double> logs = row.scales(lattice);
+    double sum = 0; // with seeds beyond an end at that end
+    for (const double log : logs)
+      sum += std::clamp(log, std::log2(lattice.rate(lattice.first())), std::log2(lattice.rate(lattice.last())));
+    places.push_back({&row, median_of(row.rates(lattice)), sum / static_cast<double>(logs.size())});
+  }
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    if (a.row->control != b.row->control) return b.row->control;
+    return a.median != b.median ? a.median > b.median : a.mean > b.mean;
+  });
+  std::vector<const CapacityRow*> rows;
+  for (const Place& place : places) rows.push_back(place.row);
+  return rows;
+}
+
+const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice, const CapacityRow& row) {
+  const std::vector<const CapacityRow*> rows = ranked(cell, lattice, row.deposit, row.slo_scale);
+  const CapacityRow* best = nullptr;
+  for (const CapacityRow* other : rows)
+    if (other->name == cell.baseline) best = other;
+  if (const CapacityRow* first = rows.front();
+      cell.baseline.empty() && !first->control && first->count(Found::below) < first->seeds.size())
+    best = first;
+  return best == &row ? nullptr : best;
+}
+
+std::string remark_of(const CapacityReport& report, const CapacityRow& row) {
+  const auto of = [&](std::size_t count) {
+    return row.seeds.size() < 2 ? std::string{}
+                                : "of " + std::to_string(row.seeds.size()) + " seeds " + std::to_string(count) + " ";
+  };
+  std::vector<std::string> parts;
+  if (const std::size_t below = row.count(Found::below)) {
+    const auto stuck =
+        static_cast<std::size_t>(std::count_if(row.seeds.begin(), row.seeds.end(), [](const CapacitySearch& seed) {
+          return seed.found == Found::below && seed.probes.front().livelocked;
+        }));
+    parts.push_back(fmt::format("{}not even at rate x{:.3g}", of(below), report.lattice.rate(report.lattice.first())));
+    if (stuck > 0) parts.back() += stuck == below ? ", where it livelocks" : fmt::format(", where {} livelock", stuck);
+  }
+  if (const std::size_t above = row.count(Found::above))
+    parts.push_back(fmt::format("{}still at the highest rate tried, x{:.3g}", of(above),
+                                report.lattice.rate(report.lattice.last())));
+  if (const std::size_t doubted = row.doubted()) {
+    std::string where;
+    for (const CapacitySearch& seed : row.seeds)
+      if (!seed.monotone() && where.empty())
+        where = fmt::format("at rate x{:.3g} not met", report.lattice.rate(seed.against.back()));
+    parts.push_back(fmt::format("{}not monotone: {}", of(doubted), where));
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string factor_text(const Interval& geometric) {
+  if (!geometric.known() || geometric.least == geometric.most) return short_text(geometric.mean);
+  return fmt::format("{} ×/÷ {:.3g}", short_text(geometric.mean), factor_of(geometric));
+}
+
+namespace {
+
+std::vector<double> scales_of(const CapacityCell& cell) {
+  std::vector<double> scales;
+  for (const CapacityRow& row : cell.rows) scales.push_back(row.slo_scale);
+  std::sort(scales.begin(), scales.end());
+  scales.erase(std::unique(scales.begin(), scales.end()), scales.end());
+  return scales;
+}
+
+} // namespace
+
+std::string capacity_text(const CapacityReport& report, std::string_view style) {
+  const bool raw = style == "csv";
+  const bool seeds = report.cells.front().workload.seeds.size() > 1;
+  bool scales = false, cases = false;
+  for (const CapacityCell& cell : report.cells) {
+    cases |= !cell.label.empty();
+    for (const CapacityRow& row : cell.rows) scales |= row.slo_scale != report.cells.front().rows.front().slo_scale;
+  }
+  std::vector<std::string> heads;
+  std::vector<bool> left;
+  const auto head = [&](std::string name, bool words) { heads.push_back(std::move(name)), left.push_back(words); };
+  for (const auto& [axis, value] : report.cells.front().at) head(axis, false);
+  if (cases) head("case", true);
+  head("system", true);
+  if (raw) head("deposit", true);
+  if (scales || raw) head("scale", false);
+  const auto figure = [&](const char* name, const char* csv) {
+    head(raw ? csv : name, false);
+    if (raw && seeds) head(std::string{csv} + "-least", false), head(std::string{csv} + "-most", false);
+  };
+  figure("requests/s", "requests-per-s");
+  if (seeds) head(raw ? "requests-per-s-median" : "median", false);
+  figure("of the rate", "rate-scale");
+  figure("SLO there, %", "slo-met");
+  if (seeds) head(raw ? "against" : "to the best's, %", false);
+  if (seeds && raw) head("ratio", false), head("ratio-least", false), head("ratio-most", false);
+  if (seeds) head("judged", true);
+  head("remark", true);
+
+  std::string text;
+  const auto add = [&](bool deposit) {
+    std::vector<std::vector<std::string>> lines;
+    for (const CapacityCell& cell : report.cells) {
+      std::vector<const CapacityRow*> order;
+      if (raw)
+        for (const CapacityRow& row : cell.rows) order.push_back(&row);
+      else
+        for (const double scale : scales_of(cell))
+          for (const CapacityRow* row : ranked(cell, report.lattice, deposit, scale)) order.push_back(row);
+      for (const CapacityRow* row : order) {
+        std::vector<std::string> line;
+        for (const auto& [axis, value] : cell.at) line.push_back(value);
+        if (cases) line.push_back(cell.label);
+        line.push_back(row->name + (row->control && !raw ? " (control)" : ""));
+        if (raw) line.emplace_back(row->deposit ? "yes" : "no");
+        if (scales || raw) line.push_back(tidy_text(row->slo_scale));
+        const auto full = [](double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; };
+        const auto figure_of = [&](const Interval& of, const std::string& shown) {
+          line.push_back(raw ? full(of.mean) : shown);
+          if (raw && seeds) line.push_back(full(of.least)), line.push_back(full(of.most));
+        };
+        const auto geometric = [&](const std::vector<double>& logs) {
+          const Interval of = geometric_interval(logs);
+          figure_of(of, factor_text(of));
+        };
+        geometric(row->rates(report.lattice));
+        if (seeds) {
+          const double median = median_of(row->rates(report.lattice));
+          line.push_back(raw                    ? full(number_of(median))
+                         : median == lies_below ? "below all"
+                         : median == lies_above ? "above all"
+                                                : short_text(number_of(median)));
+        }
+        geometric(row->scales(report.lattice));
+        const Interval attained = row->attained();
+        const std::string half = detail::half_width_text(attained, percent_text);
+        figure_of(attained, percent_text(attained.mean) + (half.empty() ? "" : " ± " + half));
+        if (seeds) {
+          const CapacityRow* rival = rival_of(cell, report.lattice, *row);
+          if (rival == nullptr) {
+            line.emplace_back(raw ? "" : "-");
+            if (raw) line.insert(line.end(), 3, "");
+            line.emplace_back(raw ? "" : "-");
+          } else {
+            const CapacityPairs of = capacity_pairs(row->rates(report.lattice), rival->rates(report.lattice));
+            if (raw) {
+              line.push_back(rival->name);
+              for (const double value : {of.ratio.mean, of.ratio.least, of.ratio.most}) line.push_back(full(value));
+            } else {
+              const auto percent = [](double ratio) { return detail::signed_text(100 * (ratio - 1)); };
+              line.push_back(of.ratio.known() ? fmt::format("{} ({} .. {})", percent(of.ratio.mean),
+                                                            percent(of.ratio.least), percent(of.ratio.most))
+                                              : "-");
+            }
+            line.push_back(of.verdict());
+          }
+        }
+        line.push_back(remark_of(report, *row));
+        lines.push_back(std::move(line));
+      }
+    }
+    if (lines.empty()) return;
+    if (!raw) text += std::string{deposit ? "with deposit" : "without deposit"} + ":\n\n";
+    text += drawn_table(style, heads, lines, left);
+  };
+  if (!raw) {
+    const WorkloadReport& w = report.cells.front().workload;
+    const CapacityRow& row = report.cells.front().rows.front();
+    text += fmt::format(
+        "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
+        "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
+        "{:.3g} to {:.3g} times the workload's own{}\n\n",
+        100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
+        scales || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests, seeds_of(w), w.model,
+        w.device, 100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),
+        report.lattice.rate(report.lattice.last()),
+        seeds
+            ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and what at least half of them bear"
+            : "");
+  }
+  add(false);
+  if (!raw) add(true);
+  return text;
+}
+
+std::string capacity_json(const CapacityReport& report) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().line(2);
+  detail::write_made_by(json, made_by());
+  json.line(2).key("capacity").begin_object().field("share", report.share);
+  json.field("lowest", report.lattice.rate(report.lattice.first()));
+  json.field("highest", report.lattice.rate(report.lattice.last())).field("step", report.lattice.rate(1));
+  json.field("command", report.command).field("note", report.note).key("axes").begin_array();
+  for (const Axis& axis : report.axes) write_axis(json, axis);
+  json.end_array().end_object().line(2).key("cells").begin_array();
+  const auto number = [&](const char* key, const std::vector<double>& logs) {
+    const Interval of = geometric_interval(logs);
+    json.field(key, of.mean).key(std::string{key} + "_interval").begin_array().value(of.least).value(of.most);
+    json.end_array().field("median_" + std::string{key}, number_of(median_of(logs))); // null beyond an end
+  };
+  for (const CapacityCell& cell : report.cells) {
+    json.line(4).begin_object().key("at");
+    write_at(json, cell.at, cell.label);
+    json.line(6).key("workload");
+    detail::write_workload(json, cell.workload);
+    json.line(6).key("systems").begin_array();
+    for (const CapacityRow& row : cell.rows) {
+      json.line(8).begin_object().field("name", row.name).field("deposit", row.deposit).field("control", row.control);
+      json.field("slo_scale", row.slo_scale).field("slo_tbt_s", row.slo_tbt_s).field("slo_ttft_s", row.slo_ttft_s);
+      json.field("engine", row.engine);
+      number("requests_per_s", row.rates(report.lattice));
+      number("rate_scale", row.scales(report.lattice));
+      json.field("slo_attainment", row.attained().mean).field("below", row.count(Found::below));
+      json.field("above", row.count(Found::above)).field("not_monotone", row.doubted());
+      json.field("remark", remark_of(report, row));
+      if (const CapacityRow* rival = rival_of(cell, report.lattice, row)) {
+        const CapacityPairs of = capacity_pairs(row.rates(report.lattice), rival->rates(report.lattice));
+        json.key("pairs").begin_object().field("against", rival->name).field("ratio", of.ratio.mean);
+        json.key("interval").begin_array().value(of.ratio.least).value(of.ratio.most).end_array();
+        json.field("tie", of.tie()).field("more", of.wins).field("less", of.losses).field("pairs", of.ordered);
+        json.field("chance", of.chance).field("verdict", of.verdict());
+        json.end_object();
+      }
+      json.key("per_seed").begin_array();
+      const std::vector<std::uint64_t> served = seeds_served(cell.workload);
+      for (std::size_t i = 0; i < row.seeds.size(); ++i) {
+        const CapacitySearch& seed = row.seeds[i];
+        const auto scale = [&](int step) { return report.lattice.rate(step); };
+        json.line(10).begin_object().field("seed", served[i]);
+        json.field("found", name_of(seed.found));
+        json.field("rate_scale", scale(seed.step))
+            .field("requests_per_s", report.lattice.rate(seed.step) * row.own_rates[i]);
+        json.field("monotone", seed.monotone()).key("probes").begin_array();
+        for (const Probe& probe : seed.probes) {
+          json.begin_object().field("rate_scale", scale(probe.step));
+          json.field("requests_per_s", report.lattice.rate(probe.step) * row.own_rates[i]);
+          json.field("slo_attainment", probe.attained).field("livelocked", probe.livelocked).end_object();
+        }
+        json.end_array().end_object();
+      }
+      json.end_array().end_object();
+    }
+    json.line(6).end_array().end_object();
+  }
+  json.line(2).end_array().line().end_object();
+  text += '\n';
+  return text;
+}
+
+} // namespace compared

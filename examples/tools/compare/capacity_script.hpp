@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The script of a page of capacities: who bears which rate, and how attainment falls on the way there.
+#pragma once
+
+#include <string_view>
+
+namespace compared {
+
+/// Stands behind the first part of report.html's script, whose numbers, shapes and axes it draws with.
+inline constexpr std::string_view capacity_script = R"js(
+const axes = data.axes, cells = data.cells, share = data.share, many = data.seeds > 1;
+const view = {cell: Math.max(0, cells.findIndex((c, i) => systems.some(s => s.cell === i && !absent(s.capacity))))}; // not where nobody has one
+const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
+const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
+const rate = v => absent(v) ? '–' : digits(v) + ' requests/s';
+const inCell = cell => systems.filter(s => s.cell === cell && isChosen(s));
+const byCapacity = list => [...list].sort((a, b) => a.rank - b.rank);
+function chooseSystems() {
+  if (chosen.byReader) return;
+  const ranked = byCapacity(inCell(view.cell)), control = ranked.filter(s => s.control).slice(0, 1);
+  const wanted = [...ranked.filter(s => !s.control).slice(0, maxHighlighted - control.length), ...control].map(s => s.name), fresh = wanted.filter(n => !chosen.names.includes(n));
+  chosen.names = [...chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean), ...fresh];
+}
+const nameOfCell = cell => Object.entries(cell).map(([axis, value]) => `${axis} ${value}`).join(', ');
+function controls() {
+  const row = (id, buttons, least = 2) => { at(id).replaceChildren(...buttons); at(id).parentElement.style.display = buttons.length < least ? 'none' : ''; };
+  row('cells', cells.map((c, i) => button(nameOfCell(c), i === view.cell, () => { view.cell = i; })));
+  row('scales', scales.map(x => button(scaleName(x), x === chosen.scale, () => { chosen.scale = x; })));
+  row('deposits', deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
+  row('names', names.map(n => button(n, slotOf(n) >= 0, () => {
+    chosen.byReader = true;
+    chosen.names = slotOf(n) >= 0 ? chosen.names.filter(m => m !== n) : [...chosen.names, n].slice(-maxHighlighted);
+  }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)), 1);
+}
+/// A dot and its interval for each system; words where there is no capacity.
+function ranking(host) {
+  const rows = byCapacity(inCell(view.cell)), width = widthOf(host), label = labelWidth(rows.map(s => s.name)) + 16, right = width - 170, top = 8, rowHeight = paper ? 16 : 20;
+  const height = top + rows.length * rowHeight + 40, most = Math.max(...rows.flatMap(s => [s.capacity ?? 0, (s.interval || [])[1] ?? 0])) || 1, x = linear(0, most * 1.03, label, right);
+  const svg = picture(width, height, 'Capacity by system', rows.map(s => `${s.name}: ${absent(s.capacity) ? s.remark : rate(s.capacity)}`).join('; '));
+  axisX(svg, linearTicks(most, 6), x, tidy(plain), top, height - 36);
+  svg.append(text(right, height - 4, 'requests/s', 'm s', 'end'));
+  rows.forEach((s, r) => {
+    const y = top + r * rowHeight + rowHeight / 2, slot = slotOf(s.name), paint = slot >= 0 ? colour(slot) : 'var(--other)';
+    const group = tipped(el('g', {}), `${s.name}\ncapacity ${rate(s.capacity)}${s.interval && !absent(s.interval[0]) ? `\n95 % interval ${digits(s.interval[0])} to ${digits(s.interval[1])}` : ''}${s.judged ? '\n' + s.judged : ''}${s.remark ? '\n' + s.remark : ''}`);
+    if (s.control && r > 0) svg.append(rule(0, y - rowHeight / 2, width, y - rowHeight / 2, 'a'));
+    group.append(el('rect', {x: 0, y: y - rowHeight / 2, width, height: rowHeight, fill: 'transparent'}));
+    if (slot >= 0) group.append(marker(slot, 6, y, 3.6, paint));
+    group.append(text(label - 8, y + 4, shortened(s.name, label - 24), s.control ? 'm' : slot >= 0 ? 'b' : '', 'end'));
+    if (!absent(s.capacity)) {
+      group.append(el('path', {d: `M${label} ${y}H${x(s.capacity)}`, stroke: 'var(--line)'}));
+      if (s.interval && !absent(s.interval[0])) group.append(el('path', {d: `M${x(s.interval[0])} ${y}H${Math.min(right, x(s.interval[1]))}`, stroke: 'var(--fg)', 'stroke-width': 1.4}));
+      group.append(marker(slot < 0 ? 0 : slot, x(s.capacity), y, 4, paint), text(right + 12, y + 4, s.shown + (s.doubted ? ' ?' : ''), 'num s'));
+    } else group.append(text(label + 6, y + 4, s.remark, 'm s halo'));
+    svg.append(group);
+  });
+  host.append(figure('', svg));
+}
+/// Attainment against the rate: of each system a line a seed, and where the share is crossed.
+function curves(host) {
+  const rows = inCell(view.cell), width = widthOf(host), height = paper ? 300 : 400, left = 52, right = width - 16, top = 12, bottom = height - 44;
+  const points = rows.flatMap(s => s.seeds.flatMap(p => p.probes)), least = Math.min(...points.map(p => p[0])), most = Math.max(...points.map(p => p[0]));
+  if (!points.length || !(least > 0)) return;
+  const x = logarithmic(least, most, left + 8, right - 8), y = linear(0, 1, bottom, top);
+  const svg = picture(width, height, 'SLO attainment against the arrival rate', rows.map(s => `${s.name}: ${s.seeds[0].probes.map(p => `${digits(p[0])}: ${percent(p[1])} %`).join(', ')}`).join('; '));
+  axisY(svg, [0, 0.25, 0.5, 0.75, 1], y, v => 100 * v + ' %', left, right);
+  axisX(svg, logTicks(least, most, right - left), x, tidy(plain), top, bottom);
+  svg.append(text(right, height - 6, 'requests/s, logarithmic', 'm s', 'end'));
+  svg.append(el('path', {d: `M${left} ${y(share)}H${right}`, stroke: 'var(--fg)', 'stroke-width': 1.4, 'stroke-dasharray': '4 3'}), text(left + 6, y(share) + 14, `${tidy(digits)(100 * share)} %`, 'b s halo'));
+  const lines = (s, slot) => {
+    for (const seed of s.seeds) {
+      const there = seed.probes.filter(p => !absent(p[1])), d = there.map((p, i) => `${i ? 'L' : 'M'}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join('');
+      svg.append(tipped(el('path', {d, fill: 'none', stroke: slot < 0 ? 'var(--other)' : colour(slot), 'stroke-width': slot < 0 ? 0.8 : many ? 1 : 2, 'stroke-opacity': slot >= 0 && many ? 0.55 : 1, 'stroke-dasharray': slot < 0 ? null : dashes[slot] || null}), `${s.name}${many ? `, seed ${seed.seed}` : ''}`));
+      if (slot >= 0 && !many) for (const p of there) svg.append(tipped(marker(slot, x(p[0]), y(p[1]), 2.6, colour(slot), p[2]), `${s.name}\n${rate(p[0])}\nSLO attainment ${percent(p[1])} %${p[2] ? '\nlivelocked' : ''}`));
+    }
+  };
+  for (const s of rows) if (slotOf(s.name) < 0) lines(s, -1);
+  for (const s of rows) if (slotOf(s.name) >= 0) lines(s, slotOf(s.name));
+  for (const s of rows) { // the points found, over all lines
+    const slot = slotOf(s.name);
+    if (slot < 0 || absent(s.capacity)) continue;
+    const spot = tipped(el('g', {}), `${s.name}\ncapacity ${rate(s.capacity)}`);
+    if (s.interval && !absent(s.interval[0])) spot.append(el('path', {d: `M${x(Math.max(least, s.interval[0]))} ${y(share)}H${x(Math.min(most, s.interval[1]))}`, stroke: colour(slot), 'stroke-width': 3}));
+    spot.append(marker(slot, x(s.capacity), y(share), 6, colour(slot)));
+    svg.append(spot);
+  }
+  host.append(figure('', svg));
+}
+/// The capacity against each swept number, at the chosen cell's place on all other axes.
+function against(host) {
+  for (const axis of axes.filter(a => a.numbers && a.values.length > 1)) {
+    const here = cells[view.cell], along = cells.map((c, i) => [c, i]).filter(([c]) => axes.every(a => a === axis || c[a.name] === here[a.name]));
+    const lines = names.map(n => [n, along.map(([c, i]) => [c[axis.name], inCell(i).find(s => s.name === n)]).filter(p => p[1]).sort((a, b) => a[0] - b[0])]).filter(l => l[1].length);
+    const width = widthOf(host), height = paper ? 240 : 320, left = 58, right = width - 16, top = 12, bottom = height - 44, all = lines.flatMap(l => l[1].filter(p => !absent(p[1].capacity)).map(p => Math.max(p[1].capacity, (p[1].interval || [])[1] ?? 0)));
+    const low = Math.min(...axis.values), high = Math.max(...axis.values), wide = low > 0 && high / low > 6, most = Math.max(...all, 0) || 1;
+    const x = (wide ? logarithmic : linear)(low, high, left + 10, right - 10), y = linear(0, most, bottom, top);
+    const svg = picture(width, height, `Capacity against ${axis.name}`, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${p[0]}: ${absent(p[1].capacity) ? p[1].remark : digits(p[1].capacity)}`).join(', ')}`).join('; '));
+    axisY(svg, linearTicks(most, 5), y, tidy(plain), left, right);
+    axisX(svg, [...axis.values].sort((a, b) => a - b), x, v => String(v), top, bottom);
+    svg.append(text(right, height - 6, axis.name + (wide ? ', logarithmic' : ''), 'm s', 'end'));
+    for (const [n, ps] of [...lines].sort((a, b) => (slotOf(a[0]) >= 0) - (slotOf(b[0]) >= 0))) {
+      const slot = slotOf(n), paint = slot < 0 ? 'var(--other)' : colour(slot);
+      // No line to where there is none.
+      const d = ps.map((p, i) => absent(p[1].capacity) ? '' : `${i && !absent(ps[i - 1][1].capacity) ? 'L' : 'M'}${x(p[0]).toFixed(1)} ${y(p[1].capacity).toFixed(1)}`).join('');
+      svg.append(el('path', {d, fill: 'none', stroke: paint, 'stroke-width': slot < 0 ? 1 : 2.2, 'stroke-dasharray': slot < 0 ? null : dashes[slot] || null}));
+      for (const [v, s] of ps) {
+        const spot = tipped(el('g', {}), `${n}\n${axis.name} ${v}\ncapacity ${rate(s.capacity)}${s.remark ? '\n' + s.remark : ''}`), px = x(v) + (slot < 0 ? 0 : (slot - 2.5) * (absent(s.capacity) ? 5 : 2));
+        if (absent(s.capacity)) { // an arrow at the foot: no rate; at the head: every rate
+          const up = s.beyond === 'above', py = up ? top + 5 : bottom - 5, tip = up ? -5 : 5;
+          spot.append(el('path', {d: `M${px - 4} ${py - tip}H${px + 4}L${px} ${py + tip}Z`, fill: slot < 0 ? 'var(--bg)' : paint, stroke: paint}));
+          svg.append(spot);
+          continue;
+        }
+        if (slot >= 0 && s.interval && !absent(s.interval[0])) spot.append(el('path', {d: `M${px} ${y(s.interval[0])}V${y(s.interval[1])}`, stroke: paint, 'stroke-width': 1.4}));
+        spot.append(slot < 0 ? el('circle', {cx: x(v), cy: y(s.capacity), r: 2, fill: paint}) : marker(slot, x(v), y(s.capacity), 3.8, paint));
+        svg.append(spot);
+      }
+    }
+    host.append(figure(`Capacity, requests/s, against ${axis.name}`, svg));
+  }
+  host.parentElement.hidden = !host.children.length;
+}
+function draw() {
+  pictures = 0;
+  chooseSystems();
+  controls();
+  for (const [id, act] of [['ranking', ranking], ['curves', curves], ['against', against]]) { const host = at(id); host.parentElement.hidden = false; host.replaceChildren(); act(host); }
+  document.querySelectorAll('.part').forEach(node => { node.textContent = nameOfCell(cells[view.cell]) ? ` At ${nameOfCell(cells[view.cell])}.` : ''; });
+  const entries = chosen.names.filter(n => inCell(view.cell).some(s => s.name === n)).map(n => [sample(slotOf(n)), n + (systems.some(s => s.name === n && s.control) ? ' (control)' : '')]);
+  if (inCell(view.cell).some(s => slotOf(s.name) < 0)) entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--other)', 'stroke-width': 1.2}))), 'all others']);
+  at('legend').replaceChildren(legendOf(entries));
+}
+redraws();
+draw();
+)js";
+
+} // namespace compared

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of --out.
+#include "compare/files.hpp"
+
+#include "sluice/report/csv_package.hpp"
+#include "sluice/report/order.hpp"
+#include "sluice/report/unfinished_file.hpp"
+
+#include "compare/capacity.hpp"
+#include "compare/grid.hpp"
+#include "compare/rows.hpp"
+#include "compare/tenants.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+/// The metrics as columns: their units are in their names, their meanings in docs/metrics.md.
+std::vector<CsvColumn> system_columns() {
+  std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
+  const Metrics named;
+  for_each_metric(named, [&](std::string_view name, auto number) {
+    if (name.find("_wall_") != std::string_view::npos) return;
+    const bool whole = std::is_integral_v<decltype(number)>;
+    const std::string_view unit = name.ends_with("_s")       ? "s"
+                                  : name.ends_with("_us")    ? "us"
+                                  : name.ends_with("_bytes") ? "bytes"
+                                                             : "";
+    columns.push_back({name, whole ? "integer" : "number", unit, "a figure of the run, defined in docs/metrics.md"});
+  });
+  return columns;
+}
+
+/// A row for each run of a report, each behind `place`: cells of its own columns, or nothing.
+void append_systems(std::string& text, const ComparisonReport& report, const std::string& place = {}) {
+  const std::vector<std::uint64_t> seeds = seeds_served(report.workload);
+  for (const SystemReport& row : report.systems) {
+    const std::size_t slash = row.name.find('/');
+    CsvRun run{.system = row.name.substr(0, slash),
+               .tenant = slash == std::string::npos ? std::string{} : row.name.substr(slash + 1),
+               .deposit = row.deposit,
+               .slo_scale = row.slo_scale};
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      run.seed = seeds[i];
+      text += place;
+      append_system(text, run, row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.livelock,
+                    row.per_seed.empty() ? row.metrics : row.per_seed[i]);
+    }
+  }
+}
+
+/// Columns of what was swept, before those of a run: the names of flags, as in report.json. Views into `axes`.
+std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
+  std::vector<CsvColumn> columns;
+  for (const Axis& axis : axes)
+    columns.push_back({axis.name, axis.numbers ? "number" : "string", "",
+                       axis.numbers ? "of the flag of that name, which was swept" : "of the preset"});
+  return columns;
+}
+/// The cells of these columns, each with a comma behind it.
+std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<std::string, std::string>>& at,
+                     const std::string& label) {
+  std::string text;
+  for (const Axis& axis : axes) {
+    std::string cell = label;
+    for (const auto& [name, value] : at)
+      if (name == axis.name) cell = value;
+    CsvRow(text).cell(cell);
+    text.back() = ','; // its end of a line
+  }
+  return text;
+}
+
+/// How many rows each run may have: what was asked for, else an even share of what one file may have. A million rows
+/// are 140 MB, and the whole of up to fifteen runs of the demo. Known before anything runs, so that nothing has to be
+/// thrown away.
+std::size_t rows_a_run(const Options& options, const Comparison& comparison) {
+  constexpr std::size_t most = 1'000'000, least = 1'000;
+  if (options.iteration_rows) return static_cast<std::size_t>(*options.iteration_rows);
+  const Expected<std::vector<Row>> rows = rows_of(options, comparison);
+  const std::size_t tenants = comparison.setup.tenants ? comparison.setup.tenants->each.size() : 1;
+  return std::max(least, most / ((rows ? rows->size() : 1) * seeds_in(comparison) * tenants));
+}
+
+std::vector<CsvColumn> joined_columns(std::vector<CsvColumn> first, std::span<const CsvColumn> others) {
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+using Named = std::pair<std::string_view, std::string>;
+
+/// Writes these tables and datapackage.json, and removes those that an earlier run left besides.
+Status write_all(const std::string& folder, std::span<const Named> texts) {
+  std::vector<std::string_view> names;
+  for (const Named& text : texts) names.push_back(text.first);
+  remove_earlier(folder, names);
+  for (const auto& [name, text] : texts)
+    if (Status written = write_whole((std::filesystem::path{folder} / name).string(), text); !written) return written;
+  return {};
+}
+
+constexpr std::array<CsvColumn, 6> capacity_columns{{
+    {"found", "string", "", "between; below: no octave meets the share; above: the highest does"},
+    {"rate_scale", "number", "", "the capacity, of the workload's own rate; empty: it lies beyond an end"},
+    {"requests_per_s", "number", "1/s", "the capacity; empty: it lies beyond an end"},
+    {"slo_attainment", "number", "", "at the capacity, a share of the requests"},
+    {"monotone", "boolean", "", "whether no lower rate that was tried misses the share"},
+    {"own_requests_per_s", "number", "1/s", "the workload's own rate, at rate scale 1"},
+}};
+constexpr std::array<CsvColumn, 4> probe_columns{{
+    {"rate_scale", "number", "", "of the workload's own rate: --rate-scale with it repeats the run"},
+    {"requests_per_s", "number", "1/s", "the rate"},
+    {"slo_attainment", "number", "", "share of the requests that met all promises"},
+    {"livelocked", "boolean", "", "whether the run was ended, as nothing went on"},
+}};
+
+} // namespace
+
+Wanted wanted_of(const Options& options, const Comparison& comparison, const System& system, double slo_scale,
+                 std::size_t seed) {
+  Wanted wanted{.run = {.system = std::string{system.name}, .slo_scale = slo_scale}, .trace_at = options.trace_at};
+  wanted.run.seed = seeds_served(comparison.workload)[seed];
+  wanted.iterations = rows_a_run(options, comparison);
+  return wanted;
+}
+
+CsvRows take_rows(std::span<Outcome> outcomes) {
+  CsvRows all;
+  for (Outcome& outcome : outcomes) {
+    CsvRows own = std::exchange(outcome.csv, {}), tenants = take_rows(outcome.tenants);
+    for (const CsvRows* rows : {&own, &tenants}) {
+      all.requests += rows->requests;
+      all.series += rows->series;
+      all.iterations += rows->iterations;
+      all.iterations_left_out += rows->iterations_left_out;
+    }
+  }
+  return all;
+}
+
+Status write_tables(const Asked& asked, const ComparisonReport& report, const CsvRows& rows) {
+  const auto& [options, comparison] = asked;
+  const std::vector<CsvColumn> figures = system_columns();
+  std::string remark;
+  if (rows.iterations_left_out > 0)
+    remark = fmt::format("of each run at most {} iterations, around the point of its trace: {} in all are left out; "
+                         "--iteration-rows takes more, --trace-at chooses the point",
+                         rows_a_run(options, comparison), rows.iterations_left_out);
+  const std::array<CsvFile, 4> files{
+      {{"systems", "a row for each run of a system", csv_run_columns, figures},
+       {"requests", "a row for each request of each run", csv_run_columns, csv_request_columns},
+       {"series", "memory and queue of each run over time, in stretches of one length", csv_run_columns,
+        csv_series_columns},
+       {"iterations", "a row for each iteration of each run", csv_run_columns, csv_iteration_columns, remark}}};
+  std::string systems = csv_head(csv_run_columns, figures);
+  append_systems(systems, report);
+  const std::array<Named, 5> texts{
+      {{"systems.csv", std::move(systems)},
+       {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
+       {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
+       {"iterations.csv", csv_head(csv_run_columns, csv_iteration_columns) + rows.iterations},
+       {"datapackage.json", csv_package(files, report.made_by, report.workload.command)}}};
+  return write_all(options.out, texts);
+}
+
+Status write_tables(const std::string& folder, const Grid& grid) {
+  const std::vector<CsvColumn> first = joined_columns(place_columns(grid.axes), csv_run_columns);
+  const std::vector<CsvColumn> figures = system_columns();
+  std::string systems = csv_head(first, figures);
+  for (const Ran& cell : grid.cells) append_systems(systems, cell.report, place_of(grid.axes, cell.at, cell.label));
+  const std::array<CsvFile, 1> files{{{"systems", "a row for each run of a system in each cell", first, figures,
+                                       "requests and iterations are in the cells' own folders: --cells"}}};
+  const std::array<Named, 2> texts{
+      {{"systems.csv", std::move(systems)}, {"datapackage.json", csv_package(files, made_by(), grid.command)}}};
+  remove_traces((std::filesystem::path{folder} / "traces").string());
+  return write_all(folder, texts);
+}
+
+Status write_tables(const std::string& folder, const CapacityReport& report) {
+  const std::vector<CsvColumn> first = joined_columns(place_columns(report.axes), csv_run_columns);
+  std::string capacities = csv_head(first, capacity_columns), probes = csv_head(first, probe_columns);
+  for (const CapacityCell& cell : report.cells) {
+    const std::string place = place_of(report.axes, cell.at, cell.label);
+    const std::vector<std::uint64_t> seeds = seeds_served(cell.workload);
+    for (const CapacityRow& row : cell.rows)
+      for (std::size_t i = 0; i < row.seeds.size(); ++i) {
+        const CsvRun run{.system = row.name, .deposit = row.deposit, .slo_scale = row.slo_scale, .seed = seeds[i]};
+        const CapacitySearch& search = row.seeds[i];
+        const bool number = search.found == Found::between;
+        const double scale = number ? report.lattice.rate(search.step) : Interval::absent;
+        capacities += place;
+        {
+          CsvRow cells(capacities);
+          detail::cells(cells, run);
+          cells.cell(name_of(search.found));
+          cells.cell(scale);
+          cells.cell(scale * row.own_rates[i]);
+          cells.cell(number ? search.at(search.step).attained : Interval::absent);
+          cells.cell(search.monotone());
+          cells.cell(row.own_rates[i]);
+        }
+        for (const Probe& probe : search.probes) {
+          probes += place;
+          CsvRow cells(probes);
+          detail::cells(cells, run);
+          cells.cell(report.lattice.rate(probe.step));
+          cells.cell(report.lattice.rate(probe.step) * row.own_rates[i]);
+          cells.cell(probe.attained);
+          cells.cell(probe.livelocked);
+        }
+      }
+  }
+  const std::array<CsvFile, 2> files{
+      {{"capacities", "a row for each search: of a system, on the workload of a seed", first, capacity_columns},
+       {"probes", "a row for each rate that a search tried", first, probe_columns}}};
+  const std::array<Named, 3> texts{{{"capacities.csv", std::move(capacities)},
+                                    {"probes.csv", std::move(probes)},
+                                    {"datapackage.json", csv_package(files, made_by(), report.command)}}};
+  remove_traces((std::filesystem::path{folder} / "traces").string());
+  return write_all(folder, texts);
+}
+
+void remove_earlier(const std::string& folder, std::span<const std::string_view> written) {
+  constexpr std::string_view tables[] = {"systems.csv",    "requests.csv",   "series.csv",
+                                         "iterations.csv", "capacities.csv", "probes.csv"};
+  const std::filesystem::path place{folder};
+  std::ifstream file(place / "datapackage.json");
+  const nlohmann::json package = nlohmann::json::parse(file, nullptr, false);
+  if (!package.is_object() || package.value("name", nlohmann::json{}) != "sluice") return;
+  for (const nlohmann::json& resource : package.value("resources", nlohmann::json::array()))
+    for (const std::string_view table : tables)
+      if (std::error_code ignored; resource.is_object() && resource.value("path", nlohmann::json{}) == table &&
+                                   std::find(written.begin(), written.end(), table) == written.end())
+        std::filesystem::remove(place / table, ignored);
+}
+
+void remove_traces(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    for (const System& system : systems())
+      for (const bool deposit : {false, true})
+        if (name.ends_with(".json") && name.starts_with(fmt::format("{}{}-x", system.name, deposit ? "-deposit" : "")))
+          std::filesystem::remove(entry.path(), ignored);
+  }
+  std::filesystem::remove(folder, ignored); // if nothing is left in it
+}
+
+} // namespace compared

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The comparisons of a grid: read, run, and as JSON.
+#include "compare/grid.hpp"
+
+#include "sluice/report/unfinished_file.hpp"
+
+#include "shared/crew.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
+  Grid grid{sweep.axes, {}, command, {}};
+  for (const Cell& cell : sweep.cells) {
+    const Options& options = cell.run.options;
+    Expected<Comparison> comparison = prepare_seeds(options, cell.command);
+    if (!comparison) {
+      Error error = comparison.error();
+      if (!options.case_label.empty()) error.what += " (at " + options.case_label + ")";
+      return error;
+    }
+    grid.note = options.preset_note;
+    grid.cells.push_back({cell.run.label, *std::move(comparison), {}, cell.at});
+  }
+  return grid;
+}
+
+Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& files) {
+  std::vector<Asked> all;
+  for (std::size_t i = 0; i < grid.cells.size(); ++i)
+    all.push_back({sweep.cells[i].run.options, grid.cells[i].comparison});
+  if (!all.front().options.cells) {
+    Expected<std::vector<ComparisonReport>> reports = compare_all(all, crew, files);
+    if (!reports) return reports.error();
+    if (!crew.leads()) return false;
+    for (std::size_t i = 0; i < all.size(); ++i) grid.cells[i].report = std::move((*reports)[i]);
+    return true;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) { // the curves of one comparison are in memory at once
+    Expected<std::vector<ComparisonReport>> report = compare_all({&all[i], 1}, crew, files);
+    if (!report) return report.error();
+    if (!crew.leads()) continue;
+    grid.cells[i].report = std::move(report->front());
+    if (files.ok()) files = write_report(all[i].options, grid.cells[i].report);
+    for (SystemReport& row : grid.cells[i].report.systems) {
+      row.ttft_cdf.clear(), row.tbt_cdf.clear(), row.e2e_cdf.clear(), row.distributions.clear();
+      row.time = {};
+      row.series = {};
+      row.iteration = {};
+    }
+  }
+  return crew.leads();
+}
+
+namespace {
+
+void write_place(JsonWriter& json, const std::string& value, bool number) {
+  double read = 0;
+  const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), read);
+  if (number && wrong == std::errc{} && end == value.data() + value.size())
+    json.value(read);
+  else
+    json.value(value);
+}
+
+} // namespace
+
+void write_axis(JsonWriter& json, const Axis& axis) {
+  json.begin_object().field("name", axis.name).field("numbers", axis.numbers).key("values").begin_array();
+  for (const std::string& value : axis.values) write_place(json, value, axis.numbers);
+  json.end_array().end_object();
+}
+
+void write_at(JsonWriter& json, const std::vector<std::pair<std::string, std::string>>& at, const std::string& label) {
+  json.begin_object();
+  for (const auto& [axis, value] : at) {
+    json.key(axis);
+    write_place(json, value, true);
+  }
+  if (!label.empty()) json.field("case", label);
+  json.end_object();
+}
+
+std::string grid_json(const Grid& grid, const JsonOptions& options) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().line(2);
+  detail::write_made_by(json, made_by());
+  json.line(2).key("grid").begin_object().field("command", grid.command).field("note", grid.note);
+  json.line(4).key("axes").begin_array();
+  for (const Axis& axis : grid.axes) {
+    json.line(6);
+    write_axis(json, axis);
+  }
+  json.end_array().end_object().line(2).key("cells").begin_array();
+  for (const Ran& cell : grid.cells) {
+    json.line(4).begin_object().key("at");
+    write_at(json, cell.at, cell.label);
+    detail::write_report_members(json, cell.report, options, 6);
+    json.end_object();
+  }
+  json.line(2).end_array().line().end_object();
+  text += '\n';
+  return text;
+}
+
+Status write_pages(const std::string& folder, const std::string& json, const std::string& html) {
+  const std::filesystem::path out{folder};
+  if (Status written = write_whole((out / "report.json").string(), json); !written) return written;
+  return write_whole((out / "report.html").string(), html);
+}
+
+} // namespace compared

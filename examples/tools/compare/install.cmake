@@ -1,0 +1,19 @@
+# What find_package(sluice COMPONENTS comparison) finds: the library, the headers that an engine's unit of it includes,
+# the templates of such units, and the trials that every engine is held to.
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+set(folder ${CMAKE_INSTALL_DATADIR}/sluice/comparison)
+install(TARGETS sluice_comparison EXPORT sluiceComparisonTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT sluiceComparisonTargets NAMESPACE sluice:: DESTINATION ${package_folder})
+file(GLOB headers CONFIGURE_DEPENDS *.hpp)
+install(FILES ${headers} system.cpp.in systems.cpp.in DESTINATION ${folder}/compare)
+file(GLOB headers CONFIGURE_DEPENDS ../shared/*.hpp)
+install(FILES ${headers} ../shared/systems.cmake DESTINATION ${folder}/shared)
+set(tests ${PROJECT_SOURCE_DIR}/tests)
+install(FILES ${tests}/engine/trials.hpp ${tests}/engine/audit.hpp ${tests}/engine/reckoning.hpp
+              ${tests}/engine/time_audit.hpp DESTINATION ${folder}/engine)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluiceComparison.cmake DESTINATION ${package_folder})
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake @ONLY
+     CONTENT "set(sluice_comparison_rules \"${sluice_comparison_rules}\") # beyond an engine's own
+set(sluice_comparison_mpi \"${MPI_CXX_FOUND}\") # what --mpi is of
+")
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake DESTINATION ${package_folder})

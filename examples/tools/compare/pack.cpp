@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run's figures, on their way from one process to another.
+#include "compare/rows.hpp"
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+using nlohmann::json;
+
+/// What forget_curves() leaves, and the rows of tables. (Its curves a run keeps to itself: who draws them runs it.)
+json figures_of(const Outcome& outcome) {
+  const SystemReport& report = outcome.report;
+  json figures{{"name", report.name},         {"deposit", report.deposit},    {"control", report.control},
+               {"scale", report.slo_scale},   {"tbt", report.slo_tbt_s},      {"ttft", report.slo_ttft_s},
+               {"transfer", report.transfer}, {"engine", report.engine_type}, {"note", report.note},
+               {"livelock", report.livelock}, {"refusals", report.refusals}};
+  const CsvRows& csv = outcome.csv;
+  figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
+  const TimeReport& time = report.time; // its sums, which are added up over the seeds
+  figures["time"] = {time.seen, time.spent, time.covered, time.missed, time.turned_away};
+  json& numbers = figures["numbers"] = json::array();
+  for_each_metric(report.metrics, [&numbers](std::string_view, auto number) { numbers.push_back(number); });
+  json& tenants = figures["tenants"] = json::array();
+  for (const Outcome& tenant : outcome.tenants) tenants.push_back(figures_of(tenant));
+  return figures;
+}
+
+void read_figures(const json& figures, Outcome& outcome) {
+  SystemReport& report = outcome.report;
+  figures.at("name").get_to(report.name);
+  figures.at("deposit").get_to(report.deposit);
+  figures.at("control").get_to(report.control);
+  figures.at("scale").get_to(report.slo_scale);
+  figures.at("tbt").get_to(report.slo_tbt_s);
+  figures.at("ttft").get_to(report.slo_ttft_s);
+  figures.at("transfer").get_to(report.transfer);
+  figures.at("engine").get_to(report.engine_type);
+  figures.at("note").get_to(report.note);
+  figures.at("livelock").get_to(report.livelock);
+  figures.at("refusals").get_to(report.refusals);
+  const json& csv = figures.at("csv");
+  csv.at(0).get_to(outcome.csv.requests);
+  csv.at(1).get_to(outcome.csv.series);
+  csv.at(2).get_to(outcome.csv.iterations);
+  csv.at(3).get_to(outcome.csv.iterations_left_out);
+  const json& time = figures.at("time");
+  time.at(0).get_to(report.time.seen);
+  time.at(1).get_to(report.time.spent);
+  time.at(2).get_to(report.time.covered);
+  time.at(3).get_to(report.time.missed);
+  time.at(4).get_to(report.time.turned_away);
+  std::size_t at = 0;
+  for_each_metric(report.metrics,
+                  [&](std::string_view, auto& number) { figures.at("numbers").at(at++).get_to(number); });
+  for (const json& tenant : figures.at("tenants")) read_figures(tenant, outcome.tenants.emplace_back());
+}
+
+} // namespace
+
+std::string packed(const Outcome& outcome) {
+  const std::vector<std::uint8_t> bytes = json::to_cbor(figures_of(outcome));
+  return {bytes.begin(), bytes.end()};
+}
+
+Status unpack(std::string_view bytes, Outcome& outcome) {
+  try {
+    Outcome read;
+    read_figures(json::from_cbor(bytes), read);
+    outcome = std::move(read);
+  } catch (const json::exception& error) {
+    return flag_error("--mpi", std::string{"a run's figures cannot be read: "} + error.what(),
+                      "the same build of this program on every rank");
+  }
+  return {};
+}
+
+} // namespace compared

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded: what is kept of a run.
+#pragma once
+
+#include "sluice/observer/chosen_iteration.hpp"
+#include "sluice/observer/series.hpp"
+#include "sluice/observer/summary.hpp"
+#include "sluice/observer/timeline.hpp"
+#include "sluice/observer/why.hpp"
+
+namespace compared {
+
+struct Recorded {
+  sluice::Summary::State summary;
+  sluice::Series::State series;
+  sluice::ChosenIteration::State chosen;
+  sluice::Timeline::State timeline;
+  sluice::Timeline::State rows; ///< its iterations alone, as many as a table may have
+  sluice::Why::State why;
+};
+
+} // namespace compared

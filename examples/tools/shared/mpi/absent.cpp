@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// --mpi where no MPI was found.
+#include "shared/mpi/ranks.hpp"
+
+namespace sluice {
+
+Expected<std::unique_ptr<Crew>> mpi_crew() {
+  return Error{ErrorCode::unsupported, "--mpi", "this program was built without MPI",
+               "a build where CMake finds one, such as Debian's libopenmpi-dev"};
+}
+
+} // namespace sluice

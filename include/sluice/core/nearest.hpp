@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// nearest, did_you_mean: the name that somebody may have meant.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace detail {
+
+/// Of ASCII alone: names are, and std::tolower asks a locale.
+constexpr char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+} // namespace detail
+
+/// Letters to insert, remove, replace or swap with the next to make one name of the other, capitals or not
+/// (Damerau and Levenshtein's, each letter edited once).
+[[nodiscard]] inline std::size_t name_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  const auto same = [&](std::size_t i, std::size_t j) {
+    return detail::small_letter(a[i]) == detail::small_letter(b[j]);
+  };
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::swap(before, above);
+    std::swap(above, row);
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      row[j + 1] = std::min({above[j] + (same(i, j) ? 0 : 1), above[j + 1] + 1, row[j] + 1});
+      if (i > 0 && j > 0 && same(i, j - 1) && same(i - 1, j)) row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
+    }
+  }
+  return row.back();
+}
+
+/// Of `names` the nearest to `meant`; of equals the first. Empty where there are none.
+template <class Names>
+[[nodiscard]] std::string_view nearest(std::string_view meant, const Names& names) {
+  std::string_view best;
+  std::size_t least = static_cast<std::size_t>(-1);
+  for (const std::string_view name : names)
+    if (const std::size_t distance = name_distance(meant, name); distance < least) least = distance, best = name;
+  return best;
+}
+
+/// " (did you mean llama3-8b?)" for an error's text, or nothing where no name is near: at most one letter in three, and
+/// at least one, is another, or `meant` is how a name begins.
+template <class Names>
+[[nodiscard]] std::string did_you_mean(std::string_view meant, const Names& names) {
+  std::string_view best = nearest(meant, names);
+  if (best.empty()) return {};
+  if (name_distance(meant, best) > std::max<std::size_t>(1, meant.size() / 3)) {
+    best = {};
+    if (meant.size() >= 3)
+      for (const std::string_view name : names)
+        if (best.empty() && name.size() > meant.size() && name_distance(meant, name.substr(0, meant.size())) == 0)
+          best = name;
+  }
+  return best.empty() ? std::string{} : " (did you mean " + std::string{best} + "?)";
+}
+
+} // namespace sluice

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// datapackage.json: what lies beside it as CSV, for programs: Frictionless Data's description of tables.
+#pragma once
+
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/csv.hpp"
+#include "sluice/report/made_by.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// One file and its columns, those of the run first.
+struct CsvFile {
+  std::string_view name; ///< "requests"
+  std::string_view what;
+  std::span<const CsvColumn> run;
+  std::span<const CsvColumn> columns;
+  std::string_view remark{}; ///< of this time: what is not in it
+};
+
+/// Names the program and the command that made the files, and every column with its type, unit and meaning. Rejected: a
+/// column that repeats the commit in each row, and lines of comment before the first, which a reader has to be told of.
+[[nodiscard]] inline std::string csv_package(std::span<const CsvFile> files, const MadeBy& made_by,
+                                             std::string_view command) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().line(2).field("name", "sluice").line(2).field("made_by", made_by.line());
+  json.line(2).field("version", made_by.version).line(2).field("commit", made_by.commit);
+  json.line(2).field("command", command).line(2).key("resources").begin_array();
+  for (const CsvFile& file : files) {
+    json.line(4).begin_object().field("name", file.name).field("path", std::string{file.name} + ".csv");
+    json.field("format", "csv").field("mediatype", "text/csv").field("encoding", "utf-8");
+    json.field("description", file.what);
+    if (!file.remark.empty()) json.field("remark", file.remark);
+    json.key("schema").begin_object().key("fields").begin_array();
+    for (const auto columns : {file.run, file.columns})
+      for (const CsvColumn& column : columns) {
+        json.line(6).begin_object().field("name", column.name).field("type", column.type);
+        if (!column.unit.empty()) json.field("unit", column.unit);
+        json.field("description", column.what).end_object();
+      }
+    json.end_array().end_object().end_object();
+  }
+  json.line(2).end_array().line().end_object();
+  return text + '\n';
+}
+
+} // namespace sluice

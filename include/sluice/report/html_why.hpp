@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.html: where the requests' time went. The data, and the section that html_script_why.hpp fills.
+#pragma once
+
+#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/why_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice::detail {
+
+inline constexpr std::size_t most_drawn_requests = 24; ///< a row; a page of forty rows stays a few megabytes
+inline constexpr std::size_t most_drawn_spells = 80;   ///< a request; a screen shows no more
+
+/// The causes that are one colour, and last what passed in no cause. Decoding beside prompts is decoding, in the bars
+/// as on the lines.
+inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
+                                                              "its prompt",
+                                                              "computes again",
+                                                              "decodes",
+                                                              "held up or crowded out",
+                                                              "stalls",
+                                                              "paused or dropped",
+                                                              "planner, or another's turn",
+                                                              "refused"};
+[[nodiscard]] constexpr std::size_t drawn_group(TimeCause cause) {
+  if (is_stall(cause)) return 5;
+  switch (cause) {
+  case TimeCause::queue:
+    return 0;
+  case TimeCause::prompt:
+    return 1;
+  case TimeCause::again:
+    return 2;
+  case TimeCause::decode:
+  case TimeCause::beside:
+    return 3;
+  case TimeCause::held:
+  case TimeCause::crowded:
+    return 4;
+  case TimeCause::paused:
+  case TimeCause::dropped:
+    return 6;
+  default:
+    return 7;
+  }
+}
+
+/// [group, begin, end, stalled] of each spell; neighbours of one group as one, and the shortest of too many with the
+/// one before.
+inline void write_spells(JsonWriter& json, const RequestTime& of) {
+  struct Drawn {
+    std::size_t group;
+    std::int64_t begin, end, stalled;
+  };
+  std::vector<Drawn> drawn;
+  for (std::int64_t least = 0;; least = std::max(2 * least, of.whole() / 2000 + 1)) { // coarser until it is few
+    drawn.clear();
+    for (const TimeSpell& spell : of.spells) {
+      const std::size_t group = drawn_group(spell.cause);
+      if (!drawn.empty() && (drawn.back().group == group || spell.end - spell.begin < least)) {
+        drawn.back().end = spell.end;
+        drawn.back().stalled += spell.stalled;
+      } else {
+        drawn.push_back({group, spell.begin, spell.end, spell.stalled});
+      }
+    }
+    if (drawn.size() <= most_drawn_spells) break;
+  }
+  json.begin_array();
+  for (const Drawn& one : drawn)
+    json.begin_array()
+        .value(one.group)
+        .rounded(seconds_of(one.begin), 6)
+        .rounded(seconds_of(one.end), 6)
+        .rounded(seconds_of(one.stalled), 4)
+        .end_array();
+  json.end_array();
+}
+
+inline void write_time(JsonWriter& json, const TimeReport& time) {
+  if (time.whole() <= 0) {
+    json.null();
+    return;
+  }
+  std::array<double, drawn_groups.size()> spent{}, missed{};
+  for (std::size_t i = 0; i < time_causes; ++i) {
+    const std::size_t group = drawn_group(static_cast<TimeCause>(i));
+    spent[group] += seconds_of(time.spent[i]);
+    missed[group] += time.missed[i];
+  }
+  missed.back() += time.turned_away;
+  json.begin_object();
+  const auto numbers = [&](std::string_view name, const auto& all) {
+    json.key(name).begin_array();
+    for (const double number : all) json.rounded(number, 5);
+    json.end_array();
+  };
+  numbers("spent", spent);
+  numbers("missed", missed);
+  std::vector<const RequestTime*> drawn;
+  const auto asked = [&](const RequestTime* of) { return static_cast<std::int64_t>(index(of->id)) == time.wanted; };
+  for (const RequestTime& of : time.requests)
+    if (!of.spells.empty() || asked(&of)) drawn.push_back(&of);
+  std::stable_sort(drawn.begin(), drawn.end(), [&](const RequestTime* a, const RequestTime* b) {
+    if (asked(a) != asked(b)) return asked(a);
+    return a->all_missed() != b->all_missed() ? a->all_missed() > b->all_missed() : a->whole() > b->whole();
+  });
+  if (drawn.size() > most_drawn_requests) drawn.resize(most_drawn_requests);
+  json.field("seen", time.seen).field("asked", time.wanted).key("requests").begin_array();
+  for (const RequestTime* of : drawn) {
+    json.begin_object().field("id", index(of->id)).field("missed", std::llround(of->all_missed()));
+    json.field("why", why_sentence(*of)).key("spells");
+    write_spells(json, *of);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+inline constexpr std::string_view html_why_section = R"html(
+<section class="keep" id="why" hidden><h2>Where the requests' time went</h2>
+<p class="sub"><span class="part"></span>. Every instant from a request's arrival to its last token belongs to one cause; the bars are all requests together. Right, the causes in
+which the missed deadlines passed, as TBT attainment counts them.</p>
+<div id="why-legend"></div><div id="why-bars" class="two"></div>
+<p class="sub"><span class="seed"></span> <span id="why-count"></span> Click one.
+<label class="no-print"> <select id="why-pick" aria-label="System whose requests are shown"></select></label></p>
+<div id="why-lines"></div><p id="why-text" aria-live="polite"></p></section>
+)html";
+
+} // namespace sluice::detail

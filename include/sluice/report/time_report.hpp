@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// TimeReport: where the time of a row's requests went, summed, and of some requests by themselves.
+#pragma once
+
+#include "sluice/observer/why.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What Why saw of a run. Empty where nobody watched.
+struct TimeReport {
+  std::int64_t seen = 0;                    ///< requests; of several seeds all
+  Ticks spent{};                            ///< from arrival to end, all requests together
+  Ticks covered{};                          ///< of it, while the user had tokens to come from the deposit
+  std::array<double, time_causes> missed{}; ///< deadlines
+  double turned_away = 0;                   ///< deadlines of refused requests, which passed in no cause
+  std::int64_t wanted = -1;                 ///< the request that was asked for; negative: none
+  std::vector<RequestTime> requests;        ///< by id; of many those that missed most. Of several seeds the first one's
+
+  [[nodiscard]] std::int64_t whole() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t ticks : spent) sum += ticks;
+    return sum;
+  }
+  [[nodiscard]] double all_missed() const {
+    double sum = turned_away;
+    for (const double count : missed) sum += count;
+    return sum;
+  }
+  void add(const TimeReport& other) {
+    seen += other.seen;
+    turned_away += other.turned_away;
+    for (std::size_t i = 0; i < time_causes; ++i) {
+      spent[i] += other.spent[i];
+      covered[i] += other.covered[i];
+      missed[i] += other.missed[i];
+    }
+  }
+};
+
+/// Of at most `most` requests the particulars are kept: `wanted`, and then those that missed most deadlines, the
+/// longest first among equals.
+[[nodiscard]] inline TimeReport time_report(std::vector<RequestTime> all, std::size_t most = 200,
+                                            std::int64_t wanted = -1) {
+  TimeReport report;
+  report.wanted = wanted;
+  for (const RequestTime& of : all) {
+    ++report.seen;
+    report.turned_away += of.turned_away;
+    for (std::size_t i = 0; i < time_causes; ++i) {
+      report.spent[i] += of.spent[i];
+      report.covered[i] += of.covered[i];
+      report.missed[i] += of.missed[i];
+    }
+  }
+  const auto is_wanted = [wanted](const RequestTime& of) { return static_cast<std::int64_t>(index(of.id)) == wanted; };
+  if (all.size() > most) {
+    std::stable_sort(all.begin(), all.end(), [&](const RequestTime& a, const RequestTime& b) {
+      if (is_wanted(a) != is_wanted(b)) return is_wanted(a);
+      if (a.all_missed() != b.all_missed()) return a.all_missed() > b.all_missed();
+      return a.whole() > b.whole();
+    });
+    all.resize(std::max<std::size_t>(most, 1));
+    std::sort(all.begin(), all.end(), [](const RequestTime& a, const RequestTime& b) { return a.id < b.id; });
+  }
+  report.requests = std::move(all);
+  return report;
+}
+
+} // namespace sluice

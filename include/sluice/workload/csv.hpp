@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// CsvReader: any table of requests with a header line, by a mapping of its columns.
+#pragma once
+
+#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
+#include "sluice/workload/csv_records.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/timestamp.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Which columns of a CSV say what of a request, by the names in its header.
+struct CsvColumns {
+  std::string arrival = "arrival"; ///< a number, or a date with its time
+  std::string prompt = "prompt";   ///< tokens
+  std::string output = "output";   ///< tokens
+  /// Of arrivals that are numbers: 0 of seconds, 3 of milliseconds, 6, 9. Where nothing is said they are seconds, but
+  /// numbers so large that nobody counts seconds by them are refused.
+  std::optional<int> decimals{};
+
+  static constexpr std::string_view expected =
+      "arrival=NAME,prompt=NAME,output=NAME, and unit=s, ms, us or ns of arrivals that are numbers";
+
+  friend bool operator==(const CsvColumns&, const CsvColumns&) = default;
+};
+
+/// "arrival=ts,prompt=in,output=out,unit=ms": what is not named keeps its name above. A column's name ends at a comma.
+inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
+  const auto wrong = [](std::string what) {
+    return Error{ErrorCode::bad_input, "--trace-columns", std::move(what), std::string{CsvColumns::expected}};
+  };
+  CsvColumns columns;
+  std::vector<std::string_view> given;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view pair = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = pair.find('=');
+    const std::string_view key = pair.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1);
+    if (value.empty()) return wrong("'" + excerpt(pair) + (key == "unit" ? "' names no unit" : "' names no column"));
+    for (const std::string_view other : given)
+      if (other == key) return wrong(excerpt(key) + " is named twice");
+    given.push_back(key);
+    constexpr std::array<std::pair<std::string_view, int>, 4> units{{{"s", 0}, {"ms", 3}, {"us", 6}, {"ns", 9}}};
+    if (key == "arrival") {
+      columns.arrival = value;
+    } else if (key == "prompt") {
+      columns.prompt = value;
+    } else if (key == "output") {
+      columns.output = value;
+    } else if (key == "unit") {
+      columns.decimals.reset();
+      for (const auto& [name, decimals] : units)
+        if (value == name) columns.decimals = decimals;
+      if (!columns.decimals) return wrong("unit is '" + excerpt(value) + "'");
+    } else {
+      constexpr std::array<std::string_view, 4> keys{"arrival", "prompt", "output", "unit"};
+      return wrong("there is no '" + excerpt(key) + "' of a request" + did_you_mean(key, keys));
+    }
+  }
+  const std::array<std::pair<std::string_view, const std::string*>, 3> roles{
+      {{"arrival", &columns.arrival}, {"prompt", &columns.prompt}, {"output", &columns.output}}};
+  for (std::size_t i = 0; i < roles.size(); ++i)
+    for (std::size_t j = i + 1; j < roles.size(); ++j)
+      if (*roles[i].second == *roles[j].second)
+        return wrong(std::string{roles[i].first} + " and " + std::string{roles[j].first} + " are both the column '" +
+                     excerpt(*roles[i].second) + "'");
+  return columns;
+}
+
+/// A CSV (RFC 4180, as spreadsheets and pandas write it): a header line, then one request a record. Commas, semicolons
+/// or tabs part the fields, whichever the header has most of; a quoted field may hold them, and lines. Columns that the
+/// mapping does not name are not read, so a log need not be cut down first. Whole numbers may end in ".0", which pandas
+/// writes of a column that lacks a value.
+///
+/// Arrivals are numbers, or dates with times (`parse_timestamp`), all as the first is. Names of columns are found in
+/// capitals or not, where no other is written exactly so.
+class CsvReader {
+ public:
+  explicit CsvReader(LineReader lines, CsvColumns columns = {})
+      : records_(std::move(lines)), columns_(std::move(columns)) {}
+
+  static Expected<CsvReader> open(const std::string& path, CsvColumns columns = {}) {
+    Expected<LineReader> lines = LineReader::open(path);
+    if (!lines) return lines.error();
+    return CsvReader{std::move(*lines), std::move(columns)};
+  }
+
+  Expected<std::optional<RequestSpec>> next() {
+    if (width_ == 0) {
+      if (Status status = read_header(); !status) return status.error();
+    }
+    const Expected<bool> more = records_.next(cells_);
+    if (!more) return more.error();
+    if (!*more) {
+      if (!any_) return Error{ErrorCode::bad_input, records_.name(), "the trace holds no request", "at least one line"};
+      return std::optional<RequestSpec>{};
+    }
+    any_ = true;
+    if (cells_.size() != width_) {
+      return Error{ErrorCode::bad_input, records_.where(), "the line has " + std::to_string(cells_.size()) + " columns",
+                   std::to_string(width_) + ", as in the header"};
+    }
+    const Expected<double> seconds = seconds_since_first(cells_[place_[0]]);
+    if (!seconds) return seconds.error();
+    const Expected<std::int64_t> prompt = tokens(columns_.prompt, cells_[place_[1]]);
+    if (!prompt) return prompt.error();
+    const Expected<std::int64_t> output = tokens(columns_.output, cells_[place_[2]]);
+    if (!output) return output.error();
+    const Expected<Seconds> arrival = clock_.arrival(*seconds, records_.where());
+    if (!arrival) return arrival.error();
+    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};
+  }
+
+ private:
+  /// A time of the file: whole where it is written so, since a double cannot hold nanoseconds of today's date.
+  struct Time {
+    std::optional<std::int64_t> whole;
+    double value = 0;
+  };
+
+  Status read_header() {
+    const Expected<bool> more = records_.next(cells_);
+    if (!more) return more.error();
+    if (!*more) return Error{ErrorCode::bad_input, records_.name(), "the file is empty", "a header line"};
+    const std::array<const std::string*, 3> names{&columns_.arrival, &columns_.prompt, &columns_.output};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      std::size_t found = 0;
+      for (const bool exactly : {true, false}) {
+        for (std::size_t column = 0; column < cells_.size(); ++column)
+          if (exactly ? cells_[column] == *names[i] : name_distance(cells_[column], *names[i]) == 0)
+            place_[i] = column, ++found;
+        if (found > 0) break;
+      }
+      if (found == 1) continue;
+      return Error{ErrorCode::bad_input, records_.where(),
+                   found == 0 ? "there is no column '" + excerpt(*names[i]) + "'" + did_you_mean(*names[i], cells_)
+                              : "the column '" + excerpt(*names[i]) + "' is there " + std::to_string(found) + " times",
+                   "--trace-columns with three of the header's names, " + names_of(cells_)};
+    }
+    width_ = cells_.size();
+    return {};
+  }
+
+  Expected<double> seconds_since_first(std::string_view cell) {
+    const bool begins = !first_;
+    const std::optional<std::int64_t> date = detail::parse_timestamp(cell);
+    Time time{.whole = date};
+    if (begins) dates_ = date.has_value();
+    if (!dates_) time = number(with_point(cell));
+    if (begins && dates_) {
+      if (columns_.decimals) {
+        return Error{ErrorCode::bad_input, records_.where(),
+                     columns_.arrival + " is '" + excerpt(cell) + "', which has no unit",
+                     "--trace-columns without unit=, which is of numbers"};
+      }
+      zoned_ = detail::names_zone(cell);
+    }
+    if (dates_ && date && detail::names_zone(cell) != zoned_) {
+      return Error{ErrorCode::bad_input, records_.where(),
+                   columns_.arrival + " is '" + excerpt(cell) + "', with" + (zoned_ ? "out" : "") + " a zone",
+                   std::string{"all times with"} + (zoned_ ? "" : "out") +
+                       " one, as above: hours may lie between them"};
+    }
+    if (dates_ ? !date : !std::isfinite(time.value)) {
+      const std::string sort = begins   ? "seconds as a number, or a time such as 2023-11-16T18:15:46.68Z"
+                               : dates_ ? "a time such as 2023-11-16T18:15:46.68Z, as above"
+                                        : "a number, as above";
+      return Error{ErrorCode::bad_input, records_.where(), columns_.arrival + " is '" + excerpt(cell) + "'", sort};
+    }
+    if (begins) {
+      // As seconds since 1970 this is the year 5138: a log's clock of milliseconds, or finer, which would be read as a
+      // run of a thousand times its length.
+      if (const double size = std::fabs(time.value); !dates_ && !columns_.decimals && size > 1e11) {
+        const std::string unit = size > 1e17 ? "unit=ns" : size > 1e14 ? "unit=us" : "unit=ms";
+        return Error{ErrorCode::bad_input, records_.where(),
+                     columns_.arrival + " is '" + excerpt(cell) + "', too large for seconds since 1970",
+                     unit + " in --trace-columns, or unit=s where they are seconds"};
+      }
+      first_ = time;
+    }
+    const double units = dates_ ? 1e9 : std::pow(10.0, columns_.decimals.value_or(0));
+    std::int64_t since = 0;
+    if (time.whole && first_->whole && !__builtin_sub_overflow(*time.whole, *first_->whole, &since))
+      return static_cast<double>(since) / units;
+    return (time.value - first_->value) / units;
+  }
+
+  /// A decimal comma, as spreadsheets of half of Europe write it, where commas do not part the fields.
+  [[nodiscard]] std::string with_point(std::string_view cell) const {
+    std::string text{cell};
+    const std::size_t comma = text.find(',');
+    if (comma != std::string::npos && records_.separator() != ',' && text.find('.') == std::string::npos)
+      text[comma] = '.';
+    return text;
+  }
+
+  /// Not finite where the cell is no number.
+  static Time number(const std::string& cell) {
+    Time time{.whole = {}, .value = std::numeric_limits<double>::quiet_NaN()};
+    const char* const end = cell.data() + cell.size();
+    std::int64_t whole = 0;
+    if (const auto [stop, wrong] = std::from_chars(cell.data(), end, whole); wrong == std::errc{} && stop == end)
+      time.whole = whole;
+    double value = 0;
+    if (const auto [stop, wrong] = std::from_chars(cell.data(), end, value); wrong == std::errc{} && stop == end)
+      time.value = value;
+    return time;
+  }
+
+  [[nodiscard]] Expected<std::int64_t> tokens(const std::string& column, std::string_view cell) const {
+    std::int64_t count = 0;
+    const auto [stop, wrong] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
+    std::string_view rest = cell.substr(static_cast<std::size_t>(stop - cell.data()));
+    if (rest == ",0") rest = {}; // not ",000", which is thousands to others
+    if (rest.starts_with('.')) rest.remove_prefix(std::min(rest.find_first_not_of('0', 1), rest.size()));
+    if (wrong != std::errc{} || !rest.empty() || count < 1 || count > max_request_tokens) {
+      return Error{ErrorCode::bad_input, records_.where(), column + " is '" + excerpt(cell) + "'",
+                   "a whole number from 1 to " + std::to_string(max_request_tokens)};
+    }
+    return count;
+  }
+
+  static std::string names_of(const std::vector<std::string>& cells) {
+    std::string names;
+    for (const std::string& cell : cells) names += (names.empty() ? "" : ", ") + excerpt(cell);
+    return excerpt(names, 200);
+  }
+
+  CsvRecords records_;
+  CsvColumns columns_;
+  detail::ArrivalClock clock_;
+  std::vector<std::string> cells_;
+  std::array<std::size_t, 3> place_{};
+  std::optional<Time> first_;
+  std::size_t width_ = 0; ///< of the header; 0: not read yet
+  bool dates_ = false;
+  bool zoned_ = false; ///< the first date says of which zone it is
+  bool any_ = false;
+};
+
+static_assert(TraceReader<CsvReader>);
+
+} // namespace sluice

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// CsvRecords: the records of a CSV, field by field, with quotes taken off.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/workload/line_reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// RFC 4180, a record at a time: a field in quotes may hold separators, line ends and doubled quotes. Blanks around a
+/// field without quotes are no part of it. The first record says by which character fields are parted.
+class CsvRecords {
+ public:
+  explicit CsvRecords(LineReader lines) : lines_(std::move(lines)) {}
+
+  /// The next record's fields, or false at the end.
+  Expected<bool> next(std::vector<std::string>& fields) {
+    fields.clear();
+    Expected<std::optional<std::string_view>> line = lines_.next();
+    while (line && *line && std::all_of((*line)->begin(), (*line)->end(), [this](char c) { return blank(c); }))
+      line = lines_.next(); // as empty as a line without blanks
+    if (!line) return line.error();
+    if (!*line) return false;
+    number_ = lines_.number();
+    if (separator_ == 0) separator_ = separator_of(**line);
+    std::string_view rest = **line;
+    for (;;) {
+      std::string& field = fields.emplace_back();
+      skip_blanks(rest);
+      if (!rest.starts_with('"')) {
+        const std::size_t end = std::min(rest.find(separator_), rest.size());
+        field = trimmed(rest.substr(0, end));
+        rest.remove_prefix(end);
+      } else {
+        rest.remove_prefix(1);
+        for (;;) { // up to the closing quote, on this line or another
+          const std::size_t quote = rest.find('"');
+          field += rest.substr(0, quote);
+          if (quote != std::string_view::npos) {
+            rest.remove_prefix(quote + 1);
+            if (!rest.starts_with('"')) break;
+            field += '"';
+            rest.remove_prefix(1);
+            continue;
+          }
+          field += '\n';
+          if (field.size() > LineReader::longest_line)
+            return Error{ErrorCode::bad_input, where(), "a quoted field is longer than 1 MiB", "a closing quote"};
+          line = lines_.next();
+          if (!line) return line.error();
+          if (!*line) return Error{ErrorCode::bad_input, where(), "a quoted field has no end", "a closing quote"};
+          rest = **line;
+        }
+        skip_blanks(rest);
+        if (!rest.empty() && rest.front() != separator_)
+          return Error{ErrorCode::bad_input, where(), "there is text behind a quoted field",
+                       "quotes around whole fields, and doubled within"};
+      }
+      if (rest.empty()) return true;
+      rest.remove_prefix(1);
+    }
+  }
+
+  /// "trace.csv:17", where the last record begins.
+  [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
+  [[nodiscard]] const std::string& name() const { return lines_.name(); }
+  /// By what the fields are parted: comma, semicolon or tab; 0 before the first record.
+  [[nodiscard]] char separator() const { return separator_; }
+
+ private:
+  /// Comma, semicolon or tab: which the line has most of outside of quotes.
+  static char separator_of(std::string_view line) {
+    constexpr std::array<char, 3> known{',', ';', '\t'};
+    std::array<std::size_t, 3> count{};
+    bool quoted = false;
+    for (const char character : line) {
+      if (character == '"') quoted = !quoted;
+      for (std::size_t i = 0; i < known.size(); ++i)
+        if (!quoted && character == known[i]) ++count[i];
+    }
+    std::size_t most = 0;
+    for (std::size_t i = 1; i < known.size(); ++i)
+      if (count[i] > count[most]) most = i;
+    return known[most];
+  }
+
+  [[nodiscard]] bool blank(char character) const {
+    return (character == ' ' || character == '\t') && character != separator_;
+  }
+  void skip_blanks(std::string_view& text) const {
+    while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  }
+  [[nodiscard]] std::string_view trimmed(std::string_view text) const {
+    while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+    return text;
+  }
+
+  LineReader lines_;
+  std::int64_t number_ = 0; ///< the line where the record begins
+  char separator_ = 0;      ///< 0: nothing is read yet
+};
+
+} // namespace sluice

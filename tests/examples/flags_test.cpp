@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flags: what is nearly one, or nearly a name, is answered by it in every program; a trace is read alike in all of
+// them.
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using sluice_test::check_refused;
+using sluice_test::needs_program;
+using sluice_test::Ran;
+using sluice_test::run_program;
+using sluice_test::TemporaryFolder;
+
+bool built(const std::string& program) { // or left out for want of a library
+  std::error_code ignored;
+  return fs::exists(sluice_test::program_path(program), ignored);
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+/// The same four requests in three formats, half a second apart.
+const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                          "2023-11-16 18:15:46.5,200,20\n2023-11-16 18:15:47.0,300,30\n"
+                          "2023-11-16 18:15:47.5,100,40\n2023-11-16 18:15:48.0,250,10\n";
+const std::string mooncake = R"({"timestamp": 0, "input_length": 200, "output_length": 20}
+{"timestamp": 500, "input_length": 300, "output_length": 30}
+{"timestamp": 1000, "input_length": 100, "output_length": 40}
+{"timestamp": 1500, "input_length": 250, "output_length": 10}
+)";
+const std::string table = "id;in;out;\"when; in ms\"\n\"a;\"\"b\";200;20;1700158546500\nc;300;30.0;1700158547000\n"
+                          "d;100;40;1700158547500\ne;250;10;1700158548000\n";
+const std::string mapping = " --trace-columns 'arrival=when; in ms,prompt=in,output=out,unit=ms'";
+
+} // namespace
+
+TEST_CASE("a near miss of a flag is answered by the flag, in every program" * needs_program("sluice-compare")) {
+  for (const auto& [program, typed, meant] :
+       std::vector<std::array<std::string, 3>>{{"sluice-compare", "--kvblocks 3", "--kv-blocks"},
+                                               {"sluice-compare", "--kv_blocks=3", "--kv-blocks"},
+                                               {"sluice-explore", "--kvblocks 3", "--kv-blocks"},
+                                               {"sluice-load", "--genrate demo", "--generate"},
+                                               {"sluice-plan", "--explian", "--explain"},
+                                               {"sluice-profile", "--modle tiny", "--model"},
+                                               {"sluice-run", "--pormpt hello", "--prompt"},
+                                               {"sluice-run", "--systems OrbitFlow --prompt a", "--system"},
+                                               {"sluice-serve", "--prot 1", "--port"},
+                                               {"sluice-train", "--text a --out b --setps 3", "--steps"},
+                                               {"sluice-validate", "--porfile x", "--profile"}}) {
+    if (!built(program)) continue;
+    check_refused(program, typed,
+                  ": there is no such flag (did you mean " + meant + "?); expected the flags that --help");
+  }
+  check_refused("sluice-compare", "--frobnicate", "--frobnicate: there is no such flag; expected");
+  check_refused("sluice-compare", "OrbitFlow", "command line: there is a word too many, 'OrbitFlow'");
+}
+
+TEST_CASE("a near miss of a name is answered by the name" * needs_program("sluice-compare")) {
+  for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-profile"}) {
+    if (!built(program)) continue;
+    check_refused(program, "--model llama3-8",
+                  "there is no model 'llama3-8' (did you mean llama3-8b?); expected one of");
+    check_refused(program, "--device a500", "there is no device 'a500' (did you mean a5000?); expected one of");
+  }
+  for (const std::string program : {"sluice-compare", "sluice-explore"}) {
+    if (!built(program)) continue;
+    check_refused(program, "--systems OrbitFlo", "there is no system 'OrbitFlo' (did you mean OrbitFlow?)");
+    check_refused(program, "--generate sharegtp", "there is no generator 'sharegtp' (did you mean sharegpt?)");
+    check_refused(program, "--generate demo:request=3", "there is no key 'request' (did you mean requests?)");
+  }
+  check_refused("sluice-compare", "--preset mirag", "there is no preset 'mirag' (did you mean mirage?)");
+  check_refused("sluice-compare", "--transfer fairshare", "there is no rule 'fairshare' (did you mean fair-share?)");
+  check_refused("sluice-compare", "--table md --columns tokns", "there is no column 'tokns' (did you mean tokens?)");
+  if (built("sluice-run"))
+    check_refused("sluice-run", "--system orbitflw --prompt a", "there is no system 'orbitflw'; expected OrbitFlow,");
+}
+
+TEST_CASE("a trace is read by what it is, in every program that reads one" * needs_program("sluice-compare")) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string(), trace = "--trace '" + path + "'";
+  // What is served says nothing of the format.
+  const auto served = [&](const std::string& flags) {
+    const Ran ran =
+        run_program("sluice-compare", trace + flags +
+                                          " --systems VllmSwap --batch 2 --kv-blocks 40 --quiet --table csv "
+                                          "--columns system,served,tokens,e2e,p99-ttft 2>&1");
+    CAPTURE(ran.out);
+    CHECK(ran.code == 0);
+    return ran.out;
+  };
+  write(path, azure);
+  const std::string wanted = served(" --format azure");
+  CHECK(wanted.find("VllmSwap,4,") != std::string::npos);
+  CHECK(served("") == wanted);
+  write(path, mooncake);
+  CHECK(served("") == wanted);
+  write(path, table);
+  CHECK(served(mapping) == wanted);
+
+  const std::string unknown = "is a trace of no format that is known, and its columns are id, in, out, when; in ms; "
+                              "expected --trace-columns arrival=NAME,prompt=NAME,output=NAME";
+  const std::string misspelt = " --trace-columns arrival=whn,prompt=in,output=out";
+  for (const auto& [program, more] : {std::pair<std::string, std::string>{"sluice-compare", ""},
+                                      {"sluice-explore", ""},
+                                      {"sluice-run", " --model tiny"},
+                                      {"sluice-load", ""}}) {
+    if (!built(program)) continue;
+    check_refused(program, trace + more, unknown);
+    check_refused(program, trace + more + misspelt, ":1: there is no column 'whn'");
+    check_refused(program, trace + more + " --trace-columns arival=when", "did you mean arrival?");
+    check_refused(program, trace + more + " --format cvs", "there is no format 'cvs' (did you mean csv?)");
+  }
+  if (built("sluice-run")) {
+    const Ran ran = run_program("sluice-run", trace + mapping + " --model tiny --max-tokens 2 --no-wait --json");
+    REQUIRE(ran.code == 0);
+    CHECK(nlohmann::json::parse(ran.out)["requests"].size() == 4);
+  }
+}

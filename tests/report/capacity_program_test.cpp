@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-compare --capacity: what it says of a rate, --rate-scale says too; seeds are searched each on its own; where
+// there is no capacity it says so.
+#include "sluice/statistics/interval.hpp"
+
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
+
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
+const std::string workload =
+    "--quiet --generate demo:requests=24 --batch 4 --deposit off --systems VllmRecompute,VllmSwap ";
+const std::string small = "--kv-blocks 600 ";
+
+struct Compared {
+  TemporaryFolder folder;
+  std::string printed;
+  json report;
+  explicit Compared(const std::string& arguments) {
+    const Ran ran =
+        sluice_test::run_program("sluice-compare", workload + arguments + " --out '" + folder.path.string() + "' 2>&1");
+    CAPTURE(ran.out);
+    REQUIRE(ran.code == 0);
+    printed = ran.out;
+    report = json::parse(sluice_test::content(folder.path / "report.json"));
+  }
+};
+
+} // namespace
+
+TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scale says" * needs_program()) {
+  const Compared found(small + "--capacity 0.6 --seed 2");
+  CHECK(found.report.at("capacity").at("share") == 0.6);
+  const double step = found.report.at("capacity").at("step");
+  CHECK(step == doctest::Approx(std::exp2(1.0 / 32)));
+  for (const json& row : found.report.at("cells").at(0).at("systems")) {
+    CAPTURE(row.dump());
+    const json& seed = row.at("per_seed").at(0);
+    REQUIRE(seed.at("found") == "between");
+    CHECK(row.at("rate_scale") == seed.at("rate_scale"));
+    double last = 0;
+    for (const json& probe : seed.at("probes")) {
+      CHECK(probe.at("rate_scale").get<double>() > last);
+      last = probe.at("rate_scale");
+    }
+    for (const json& probe : seed.at("probes")) {
+      const double scale = probe.at("rate_scale"), ratio = scale / seed.at("rate_scale").get<double>();
+      if (std::abs(ratio - 1) > 1e-9 && std::abs(ratio - step) > 1e-9) continue;
+      const Compared one(small + fmt::format("--seed 2 --rate-scale {:.17g}", scale));
+      for (const json& other : one.report.at("systems"))
+        if (other.at("name") == row.at("name")) CHECK(other.at("slo_attainment") == probe.at("slo_attainment"));
+      CHECK((probe.at("slo_attainment").get<double>() >= 0.6) == (ratio < 1.001));
+    }
+  }
+  CHECK(found.printed.find("Capacity: the highest arrival rate at which 60 % of the requests keep both SLOs") == 0);
+  CHECK(sluice_test::content(found.folder.path / "report.html").find("Sluice capacities") != std::string::npos);
+}
+
+TEST_CASE("each seed is searched as it is alone, and the row is their mean with its interval" * needs_program()) {
+  const Compared all(small + "--capacity 0.6 --seeds 2,3 --threads 2");
+  const json& rows = all.report.at("cells").at(0).at("systems");
+  std::size_t at = 0;
+  for (const char* seed : {"2", "3"}) {
+    const Compared one(small + "--capacity 0.6 --threads 1 --seed " + seed);
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      CHECK(one.report.at("cells").at(0).at("systems").at(row).at("per_seed").at(0) ==
+            rows.at(row).at("per_seed").at(at));
+    ++at;
+  }
+  for (const json& row : rows) {
+    std::vector<double> logs;
+    for (const json& seed : row.at("per_seed")) logs.push_back(std::log2(seed.at("requests_per_s").get<double>()));
+    const sluice::Interval of = sluice::mean_interval(logs);
+    CHECK(row.at("requests_per_s").get<double>() == doctest::Approx(std::exp2(of.mean)));
+    CHECK(row.at("requests_per_s_interval").at(0).get<double>() == doctest::Approx(std::exp2(of.least)));
+    CHECK(row.at("requests_per_s_interval").at(0) > 0);
+  }
+}
+
+TEST_CASE("a capacity is one, whichever rate the search is around" * needs_program()) {
+  const Compared own(small + "--capacity 0.6 --seed 2"), lower(small + "--capacity 0.6 --seed 2 --rate-scale 0.2");
+  const json &a = own.report.at("cells").at(0).at("systems"), &b = lower.report.at("cells").at(0).at("systems");
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (const char* figure : {"rate_scale", "requests_per_s", "slo_attainment"}) {
+      CAPTURE(figure);
+      REQUIRE(a.at(i).at(figure).is_number());
+      CHECK(a.at(i).at(figure).get<double>() == doctest::Approx(b.at(i).at(figure).get<double>()).epsilon(1e-12));
+    }
+}
+
+TEST_CASE("seeds beyond an end leave a row its place and its verdict" * needs_program()) {
+  // Of one block under such an SLO, of six seeds three bear no rate.
+  const Compared found(small + "--capacity 1 --slo-tbt 0.017 --seeds 1,2,3,4,5,6");
+  CHECK(found.report.at("cells").at(0).at("systems").at(0).at("below") > 0);
+  for (const json& row : found.report.at("cells").at(0).at("systems")) {
+    CAPTURE(row.dump());
+    const std::size_t beyond = row.at("below").get<std::size_t>() + row.at("above").get<std::size_t>();
+    CHECK(row.at("requests_per_s").is_null() == (beyond > 0));
+    CHECK(row.at("median_rate_scale").is_number() == (row.at("below") < 3 && row.at("above") <= 3));
+    if (row.contains("pairs")) CHECK(row.at("pairs").at("verdict").get<std::string>().size() > 1);
+  }
+}
+
+TEST_CASE("where there is no capacity the row says so, and has no number" * needs_program()) {
+  const Compared never(small + "--capacity 1 --slo-tbt 0.000001");
+  for (const json& row : never.report.at("cells").at(0).at("systems")) {
+    CHECK(row.at("rate_scale").is_null());
+    CHECK(row.at("below") == 1);
+    CHECK(row.at("remark") == "not even at rate x0.0156");
+  }
+  const Compared always("--kv-blocks 8000 --capacity 0.9 --slo-tbt 1000 --slo-ttft 100000");
+  for (const json& row : always.report.at("cells").at(0).at("systems")) {
+    CHECK(row.at("requests_per_s").is_null());
+    CHECK(row.at("remark") == "still at the highest rate tried, x64");
+  }
+}
+
+TEST_CASE("capacities over a list are one table" * needs_program()) {
+  const Compared grid("--capacity 0.6 --kv-blocks 400,800 --table csv");
+  CHECK(grid.printed.find("kv-blocks,system,deposit,scale,requests-per-s,rate-scale,slo-met,remark\n400,") == 0);
+  CHECK(grid.report.at("cells").size() == 2);
+}
+
+TEST_CASE("what cannot be searched is one line" * needs_program()) {
+  const auto refused = [](const std::string& arguments, const std::string& part) {
+    sluice_test::check_refused("sluice-compare", arguments, part);
+  };
+  refused("--capacity 0.9,0.8", "--capacity: it is '0.9,0.8'; expected");
+  refused("--capacity 1.5", "--capacity: it is 1.5; expected a share above 0, at most 1");
+  refused("--capacity 0.9 --trace-at 3 --out never", "--trace-at: --capacity leaves no traces; expected");
+  refused("--capacity 0.9 --wall-times --out never", "--wall-times: --capacity reports no planning times");
+  refused("--capacity 0.9 --rate-scale 1,2", "--rate-scale: --capacity searches the rate; expected one rate");
+  refused("--capacity 0.9 --cells --batch 1,2 --out /tmp", "--cells: --capacity has one report of all");
+  refused("--capacity 0.9 --tenants opt-13b@0.4,opt-13b@0.4 --device gh200-96", "--capacity: there are tenants");
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.html in a browser: a view is its address, and what is saved is what is shown.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { open } from '../../serve/live/chromium.mjs';
+
+const address = pathToFileURL(join(process.env.SLUICE_REPORT, 'report.html')).href;
+const report = JSON.parse(readFileSync(join(process.env.SLUICE_REPORT, 'report.json'), 'utf8'));
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+let page;
+before(async () => { page = await open('about:blank'); });
+after(async () => { await page?.end(); });
+
+/// A fresh page: nothing that an earlier one held is left but the address.
+async function visit(fragment = '') {
+  await page.page('Page.navigate', { url: 'about:blank' });
+  await page.page('Page.navigate', { url: address + fragment });
+  for (let tries = 0; tries < 100; ++tries) {
+    if (await page.read(`document.readyState === 'complete' && document.querySelectorAll('#time svg').length > 0`).catch(() => false)) return;
+    await sleep(50);
+  }
+  assert.fail('the page draws nothing');
+}
+const hash = () => page.read('location.hash');
+const click = (host, text) =>
+  page.read(`[...document.querySelectorAll('#${host} button')].find(b => b.textContent.includes(${JSON.stringify(text)})).click()`);
+/// What is to be seen, without the page's own variables.
+const look = () => page.read(`({
+  pressed: [...document.querySelectorAll('.bar [aria-pressed=true]')].map(b => b.textContent),
+  cards: [...document.querySelectorAll('#time figure')].map(f => f.querySelector('title').textContent),
+  axis: [...document.querySelectorAll('#time figure:first-child svg > text.m')].map(t => t.textContent),
+  why: document.getElementById('why-text').textContent,
+  iteration: document.querySelector('#iteration figcaption').textContent,
+  sorted: [...document.querySelectorAll('th[aria-sort]')].map(h => h.textContent + ' ' + h.getAttribute('aria-sort')),
+  order: [...document.querySelectorAll('table')].map(t => [...t.tBodies[0].rows].map(r => r.cells[0].textContent).join(' '))
+})`);
+
+test('a page that nobody touched has a plain address', async () => {
+  await visit();
+  assert.equal(await hash(), '');
+});
+
+test('what a reader chooses is in the address, and the address brings it back', async () => {
+  await visit();
+  const opened = await look();
+  await click('scales', '×2');
+  await click('deposits', 'with deposit');
+  await click('names', 'VllmSwap');
+  await page.read(`{ const pick = document.getElementById('pick'); pick.value = 'SuperInfer'; pick.dispatchEvent(new Event('change')); }`);
+  await page.read(`document.querySelectorAll('table')[1].tHead.rows[1].cells[3].click()`);
+  await page.read(`{ const head = document.querySelectorAll('table')[0].tHead.rows[1].cells[2]; head.click(); head.click(); }`);
+  const box = await page.read(`{ document.querySelector('#time').scrollIntoView();
+    const r = document.querySelector('#time rect[style*=crosshair]').getBoundingClientRect(); ({ x: r.x, y: r.y, w: r.width, h: r.height }); }`);
+  const pointer = (type, share) => page.page('Input.dispatchMouseEvent',
+    { type, x: box.x + share * box.w, y: box.y + box.h / 2, button: 'left', buttons: 1, clickCount: 1 });
+  await pointer('mousePressed', 0.2);
+  await pointer('mouseMoved', 0.5);
+  await pointer('mouseReleased', 0.6);
+  await page.read(`document.querySelector('#why-lines g[role=button]:nth-of-type(2)').dispatchEvent(new MouseEvent('click', { bubbles: true }))`);
+  const seen = await look(), there = await hash();
+  assert.notDeepEqual(seen, opened);
+  assert.match(there, /^#slo=2&deposit=on&systems=[A-Za-z,]+&iteration=SuperInfer&time=[\d.e+]+-[\d.e+]+&why=[A-Za-z]+[.]\d+&sort=/);
+  await visit(there);
+  assert.deepEqual(await look(), seen);
+  assert.equal(await hash(), there);
+  await page.read(`document.getElementById('whole').click()`);
+  assert.doesNotMatch(await hash(), /time=/);
+});
+
+test('an address of another report, or of nothing, does no harm', async () => {
+  await visit();
+  const opened = await look();
+  for (const wrong of ['#slo=7&deposit=maybe&iteration=Nobody&time=9-3&sort=99.1.up', '#time=-&sort=0.0.up', '#%%%', '#time=a-b&slo=']) {
+    await visit(wrong);
+    assert.deepEqual(await look(), opened, wrong);
+    assert.equal(await hash(), '', wrong);
+  }
+});
+
+/// The ends of a number's 95 % interval as report.json has them.
+function checkInterval(row, key, system) {
+  const [least, most] = system.interval[key];
+  for (const [end, wanted] of [['least', least], ['most', most]])
+    assert.ok(Math.abs(Number(row[`${key}_${end}`]) - wanted) <= 1e-5 * Math.max(1, Math.abs(wanted)), `${row.system}: ${key}_${end}`);
+}
+
+test('every picture is saved as SVG that stands alone, with its numbers as CSV', async () => {
+  await visit();
+  const pictures = await page.read(`Object.keys(exports_).flatMap(id => [...at(id).querySelectorAll('figure')]
+    .filter(f => f.querySelector('svg[role=img]')).map((f, i) => {
+      const saved = svgOf(f.querySelector('svg[role=img]'));
+      const parsed = new DOMParser().parseFromString(saved, 'image/svg+xml');
+      return { id, wrong: parsed.querySelector('parsererror')?.textContent, variables: saved.includes('var(--'), buttons: f.querySelectorAll('.save button').length,
+               texts: parsed.querySelectorAll('text').length, rows: exports_[id](f, i), csv: csvOf(exports_[id](f, i)) };
+    }))`);
+  assert.deepEqual([...new Set(pictures.map((p) => p.id))], ['attainment', 'pair-charts', 'costs', 'cdf', 'time', 'why-bars', 'why-lines', 'iteration']);
+  for (const { id, wrong, variables, buttons, texts, rows, csv } of pictures) {
+    assert.equal(wrong, undefined, id);
+    assert.equal(variables, false, id);
+    assert.equal(buttons, 2, id);
+    assert.ok(texts > 3, id);
+    assert.ok(rows.length > 1, id);
+    for (const row of rows) assert.equal(row.length, rows[0].length, id);
+    assert.equal(csv.trimEnd().split('\n').length, rows.length, id);
+  }
+  const [head, ...rows] = pictures.find((p) => p.id === 'attainment').rows;
+  for (const row of rows) {
+    const of = Object.fromEntries(head.map((name, i) => [name, row[i]]));
+    const system = report.systems.find((s) => s.name === of.system && s.deposit === of.deposit && s.slo_scale === of.slo_scale);
+    assert.ok(Math.abs(system.tbt_attainment - of.tbt_attainment) < 1e-4);
+    checkInterval(of, 'tbt_attainment', system);
+    for (const [i, each] of system.per_seed.tbt_attainment.entries())
+      assert.ok(Math.abs(of[`tbt_attainment_seed_${i + 1}`] - each) < 1e-5, `${of.system}, seed ${i + 1}`);
+  }
+  // What bars and whiskers tell of several seeds, their numbers tell too; what is of one seed names it.
+  for (const picture of pictures) {
+    const [names, first] = picture.rows;
+    if (picture.id === 'why-bars') continue; // of all seeds with --why, else of the first
+    if (!['attainment', 'pair-charts', 'costs'].includes(picture.id)) {
+      assert.equal(first[names.indexOf('seed')], 1, picture.id);
+      continue;
+    }
+    assert.equal(first[names.indexOf('seeds')], 3, picture.id);
+    assert.ok(names.some((name) => name.endsWith('_least')) && names.some((name) => name.endsWith('_most')), picture.id);
+  }
+  const [costHead, ...costRows] = pictures.find((p) => p.id === 'costs').rows;
+  for (const row of costRows) {
+    const of = Object.fromEntries(costHead.map((name, i) => [name, row[i]]));
+    const system = report.systems.find((s) => s.name === of.system && s.deposit === of.deposit && s.slo_scale === of.slo_scale);
+    for (const key of ['p99_tbt_s', 'mean_e2e_s', 'throughput_tokens_per_s']) checkInterval(of, key, system);
+  }
+  const [pairHead, ...pairRows] = pictures.find((p) => p.id === 'pair-charts').rows;
+  for (const row of pairRows) {
+    const of = Object.fromEntries(pairHead.map((name, i) => [name, row[i]]));
+    const each = [1, 2, 3].map((seed) => of[`difference_seed_${seed}`]);
+    assert.ok(Math.abs(each.reduce((sum, v) => sum + v, 0) / 3 - of.mean) < 1e-4 * Math.max(1, Math.abs(of.mean)), of.system);
+  }
+});
+
+test('no button lies on what a picture or a table says, on wide screens and narrow ones', async () => {
+  for (const width of [420, 700, 1000, 1400]) {
+    await page.page('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
+    await visit();
+    const seen = await page.read(`(() => {
+      const buttons = [...document.querySelectorAll('.save button')];
+      const words = [...document.querySelectorAll('figure svg text, figure svg path, caption b')];
+      const named = [...document.querySelectorAll('figcaption, caption')].flatMap(head => [...head.childNodes].filter(n => n.nodeType === Node.TEXT_NODE)
+        .map(n => { const range = document.createRange(); range.selectNodeContents(n); return { box: range.getBoundingClientRect(), what: n.textContent }; }));
+      const boxes = [...words.map(n => ({ box: n.getBoundingClientRect(), what: n.textContent || n.nodeName })), ...named];
+      const meets = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+      return { buttons: buttons.length, words: boxes.length, covered: buttons.flatMap(button => {
+        const own = button.getBoundingClientRect();
+        return boxes.filter(({ box }) => box.width > 0 && meets(own, box)).map(({ what }) => button.getAttribute('aria-label') + ' on ' + what);
+      }) };
+    })()`);
+    assert.ok(seen.buttons > 20 && seen.words > 100);
+    assert.deepEqual(seen.covered, [], `${width} px`);
+  }
+  await page.page('Emulation.clearDeviceMetricsOverride');
+});
+
+test('a table is saved with its numbers whole', async () => {
+  await visit();
+  const tables = await page.read(`[...document.querySelectorAll('table')].map(t => ({ rows: tableRows(t), buttons: t.querySelectorAll('.save button').length }))`);
+  for (const { rows } of tables) for (const row of rows) assert.equal(row.length, rows[0].length);
+  const { rows: [head, ...rows], buttons } = tables[0];
+  assert.equal(buttons, 1);
+  assert.deepEqual(head.slice(0, 5), ['system', 'tbt_attainment', 'tbt_attainment_least', 'tbt_attainment_most', 'per_token_attainment']);
+  assert.equal(head.at(-1), 'seeds');
+  for (const row of rows) {
+    const of = Object.fromEntries(head.map((name, i) => [name, row[i]]));
+    const system = report.systems.find((s) => s.name === of.system.replace(' (control)', '') && !s.deposit && s.slo_scale === 1.5);
+    for (const key of head.filter((name) => name in system)) {
+      assert.ok(Math.abs(system[key] - Number(of[key])) <= 1e-8 + 1e-9 * Math.abs(system[key]), `${of.system}: ${key}`);
+      checkInterval(of, key, system);
+    }
+  }
+  assert.ok(head.filter((name) => name in report.systems[0]).length > 15);
+  const judged = tables.find((t) => t.rows[0].includes('tbt_attainment_points')).rows[0];
+  assert.deepEqual(judged.slice(1, 5), ['tbt_attainment_points', 'tbt_attainment_points_least', 'tbt_attainment_points_most', 'tbt_attainment_judged']);
+});
+
+test('a click on a button leaves a file', async () => {
+  await visit();
+  const saved = await page.read(`(async () => {
+    const files = [];
+    const make = document.createElement.bind(document);
+    document.createElement = (tag) => { const node = make(tag); if (tag === 'a') node.click = () => files.push([node.download, node.href]); return node; };
+    for (const button of document.querySelectorAll('#cdf .save button')) button.click();
+    return Promise.all(files.map(async ([name, href]) => [name, (await (await fetch(href)).text()).slice(0, 60)]));
+  })()`);
+  assert.equal(saved.length, 6);
+  assert.match(saved[0][0], /^sluice-[a-z0-9-]+[.]svg$/);
+  assert.match(saved[0][1], /^<[?]xml /);
+  assert.match(saved[1][0], /[.]csv$/);
+  assert.match(saved[1][1], /^system,deposit,slo_scale,seed,ttft_s,share_up_to\n/);
+});

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-compare --why: what it prints adds up, and what cannot be answered is said in a line.
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
+
+doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
+Ran run(const std::string& arguments) {
+  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1");
+}
+
+const std::string workload = "--generate demo:requests=12 --systems VllmSwap,OrbitFlow,DynamicHeuristic --deposit off ";
+
+/// The numbers behind a system's name, of the first such line after `title`.
+std::vector<double> numbers(const std::string& text, const std::string& title, const std::string& system) {
+  std::istringstream lines(text.substr(text.find(title)));
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(system + " ", 0) == 0) {
+      std::istringstream cells(line.substr(system.size()));
+      std::vector<double> all;
+      for (std::string cell; cells >> cell;)
+        all.push_back(cell[0] == '<' ? 0.05 : cell[0] == '>' ? 99.95 : std::stod(cell));
+      return all;
+    }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("--why: the causes of every system are all of its requests' time, and of its missed deadlines" *
+          needs_program()) {
+  const Ran ran = run(workload + "--why");
+  CAPTURE(ran.out);
+  REQUIRE(ran.code == 0);
+  for (const char* const system : {"VllmSwap", "OrbitFlow", "DynamicHeuristic"}) {
+    CAPTURE(system);
+    for (const char* const title : {"Where the requests' time went", "In what the missed deadlines passed"}) {
+      std::vector<double> shares = numbers(ran.out, title, system);
+      REQUIRE(shares.size() > 3);
+      const double all = shares.back();
+      shares.pop_back(); // the hours, or how many were missed
+      double sum = 0;
+      for (const double share : shares) sum += share;
+      if (all > 0) CHECK(std::abs(sum - 100) < 0.1 * static_cast<double>(shares.size()));
+    }
+  }
+}
+
+TEST_CASE("--why ID tells a request's story in every system, --out a few of each" * needs_program()) {
+  const TemporaryFolder folder;
+  const Ran ran = run(workload + "--why 3 --out '" + folder.path.string() + "'");
+  CAPTURE(ran.out);
+  REQUIRE(ran.code == 0);
+  std::size_t stories = 0;
+  for (std::size_t at = ran.out.find("Request 3 ("); at != std::string::npos; at = ran.out.find("Request 3 (", at + 1))
+    ++stories;
+  CHECK(stories == 3);
+  const std::string page = sluice_test::content(folder.path / "report.html");
+  const std::string opening = "id=\"data\">";
+  const std::size_t begin = page.find(opening) + opening.size();
+  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  for (const json& system : data.at("systems")) {
+    const json& time = system.at("time");
+    CHECK(time.at("requests").size() == 12);
+    double spent = 0, drawn = 0;
+    for (const json& seconds : time.at("spent")) spent += seconds.get<double>();
+    for (const json& request : time.at("requests")) {
+      const json& spells = request.at("spells");
+      drawn += spells.back().at(2).get<double>() - spells.front().at(1).get<double>();
+    }
+    CHECK(drawn == doctest::Approx(spent).epsilon(1e-3)); // of twelve requests all are drawn, from end to end
+  }
+}
+
+TEST_CASE("--why ID with tenants: each row says by whose numbers, or that it has no such request" * needs_program()) {
+  const Ran ran = run("--device h100 --tenants opt-6.7b@0.4,opt-6.7b@0.4 --generate sharegpt:rate=4,requests=12 "
+                      "--deposit off --systems VllmSwap --why 11");
+  CAPTURE(ran.out);
+  REQUIRE(ran.code == 0);
+  CHECK(ran.out.find("There is no request 11 here: 5 requests, from 0 on, came") != std::string::npos);
+  CHECK(ran.out.find("There is no request 11 here: 7 requests, from 0 on, came") != std::string::npos);
+  CHECK(ran.out.find("Several tenants, each of which numbers its own requests from 0") != std::string::npos);
+}
+
+TEST_CASE("--why: a request that there is not, and words that are no number" * needs_program()) {
+  using sluice_test::check_refused;
+  check_refused("sluice-compare", workload + "--why 12",
+                "--why: there is no request 12; expected a number from 0 to 11");
+  check_refused("sluice-compare", workload + "--why slow", "--why");
+  check_refused("sluice-compare", workload + "--why --table csv", "--why: it is an answer in words");
+}
