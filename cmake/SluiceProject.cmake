@@ -21,11 +21,17 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
 endif()
 
+# A unit of several files of a target (CMAKE_UNITY_BUILD, on in the presets): what they include is read once and what they
+# instantiate is made once, a third of the compiling of a program's engines. Who changes one file again and again turns it off.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "Files of a unit, where CMAKE_UNITY_BUILD is on")
+# In such a unit a name of one file is no shadow of another's: what is left of the warning there is g++'s, of local names.
+set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wno-shadow>,-Wshadow>)
+
 # Everything of ours links this. An interface target and not CMAKE_CXX_FLAGS: flags would reach the consumer check too.
 add_library(sluice_project INTERFACE)
 target_link_libraries(sluice_project INTERFACE sluice::sluice)
 target_compile_options(
-  sluice_project INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion $<$<BOOL:${SLUICE_WERROR}>:-Werror>
+  sluice_project INTERFACE -Wall -Wextra -Wpedantic ${shadow} -Wconversion -Wsign-conversion $<$<BOOL:${SLUICE_WERROR}>:-Werror>
                            -ffp-contract=off)
 if(SLUICE_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(sluice_project INTERFACE -march=${SLUICE_ARCH})

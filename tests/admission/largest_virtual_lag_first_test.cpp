@@ -13,15 +13,15 @@ using namespace sluice::testing;
 
 namespace {
 
-struct Scene {
+struct Crowd {
   HandMade made;
   std::vector<Slot> queue; ///< by arrival
 };
 
 /// Requests of every kind on a device that is full, nearly full, or roomy.
-Scene random_scene(Random& random) {
-  Scene scene;
-  HandMade& made = scene.made;
+Crowd random_crowd(Random& random) {
+  Crowd crowd;
+  HandMade& made = crowd.made;
   made.limits.batch = static_cast<int>(between(random, 2, 12));
   made.limits.batch_tokens = Tokens{1'000'000}; // the rule is about memory
   const auto tokens = [&](std::int64_t most) { return Tokens{between(random, 1, most)}; };
@@ -48,14 +48,14 @@ Scene random_scene(Random& random) {
     made.preempted.push_back(slot);
   }
   for (std::int64_t i = between(random, 0, 15); i > 0; --i)
-    scene.queue.push_back(made.add(tokens(300), tokens(50), Tokens{0}, Tokens{0}, Phase::waiting));
+    crowd.queue.push_back(made.add(tokens(300), tokens(50), Tokens{0}, Tokens{0}, Phase::waiting));
   Seconds arrival = made.now - Seconds{30};
-  for (const Slot slot : scene.queue) made.rows[index(slot)].spec.arrival = arrival += Seconds{3 * random.uniform()};
+  for (const Slot slot : crowd.queue) made.rows[index(slot)].spec.arrival = arrival += Seconds{3 * random.uniform()};
   const std::int64_t growth = made.geometry.layers * static_cast<std::int64_t>(made.running.size());
   made.ledger =
       Ledger{LayerBlocks{used + growth + between(random, 0, 100) * made.geometry.layers}, LayerBlocks{1 << 20}};
   made.ledger.grow({LayerBlocks{used}, LayerBlocks{0}});
-  return scene;
+  return crowd;
 }
 
 struct Decision {
@@ -64,8 +64,8 @@ struct Decision {
 };
 
 /// The rule as it is written, one list and one sort.
-Decision transcribed(const Scene& scene, const LargestVirtualLagFirst& rule) {
-  const View view = scene.made.view();
+Decision transcribed(const Crowd& crowd, const LargestVirtualLagFirst& rule) {
+  const View view = crowd.made.view();
   const std::int64_t layers = view.geometry.layers;
   const auto blocks = [&](Slot slot) {
     const RequestRow& row = view.row(slot);
@@ -78,7 +78,7 @@ Decision transcribed(const Scene& scene, const LargestVirtualLagFirst& rule) {
   std::vector<Slot> outside;
   for (const Slot slot : view.preempted)
     if (view.row(slot).may_return) outside.push_back(slot);
-  outside.insert(outside.end(), scene.queue.begin(), scene.queue.end());
+  outside.insert(outside.end(), crowd.queue.begin(), crowd.queue.end());
   std::int64_t wanted = 0;
   for (const Slot slot : outside) wanted += blocks(slot);
   Decision decision;
@@ -136,22 +136,22 @@ TEST_CASE("LargestVirtualLagFirst decides as its rule is written") {
   int plain = 0;
   for (int round = 0; round < 5000; ++round) {
     CAPTURE(round);
-    const Scene scene = random_scene(random);
+    const Crowd crowd = random_crowd(random);
     LargestVirtualLagFirst rule;
     rule.rotation = TokenBlocks{between(random, 0, 60)};
     rule.beta_next = random.below(2) == 0 ? 0.0 : 20 * random.uniform();
     LargestVirtualLagFirst::State state;
-    for (const Slot slot : scene.queue) rule.enter(state, slot, scene.made.rows[index(slot)]);
+    for (const Slot slot : crowd.queue) rule.enter(state, slot, crowd.made.rows[index(slot)]);
     Proposal proposal;
-    rule.propose(scene.made.view(), state, proposal);
-    const Decision expected = transcribed(scene, rule);
+    rule.propose(crowd.made.view(), state, proposal);
+    const Decision expected = transcribed(crowd, rule);
     CHECK(proposal.leaving == expected.out);
 
     std::vector<Slot> kept, joined;
     for (const Claim& claim : proposal.claims) (claim.required ? kept : joined).push_back(claim.slot);
-    CHECK(kept.size() + proposal.leaving.size() == scene.made.running.size());
+    CHECK(kept.size() + proposal.leaving.size() == crowd.made.running.size());
     // Whom the limits leave no place is cut off at the end of the order.
-    const std::size_t places = static_cast<std::size_t>(scene.made.limits.batch) - kept.size();
+    const std::size_t places = static_cast<std::size_t>(crowd.made.limits.batch) - kept.size();
     REQUIRE(joined.size() == std::min(places, expected.in.size()));
     CHECK(std::equal(joined.begin(), joined.end(), expected.in.begin()));
     rotated += !expected.out.empty();

@@ -10,13 +10,13 @@
 namespace sluice {
 namespace {
 
-constexpr KvBlockShape shape{4, 32, 4, 100}; // blocks of 512 bytes: five states of 100
+constexpr KvBlockShape states_shape{4, 32, 4, 100}; // blocks of 512 bytes: five states of 100
 
-struct Stores {
+struct StateStores {
   DeviceMemory device;
   KvStore store;
-  explicit Stores(std::int64_t blocks, std::int64_t host = 64)
-      : device(Bytes{blocks * shape.bytes().count()}), store(shape, device, LayerBlocks{host}, blocks) {}
+  explicit StateStores(std::int64_t blocks, std::int64_t host = 64)
+      : device(Bytes{blocks * states_shape.bytes().count()}), store(states_shape, device, LayerBlocks{host}, blocks) {}
 
   /// Sends the cell, of which `tokens` states are there, and ends the copy.
   PlacedCopy send(KvCell& cell, std::int32_t tokens) {
@@ -32,15 +32,15 @@ struct Stores {
 } // namespace
 
 TEST_CASE("a block holds whole hidden states, and two layers' worth of blocks wait for the link") {
-  CHECK(shape.hidden_tokens() == 5);
+  CHECK(states_shape.hidden_tokens() == 5);
   CHECK(KvBlockShape{4, 32, 4}.hidden_tokens() == 0);
   CHECK(KvBlockShape{4, 32, 4, 513}.hidden_tokens() == 0);
-  CHECK(hidden_in_flight(shape, 11, 2).count() == 2 * (3 + 2));
+  CHECK(hidden_in_flight(states_shape, 11, 2).count() == 2 * (3 + 2));
   CHECK(hidden_in_flight({4, 32, 4}, 11, 2).count() == 0);
 }
 
 TEST_CASE("hidden states are appended to beside what the host has, and the new ones alone are sent") {
-  Stores stores(2);
+  StateStores stores(2);
   KvStore& store = stores.store;
   KvCell cell;
   REQUIRE(store.append(cell));
@@ -77,7 +77,7 @@ TEST_CASE("hidden states are appended to beside what the host has, and the new o
 TEST_CASE("hidden states take no place on the host that what is on the device may need") {
   for (const bool kv_first : {false, true}) {
     CAPTURE(kv_first);
-    Stores stores(2, 2); // four places on the host, two for what the device may hold
+    StateStores stores(2, 2); // four places on the host, two for what the device may hold
     KvStore& store = stores.store;
     KvCell kv, first, second, third;
     if (kv_first) REQUIRE(store.take(kv));

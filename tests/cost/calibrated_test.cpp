@@ -7,6 +7,7 @@
 #include "sluice/device/named.hpp"
 #include "sluice/model/named.hpp"
 
+#include "cost/decoding.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,18 +18,11 @@
 #include <utility>
 
 using namespace sluice;
+using namespace sluice::testing;
 
 namespace {
 
 constexpr int layers = 32;
-
-Work decoding(std::int64_t count, std::int64_t context) {
-  Work work;
-  work.decodes = count;
-  work.decode_context = Tokens{count * context};
-  work.samples = count;
-  return work;
-}
 
 using Model = Calibrated<Roofline>;
 Model model() { return Model(Roofline(llama3_8b(), h200())); }

@@ -8,6 +8,7 @@
 #include "sluice/device/named.hpp"
 #include "sluice/model/named.hpp"
 
+#include "cost/decoding.hpp"
 #include <doctest/doctest.h>
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 
 namespace {
 
@@ -51,14 +53,6 @@ static_assert(CostModel<Roofline> && CostModel<FlopCount> && CostModel<LinearPro
 static_assert(CostModel<Calibrated<Roofline>> && CostModel<Calibrated<Calibrated<LinearProfile>>>);
 static_assert(!CostModel<WithoutState> && !CostModel<WithoutLink> && !CostModel<ForgetsBelief> &&
               !CostModel<OtherRole>);
-
-Work decoding(std::int64_t count, std::int64_t context) {
-  Work work;
-  work.decodes = count;
-  work.decode_context = Tokens{count * context};
-  work.samples = count;
-  return work;
-}
 
 LinearProfile linear() { return {llama3_8b(), {9.63e-7, 4.95e-2}, {1.72e-5, 1.39e-2}, FlopsPerSecond{65e12}}; }
 

@@ -8,6 +8,7 @@
 #include "sluice/device/named.hpp"
 #include "sluice/model/named.hpp"
 
+#include "cost/decoding.hpp"
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
@@ -24,13 +25,6 @@ LayerSet random_set(Random& random, int layers, std::uint64_t one_of) {
   for (int layer = 0; layer < layers; ++layer)
     if (random.below(one_of) == 0) set.insert(layer);
   return set;
-}
-
-Work decoding(std::int64_t count, std::int64_t context) {
-  Work work;
-  work.decodes = work.samples = count;
-  work.decode_context = Tokens{count * context};
-  return work;
 }
 
 template <class Model>

@@ -3,6 +3,7 @@
 #include "sluice/core/random.hpp"
 #include "sluice/cost/read_table_profile.hpp"
 
+#include "cost/decoding.hpp"
 #include "support/shared_data.hpp"
 #include <doctest/doctest.h>
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 
 namespace {
 
@@ -88,14 +90,6 @@ class ProfileFolder {
   fs::path folder_;
 };
 
-Work decoding(std::int64_t count, std::int64_t before_fresh) {
-  Work work;
-  work.decodes = count;
-  work.decode_context = Tokens{count * (before_fresh + 1)};
-  work.samples = count;
-  return work;
-}
-
 /// All of a layer but attention, in the made-up bundle: eight kernels, of which the norm twice.
 double dense_us(double tokens) { return 8.0 * (10.0 + tokens); }
 
@@ -120,7 +114,7 @@ TEST_CASE("a decode step is the sum of its kernels, at measured points and betwe
   REQUIRE(profile);
   for (const std::int64_t count : {1, 3, 8, 40, 64}) {
     for (const std::int64_t context : {16, 100, 512, 3000, 4096, 9000}) {
-      const StepTime time = profile->step(decoding(count, context));
+      const StepTime time = profile->step(decoding(count, context + 1));
       const auto n = static_cast<double>(count);
       CHECK(time.before.count() * 1e6 == doctest::Approx(10.0 + n));
       CHECK(time.layer.count() * 1e6 ==
@@ -137,7 +131,7 @@ TEST_CASE("a chunk beside decodes, in a grid with holes") {
   for (const std::int64_t fresh : {16, 100, 256, 700, 1024}) {
     for (const std::int64_t past : {0, 64, 1000}) {
       const std::array<ChunkWork, 1> chunk{{{Tokens{fresh}, Tokens{past}}}};
-      Work work = decoding(8, 1000);
+      Work work = decoding(8, 1001);
       work.chunks = chunk;
       CHECK(
           (profile->step(work).layer.count()) * 1e6 ==
@@ -152,7 +146,7 @@ TEST_CASE("chunks that share a launch add their own times, in any order") {
   const Expected<TableProfile> profile = bundle.read();
   REQUIRE(profile);
   std::array<ChunkWork, 3> chunks{{{Tokens{300}, Tokens{0}}, {Tokens{20}, Tokens{1500}}, {Tokens{500}, Tokens{10}}}};
-  Work work = decoding(8, 1000);
+  Work work = decoding(8, 1001);
   work.chunks = chunks;
   const double floor = ProfileFolder::attention_us(16, 0, 0, 0);
   const double expected = ProfileFolder::attention_us(500, 10, 8, 1000) + ProfileFolder::attention_us(300, 0, 0, 0) -
@@ -170,7 +164,7 @@ TEST_CASE("a chunk of one token is a decode, and the shortest chunks take the ti
   const std::array<ChunkWork, 1> single{{{Tokens{1}, Tokens{700}}}};
   Work work;
   work.chunks = single;
-  CHECK(profile->step(work).layer.count() == doctest::Approx(profile->step(decoding(1, 700)).layer.count()));
+  CHECK(profile->step(work).layer.count() == doctest::Approx(profile->step(decoding(1, 701)).layer.count()));
   const std::array<ChunkWork, 1> tiny{{{Tokens{5}, Tokens{700}}}};
   work.chunks = tiny;
   CHECK(profile->step(work).layer.count() * 1e6 ==
@@ -264,7 +258,7 @@ TEST_CASE("the RTX 4090 bundle: exact at every measured decode, within the corne
   }
   const auto attention = [&](std::int64_t count, std::int64_t context) {
     // The rest of a layer is the same for equal counts, so a difference to a fixed context leaves attention alone.
-    return (profile->step(decoding(count, context)).layer - profile->step(decoding(count, 16)).layer).count() * 1e6 +
+    return (profile->step(decoding(count, context + 1)).layer - profile->step(decoding(count, 17)).layer).count() * 1e6 +
            points.at({0, 0, static_cast<int>(count), 16});
   };
   std::vector<int> contexts;

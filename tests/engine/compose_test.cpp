@@ -82,13 +82,13 @@ static_assert(same<With<Engine<Summary>, TokenDeposit>, Engine<TokenDeposit, Sum
 static_assert(same<With<With<Engine<>, FairShare>, DeadlinePool>, Engine<>>);
 
 // Whatever is wrong with a composition is told as sentences (tests/compile_fail), from a question that can be asked:
-struct Plain {};
+struct OfNoRole {};
 static_assert(detail::WorksTogether<Parts<DistancePlacement, PerLayer>>);
 static_assert(detail::WorksTogether<Parts<AllResident, AllLayers>>);
 static_assert(detail::WorksTogether<Parts<OffloadAll, AllLayers>>); // all layers, or none
 static_assert(!detail::WorksTogether<Parts<DistancePlacement, AllLayers>>);
 static_assert(!detail::WorksTogether<Parts<AllResident, DistancePlacement>>);
-static_assert(!detail::WorksTogether<Parts<Plain>>);
+static_assert(!detail::WorksTogether<Parts<OfNoRole>>);
 
 } // namespace
 

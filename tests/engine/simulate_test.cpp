@@ -24,7 +24,7 @@ using namespace sluice::testing;
 namespace {
 
 /// Requests from a list; an error after the last, if one is wanted.
-struct ListReader {
+struct ListedTrace {
   std::vector<RequestSpec> requests;
   bool broken = false;
   std::size_t at = 0;
@@ -35,7 +35,7 @@ struct ListReader {
     return std::optional<RequestSpec>{};
   }
 };
-static_assert(TraceReader<ListReader>);
+static_assert(TraceReader<ListedTrace>);
 
 /// When each iteration began, who was in it, and when each token came.
 struct Notes : SilentObserver {
@@ -101,7 +101,7 @@ RequestSpec request(double arrival, std::int64_t prompt, std::int64_t output) {
 
 TEST_CASE("between requests that are far apart the engine idles, and each is served as if alone") {
   using E = Noted<Engine<>>;
-  ListReader reader{{request(0, 30, 10), request(1000, 30, 10), request(5000, 30, 10)}};
+  ListedTrace reader{{request(0, 30, 10), request(1000, 30, 10), request(5000, 30, 10)}};
   E engine = engine_of<E>();
   REQUIRE(simulate(engine, reader).ok());
   const Notes::State& notes = engine.observed<Notes>();
@@ -121,7 +121,7 @@ TEST_CASE("nobody is served before arriving, and iterations follow one another w
   for (int round = 0; round < 20; ++round) {
     using E = Noted<DynamicHeuristic>;
     const Trial trial = random_trial(random);
-    ListReader reader{trial.requests};
+    ListedTrace reader{trial.requests};
     E engine = engine_of<E>();
     REQUIRE(simulate(engine, reader).ok());
     const Notes::State& notes = engine.observed<Notes>();
@@ -139,7 +139,7 @@ TEST_CASE("deciding one step ahead sees an arrival one iteration later than deci
   using Ahead = Noted<Engine<OneStepAhead>>;
   for (const double arrival : {0.012, 0.03, 0.0555, 0.08}) {
     CAPTURE(arrival);
-    ListReader one{{request(0, 20, 100), request(arrival, 20, 5)}}, same = one;
+    ListedTrace one{{request(0, 20, 100), request(arrival, 20, 5)}}, same = one;
     InTime in_time = engine_of<InTime>();
     Ahead ahead = engine_of<Ahead>();
     REQUIRE(simulate(in_time, one).ok());
@@ -162,7 +162,7 @@ TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, 
   using InTime = Noted<Engine<Ponders, EveryStep, InStep>>;
   using Ahead = Noted<Engine<Ponders, EveryStep, OneStepAhead>>;
   const auto run = [](auto engine) {
-    ListReader reader{{request(0, 40, 200), request(0, 40, 200)}};
+    ListedTrace reader{{request(0, 40, 200), request(0, 40, 200)}};
     REQUIRE(simulate(engine, reader).ok());
     std::int64_t repeated = 0;
     double planning = 0;
@@ -189,13 +189,13 @@ TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, 
 
 TEST_CASE("simulate stops where it is told to, and hands on a reader's error") {
   using E = Noted<Engine<>>;
-  ListReader torn{{request(0, 10, 5), request(1, 10, 5)}, true};
+  ListedTrace torn{{request(0, 10, 5), request(1, 10, 5)}, true};
   E engine = engine_of<E>();
   const Status status = simulate(engine, torn);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().where == "list:3");
 
-  ListReader whole{{request(0, 10, 100), request(0, 10, 100)}};
+  ListedTrace whole{{request(0, 10, 100), request(0, 10, 100)}};
   E stopped = engine_of<E>();
   SimulationProgress last;
   const auto tell = [&](const SimulationProgress& progress) {

@@ -18,7 +18,7 @@ namespace {
 
 /// Reckons what each iteration must have moved to the host, from the rows alone: every request is resident or
 /// preempted.
-struct Reckon : SilentObserver {
+struct ReckonStates : SilentObserver {
   struct Seen {
     LayerSet saved;
     std::int64_t blocks = 0;
@@ -89,11 +89,11 @@ struct Asked : Fcfs {
 };
 
 template <class Admits>
-Reckon::State run(const Trial& trial, Bytes states, const SmallCost& world) {
-  using E = Engine<Admits, HiddenStates, SmallCost, BasicSimulated<SmallCost>, Reckon>;
+ReckonStates::State run(const Trial& trial, Bytes states, const SmallCost& world) {
+  using E = Engine<Admits, HiddenStates, SmallCost, BasicSimulated<SmallCost>, ReckonStates>;
   auto config = trial_config<E>(trial, world, Bytes{1 << 20}, world);
   config.geometry.layer_hidden_bytes = states;
-  config.observers = {Reckon{{}, trial.layers, config.geometry.hidden_size()}};
+  config.observers = {ReckonStates{{}, trial.layers, config.geometry.hidden_size()}};
   auto made = E::make(config);
   REQUIRE(made.has_value());
   std::size_t next = 0;
@@ -109,7 +109,7 @@ Reckon::State run(const Trial& trial, Bytes states, const SmallCost& world) {
   }
   CHECK(made->alive() == 0);
   CHECK(made->ledger().host().used().count() == 0);
-  return made->template observed<Reckon>();
+  return made->template observed<ReckonStates>();
 }
 
 } // namespace
@@ -128,13 +128,13 @@ TEST_CASE("what an iteration moves to the host are the states that it computes, 
         Seconds{random.below(3) == 0 ? 1e-6 : 3e-4 * random.uniform()}; // few layers or many are worth projecting
     const Bytes states{1000 + static_cast<std::int64_t>(random.below(4000))};
     trial.host = LayerBlocks{100000};
-    const Reckon::State roomy = run<Fcfs>(trial, states, world);
+    const ReckonStates::State roomy = run<Fcfs>(trial, states, world);
     CHECK(roomy.given_up + roomy.returned_without == 0);
     CHECK(roomy.dropped == 0);
     CHECK((roomy.hidden == 0 || roomy.saving > 0));
     hidden += roomy.hidden;
     trial.host = LayerBlocks{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(40 * trial.layers)))};
-    const Reckon::State tight = run<Fcfs>(trial, states, world);
+    const ReckonStates::State tight = run<Fcfs>(trial, states, world);
     whole += tight.whole;
     given_up += tight.given_up;
     unsaved += tight.unsaved;
@@ -156,8 +156,8 @@ TEST_CASE("a steady step saves as much as one that asks everybody") {
     if (round % 2 == 0) trial.host = LayerBlocks{trial.layers * static_cast<std::int64_t>(random.below(40))};
     SmallCost world;
     world.rate = BytesPerSecond{2e7};
-    const Reckon::State steady = run<Fcfs>(trial, Bytes{3000}, world);
-    const Reckon::State asked = run<Asked>(trial, Bytes{3000}, world);
+    const ReckonStates::State steady = run<Fcfs>(trial, Bytes{3000}, world);
+    const ReckonStates::State asked = run<Asked>(trial, Bytes{3000}, world);
     CHECK(steady.iterations == asked.iterations);
     CHECK(steady.end == asked.end);
   }

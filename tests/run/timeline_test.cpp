@@ -8,7 +8,7 @@
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// How many slices of a timeline have such a name, and take any time.
 int slices(const Json& timeline, const std::string& part) {

@@ -90,8 +90,8 @@ Generation generation(int prompt, std::int64_t most, std::uint64_t seed = 1) {
 }
 
 template <class E, class... Gates>
-struct Running {
-  explicit Running(const Server& server, Gates... gates) : tokens(hundred()), thread(tokens, told, gates...) {
+struct RunningThread {
+  explicit RunningThread(const Server& server, Gates... gates) : tokens(hundred()), thread(tokens, told, gates...) {
     const Status started = thread.start([&](FeedListener& feed) {
       typename E::Config config = configure<E>(server);
       config.observers = std::tuple{GenerationFeed{&feed}};
@@ -133,7 +133,7 @@ struct Probe {
 } // namespace
 
 TEST_CASE("EngineThread gives every generation its tokens, in order, once, and says how it ended") {
-  Running<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(machine(1000));
   for (std::uint64_t i = 0; i < 40; ++i)
     running.thread.submit(GenerationId{i}, generation(10 + static_cast<int>(i), 1 + static_cast<std::int64_t>(i), i));
   CHECK(running.told.wait([](const Of& of) {
@@ -155,7 +155,7 @@ TEST_CASE("EngineThread gives every generation its tokens, in order, once, and s
 
 TEST_CASE(
     "EngineThread cancels generations wherever they are; nothing is told of them afterwards, and the others go on") {
-  Running<Simulated8b> running(machine(200, 2));
+  RunningThread<Simulated8b> running(machine(200, 2));
   for (std::uint64_t i = 0; i < 30; ++i) running.thread.submit(GenerationId{i}, generation(100, 50, i));
   CHECK(running.told.wait(
       [](const Of& of) { return of.count(GenerationId{0}) != 0 && of.at(GenerationId{0}).size() > 3; }));
@@ -176,7 +176,7 @@ TEST_CASE("EngineThread frees all that a cancelled generation holds, in every ph
   std::vector<Probe::Seen> seen;
   Server small = machine(40, 8);
   small.limits.batch_tokens = Tokens{64}; // a prompt takes several steps
-  Running<With<VllmSwap, GenerationFeed>, Probe> running(small, Probe{&seen});
+  RunningThread<With<VllmSwap, GenerationFeed>, Probe> running(small, Probe{&seen});
   std::uint64_t next = 0;
   const auto probe = [&] {
     Generation one = generation(1, 1);
@@ -219,7 +219,7 @@ TEST_CASE("EngineThread frees all that a cancelled generation holds, in every ph
 }
 
 TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in, with the reason") {
-  Running<Simulated8b, QueueLimit> running(machine(100, 1), QueueLimit{3});
+  RunningThread<Simulated8b, QueueLimit> running(machine(100, 1), QueueLimit{3});
   running.thread.submit(GenerationId{100}, generation(5000, 10));
   CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{100}) != 0; }));
   const GenerationEvent never = running.told.all().at(GenerationId{100}).front();
@@ -245,7 +245,7 @@ TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in
 }
 
 TEST_CASE("EngineThread: a request arrives in the present, however long a simulated engine had nothing to do") {
-  Running<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(machine(1000));
   std::this_thread::sleep_for(200ms);
   Generation one = generation(100, 1);
   one.slo.ttft = Seconds{0.1}; // on the engine's clock, where the device takes microseconds
@@ -257,7 +257,7 @@ TEST_CASE("EngineThread: a request arrives in the present, however long a simula
 }
 
 TEST_CASE("EngineThread ends with generations under way") {
-  Running<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(machine(1000));
   for (std::uint64_t i = 0; i < 10; ++i) running.thread.submit(GenerationId{i}, generation(100, 2000, i));
   CHECK(running.told.wait([](const Of& of) { return of.size() == 10; }));
   running.thread.stop();
@@ -298,7 +298,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   Generation urgent = generation(10, 5);
   urgent.priority = -1;
   {
-    Running<Simulated8b> running(machine(1000));
+    RunningThread<Simulated8b> running(machine(1000));
     running.thread.submit(GenerationId{1}, urgent);
     CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{1}) != 0; }));
     const GenerationEvent refused = running.told.all().at(GenerationId{1}).front();

@@ -97,8 +97,8 @@ typename E::Config config_of(const Server& server) {
 }
 
 template <class E, class... Gates>
-struct World {
-  explicit World(const Server& server, Gates... gates)
+struct ThreadedWorld {
+  explicit ThreadedWorld(const Server& server, Gates... gates)
       : tokens(letters()), engine(transport, tokens, std::move(gates)...) {
     const Status made = engine.make([&](FeedListener& feed) {
       typename E::Config config = config_of<E>(server);
@@ -202,7 +202,7 @@ std::int64_t during_pauses(const std::vector<double>& times, const Witness::Requ
 } // namespace
 
 TEST_CASE("InProcessEngine brings each token when the engine has made it, whatever the wall's clock says") {
-  World<AtOnce> world(machine());
+  ThreadedWorld<AtOnce> world(machine());
   const std::vector<InProcess::Reply> replies = ask_demo(world, 8);
   world.engine.run();
   const auto& requests = world.witness().requests;
@@ -225,7 +225,7 @@ TEST_CASE("InProcessEngine brings each token when the engine has made it, whatev
 
 TEST_CASE("InProcessEngine: a server's run is the same to the byte, and to the last bit of every time, each time") {
   const auto transcript = [](std::uint64_t drawn) {
-    World<Deposits, QueueLimit> world(machine(), QueueLimit{2});
+    ThreadedWorld<Deposits, QueueLimit> world(machine(), QueueLimit{2});
     world.drawn = drawn;
     std::vector<InProcess::Reply> replies = ask_demo(world, 12);
     for (int i = 0; i < 4; ++i) replies.push_back(world.ask(200 + i, 500, 50, i % 2 == 0));
@@ -243,10 +243,10 @@ TEST_CASE("InProcessEngine: a server's run is the same to the byte, and to the l
 }
 
 TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO behind the one before, through pauses") {
-  World<Deposits> deposits(machine());
+  ThreadedWorld<Deposits> deposits(machine());
   const std::vector<InProcess::Reply> deposited = ask_demo(deposits, 16);
   deposits.engine.run();
-  World<AtOnce> at_once(machine());
+  ThreadedWorld<AtOnce> at_once(machine());
   const std::vector<InProcess::Reply> immediate = ask_demo(at_once, 16);
   at_once.engine.run();
 
@@ -287,7 +287,7 @@ TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO b
 }
 
 TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once, wherever its request is") {
-  World<Deposits> world(machine(700, 2));
+  ThreadedWorld<Deposits> world(machine(700, 2));
   const auto used = [&] {
     const Ledger& ledger = world.engine.engine().ledger();
     return ledger.device().used() + ledger.host().used();
@@ -317,7 +317,7 @@ TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once,
 }
 
 TEST_CASE("InProcessEngine serves between two iterations what comes in one, and an idle engine at once") {
-  World<AtOnce> world(machine());
+  ThreadedWorld<AtOnce> world(machine());
   const auto first = world.ask(3, 4000, 2);
   world.engine.run_until(3); // the prefill has been computed, and lasts
   CHECK(world.engine.engine().now().count() > 3.1);
@@ -337,7 +337,7 @@ TEST_CASE("InProcessEngine serves between two iterations what comes in one, and 
 }
 
 TEST_CASE("InProcessEngine drives an engine that was compiled for a machine, in virtual time") {
-  World<With<Deposits, Cpu>> world(machine());
+  ThreadedWorld<With<Deposits, Cpu>> world(machine());
   const std::vector<InProcess::Reply> replies = ask_demo(world, 16);
   world.engine.run();
   std::vector<double> gaps;

@@ -34,7 +34,7 @@ class FakeEngine final : public GenerationEngine {
   bool is_ready = true;
 };
 
-struct Client final : GenerationListener {
+struct TeeClient final : GenerationListener {
   void happened(std::vector<GenerationEvent> events) override {
     for (GenerationEvent& event : events) all.push_back(std::move(event));
   }
@@ -49,8 +49,8 @@ GenerationEvent event(std::uint64_t id, Kind kind, std::vector<std::int32_t> tok
   return one;
 }
 
-struct World {
-  explicit World(TeeLimits limits = {})
+struct TeeWorld {
+  explicit TeeWorld(TeeLimits limits = {})
       : tee(
             client, [this](const TeeDifference& one) { found.push_back(one); }, limits) {
     auto first = std::make_unique<FakeEngine>(), second = std::make_unique<FakeEngine>();
@@ -62,7 +62,7 @@ struct World {
   void first(GenerationEvent one) { tee.first().happened({std::move(one)}); }
   void second(GenerationEvent one) { tee.second().happened({std::move(one)}); }
 
-  Client client;
+  TeeClient client;
   std::vector<TeeDifference> found;
   FakeEngine *engine = nullptr, *follower = nullptr;
   Tee tee;
@@ -92,7 +92,7 @@ bool says(const std::string& metrics, const std::string& line) {
 TEST_CASE("Tee counts and names what differs, in whatever order the two engines tell it") {
   Random random{7};
   for (int trial = 0; trial < 50; ++trial) {
-    World world;
+    TeeWorld world;
     TeeFigures expected;
     std::map<std::uint64_t, TeeDifference> firsts;
     std::vector<std::vector<GenerationEvent>> of_first, of_second;
@@ -150,7 +150,7 @@ TEST_CASE("Tee counts and names what differs, in whatever order the two engines 
 }
 
 TEST_CASE("Tee: engines on threads of their own") {
-  World world;
+  TeeWorld world;
   constexpr std::uint64_t count = 200;
   for (std::uint64_t id = 0; id < count; ++id) world.submit(id);
   const auto tell = [](GenerationListener& to, std::uint64_t seed) {
@@ -170,7 +170,7 @@ TEST_CASE("Tee: engines on threads of their own") {
 }
 
 TEST_CASE("Tee compares what is cancelled as far as both had made it") {
-  World world;
+  TeeWorld world;
   world.submit(1);
   world.first(event(1, Kind::tokens, {1, 2, 3, 4}));
   world.second(event(1, Kind::tokens, {1, 2}));
@@ -189,7 +189,7 @@ TEST_CASE("Tee compares what is cancelled as far as both had made it") {
 }
 
 TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first engine's reaches the client") {
-  World world;
+  TeeWorld world;
   for (std::uint64_t id = 1; id <= 4; ++id) world.submit(id);
   world.second(event(4, Kind::refused)); // by both: nothing was left out
   world.first(event(4, Kind::refused));
@@ -220,7 +220,7 @@ TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first 
 
 TEST_CASE("Tee leaves out what the second engine is too far behind with, or ahead") {
   for (const bool second_is_late : {true, false}) {
-    World world({.generations = 2, .tokens = 10});
+    TeeWorld world({.generations = 2, .tokens = 10});
     const auto late = [&](GenerationEvent one) { second_is_late ? world.second(one) : world.first(one); };
     const auto early = [&](GenerationEvent one) { second_is_late ? world.first(one) : world.second(one); };
     world.submit(1);
@@ -250,7 +250,7 @@ TEST_CASE("Tee leaves out what the second engine is too far behind with, or ahea
 }
 
 TEST_CASE("Tee is ready when both engines are; from then on the second takes nothing from the clients") {
-  World world;
+  TeeWorld world;
   world.follower->is_ready = false;
   CHECK(!world.tee.ready());
   world.follower->is_ready = true;
@@ -265,7 +265,7 @@ TEST_CASE("Tee is ready when both engines are; from then on the second takes not
 }
 
 TEST_CASE("Tee gives both engines the same generation, and the first one's figures") {
-  World world;
+  TeeWorld world;
   Generation generation;
   generation.prompt = {1, 2, 3};
   generation.max_tokens = 9;

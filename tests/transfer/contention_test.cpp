@@ -33,7 +33,7 @@ struct OnLink : RandomPipeline {
 };
 
 template <class Rule>
-std::vector<double> ends_of(const Pipeline& pipeline, int iterations) {
+std::vector<double> ends_beside(const Pipeline& pipeline, int iterations) {
   typename Rule::State state;
   std::vector<double> ends;
   Pipeline later = pipeline;
@@ -53,7 +53,7 @@ TEST_CASE("all-reduces on the link: every rule as an event simulation in which e
     OnLink input{random};
     for_each_rule(AllRules{}, [&]<class Rule>() {
       INFO("trial " << trial << " rule " << Rule::name);
-      const std::vector<double> got = ends_of<Rule>(input.pipeline, 3);
+      const std::vector<double> got = ends_beside<Rule>(input.pipeline, 3);
       const std::vector<double> expected = reference_run(input.pipeline, reference_of<Rule>(), 3, nullptr, &spread);
       REQUIRE(expected.size() == 3);
       for (std::size_t i = 0; i < 3; ++i) {

@@ -14,7 +14,6 @@
 namespace {
 
 namespace fs = std::filesystem;
-using profiled::Bundle;
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 std::size_t files_in(const fs::path& folder) {
@@ -27,24 +26,24 @@ TEST_CASE("a bundle's files appear together, in place of those that were there")
   const sluice_test::TemporaryFolder here;
   const fs::path folder = here.path / "a" / "b";
   const auto all = [&](const std::string& text) {
-    sluice::Expected<Bundle> bundle = Bundle::open(folder.string());
+    sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
     REQUIRE_MESSAGE(bundle.has_value(), bundle.error().line());
     std::array<std::string, 6> texts;
-    for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text + Bundle::names[i];
+    for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text + profiled::Bundle::names[i];
     const sluice::Status status = bundle->finish(texts);
     CHECK(status.ok());
   };
   for (const std::string text : {"a longer first ", "second "}) {
     all(text);
     CHECK(files_in(folder) == 6);
-    for (const char* name : Bundle::names) CHECK(sluice_test::content(folder / name) == text + name);
+    for (const char* name : profiled::Bundle::names) CHECK(sluice_test::content(folder / name) == text + name);
   }
   { // stopped
-    const sluice::Expected<Bundle> bundle = Bundle::open(folder.string());
+    const sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
     REQUIRE(bundle);
   }
   CHECK(files_in(folder) == 6);
-  for (const char* name : Bundle::names) CHECK(sluice_test::content(folder / name) == std::string{"second "} + name);
+  for (const char* name : profiled::Bundle::names) CHECK(sluice_test::content(folder / name) == std::string{"second "} + name);
 }
 
 TEST_CASE("a bundle that is not finished leaves no folder, and one that was there") {
@@ -52,14 +51,14 @@ TEST_CASE("a bundle that is not finished leaves no folder, and one that was ther
   const fs::path made = here.path / "made", before = here.path / "before";
   fs::create_directory(before);
   for (const fs::path& folder : {made, before}) {
-    const sluice::Expected<Bundle> bundle = Bundle::open(folder.string());
+    const sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
     REQUIRE(bundle);
     CHECK(fs::exists(folder));
   }
   CHECK_FALSE(fs::exists(made));
   CHECK(fs::exists(before));
   fs::create_directory(before / "link.csv"); // a name that no file can get: known before the long work
-  const sluice::Expected<Bundle> none = Bundle::open(before.string());
+  const sluice::Expected<profiled::Bundle> none = profiled::Bundle::open(before.string());
   REQUIRE_FALSE(none);
   CHECK(none.error().where == "--out: " + (before / "link.csv").string());
   CHECK(files_in(before) == 1);

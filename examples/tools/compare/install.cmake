@@ -1,7 +1,8 @@
 # What find_package(sluice COMPONENTS comparison) finds: the library, the headers that an engine's unit of it includes,
-# the templates of such units, and the trials that every engine is held to.
+# the templates of such units, and the trials that every engine is held to. A component of its own for `cmake --install` too.
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 set(folder ${CMAKE_INSTALL_DATADIR}/sluice/comparison)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME comparison)
 install(TARGETS sluice_comparison EXPORT sluiceComparisonTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceComparisonTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 file(GLOB headers CONFIGURE_DEPENDS *.hpp)
@@ -17,3 +18,4 @@ file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake @O
 set(sluice_comparison_mpi \"${MPI_CXX_FOUND}\") # what --mpi is of
 ")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake DESTINATION ${package_folder})
+unset(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME)

@@ -6,6 +6,7 @@
 #include "emulated/kernel_runners.hpp"
 #include "identity/eigen/chaos_checks.hpp"
 #include "support/counting_runner.hpp"
+#include "support/sanitized.hpp"
 #include "support/small_models.hpp"
 
 namespace sluice::testing {
@@ -34,13 +35,7 @@ struct OnKernels {
   }
 };
 
-#if defined(SLUICE_SANITIZED)
-constexpr int most_rounds = 1; // each CUDA thread is a thread under ThreadSanitizer, and a stack under AddressSanitizer
-constexpr bool sanitized = true;
-#else
-constexpr int most_rounds = 4;
-constexpr bool sanitized = false;
-#endif
+constexpr int most_rounds = sanitized ? 1 : 4; // each CUDA thread is a fiber under ThreadSanitizer, and a stack under AddressSanitizer
 
 /// Two requests of a few tokens, where a trial as it is drawn takes minutes.
 void shorten(RealTrial& trial) {

@@ -2,6 +2,7 @@
 // Every wait that a machine adds between streams is needed: without it tokens or logits are wrong.
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/chaos_checks.hpp"
+#include "support/sanitized.hpp"
 
 #include <memory>
 #include <string>
@@ -52,12 +53,6 @@ bool is_missed(bool (*is_one)(const StreamWait&), std::uint64_t seed) {
 } // namespace
 
 // Under ThreadSanitizer each of these is a race that ends the test, and AddressSanitizer has nothing to say of one.
-#if defined(SLUICE_SANITIZED)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 TEST_CASE("each wait is missed where it is left out" * doctest::skip(sanitized)) {
   struct Kind {
     std::string name;

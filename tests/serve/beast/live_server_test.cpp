@@ -85,13 +85,13 @@ typename S::Config config() {
 
 /// A server on a thread of its own.
 template <class S>
-struct Running {
-  explicit Running(typename S::Config wanted = config<S>()) : server(*S::make(std::move(wanted))) {
+struct RunningLive {
+  explicit RunningLive(typename S::Config wanted = config<S>()) : server(*S::make(std::move(wanted))) {
     thread = std::thread([this] { ended = server->run(); });
     for (int i = 0; i < 4000 && !server->ready(); ++i) std::this_thread::sleep_for(5ms);
     CHECK(server->ready()); // it answers 503 until then
   }
-  ~Running() {
+  ~RunningLive() {
     server->stop();
     if (thread.joinable()) thread.join();
   }
@@ -131,7 +131,7 @@ TEST_CASE("LiveServer serves its engine behind its API, gates and what-if") {
   Whole::Config wanted = config<Whole>();
   wanted.gates = {QueueLimit{64}, AnswerLimit{5}};
   wanted.what_if = {"all is well"};
-  Running<Whole> running(std::move(wanted));
+  RunningLive<Whole> running(std::move(wanted));
   const std::string answer = running.ask("POST", "/v1/completions", R"({"prompt":"ab","max_tokens":3})");
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
   CHECK(answer.find(R"("completion_tokens":3)") != std::string::npos);
@@ -149,7 +149,7 @@ TEST_CASE(
   S::Config wanted = config<S>();
   wanted.gates = {QueueLimit{64}, ForecastSlo{.promises = Promises::hard}};
   wanted.what_if = {machine, what_if_system<E>(machine, "VllmSwap")};
-  Running<S> running(std::move(wanted));
+  RunningLive<S> running(std::move(wanted));
   const auto asked = [&](const char* ttft_ms) {
     return running.ask("POST", "/v1/completions",
                        fmt::format(R"({{"prompt":"ab","max_tokens":3,"slo":{{"ttft_ms":{}}}}})", ttft_ms));
@@ -167,7 +167,7 @@ TEST_CASE(
 
 TEST_CASE("LiveServer: a drain lets streams under way end, and run with them") {
   using S = LiveServer<E, OpenAi>;
-  Running<S> running;
+  RunningLive<S> running;
   std::string stream;
   std::thread client(
       [&] { stream = running.ask("POST", "/v1/completions", R"({"prompt":"ab","max_tokens":40,"stream":true})"); });
@@ -183,7 +183,7 @@ TEST_CASE("LiveServer: TERM drains it, and its bound ends what does not end") {
   using S = LiveServer<E, OpenAi>;
   S::Config wanted = config<S>();
   wanted.drain_s = 0.05;
-  Running<S> running(std::move(wanted));
+  RunningLive<S> running(std::move(wanted));
   std::string stream;
   std::thread client(
       [&] { stream = running.ask("POST", "/v1/completions", R"({"prompt":"ab","max_tokens":4000,"stream":true})"); });
@@ -196,7 +196,7 @@ TEST_CASE("LiveServer: TERM drains it, and its bound ends what does not end") {
 
 TEST_CASE("LiveServer says what is wrong with its configuration") {
   using S = LiveServer<E, OpenAi>;
-  const Running<S> running;
+  const RunningLive<S> running;
   const auto error_of = [&](auto change) {
     S::Config wanted = config<S>();
     change(wanted);

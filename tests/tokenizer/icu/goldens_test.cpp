@@ -4,28 +4,17 @@
 #include "sluice/tokenizer/token_stream.hpp"
 #include "sluice/tokenizer/utf8.hpp"
 
+#include "tokenizer/icu/reference_folder.hpp"
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 using nlohmann::json;
-
-namespace {
-
-const std::string folder = "tests/reference/tokenizers/";
-
-json parsed(const std::string& name) {
-  std::ifstream file(folder + name);
-  REQUIRE_MESSAGE(file.good(), name);
-  return json::parse(file);
-}
-
-} // namespace
 
 TEST_CASE("each family's tokens of a nasty text are the reference's, and decode as it says") {
   const json goldens = parsed("goldens.json");

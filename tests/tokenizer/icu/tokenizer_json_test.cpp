@@ -3,6 +3,7 @@
 #include "sluice/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #include "sluice/tokenizer/token_stream.hpp"
 
+#include "tokenizer/icu/reference_folder.hpp"
 #include "tokenizer/random_text.hpp"
 #include <doctest/doctest.h>
 
@@ -16,17 +17,10 @@
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 using nlohmann::json;
 
 namespace {
-
-const std::string folder = "tests/reference/tokenizers/";
-
-json parsed(const std::string& name) {
-  std::ifstream file(folder + name);
-  REQUIRE_MESSAGE(file.good(), name);
-  return json::parse(file);
-}
 
 std::unique_ptr<Tokenizer> made(const json& file) {
   auto tokenizer = tokenizer_from_json(file, "tokenizer.json");
@@ -326,11 +320,11 @@ TEST_CASE("a folder's tokenizer is that of its files, or of bytes where there ar
   for (const std::int32_t token : encoded(*made(gpt2), " \xF0\x9F\x98\x80")) expected.push_back(token);
   CHECK(encoded(**opt, text, AddSpecial::yes) == expected);
 
-  std::filesystem::copy_file(folder + "qwen2.json", here.path / "tokenizer.json"); // goes before the others
+  std::filesystem::copy_file(reference_folder + "qwen2.json", here.path / "tokenizer.json"); // goes before the others
   const auto qwen2 = read_tokenizer(here.path.string());
   REQUIRE(qwen2);
   CHECK((*qwen2)->id_of("<|im_end|>").has_value());
-  const auto named = read_tokenizer(folder + "llama2.json");
+  const auto named = read_tokenizer(reference_folder + "llama2.json");
   REQUIRE(named);
   CHECK((*named)->id_of("<s>") == 1);
 

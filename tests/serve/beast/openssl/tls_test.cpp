@@ -40,8 +40,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// A server on a thread of its own.
-struct Running {
-  explicit Running(HttpLimits limits = {}) : server(limits, *Tls::make(certificate.file, certificate.key)) {
+struct RunningTls {
+  explicit RunningTls(HttpLimits limits = {}) : server(limits, *Tls::make(certificate.file, certificate.key)) {
     REQUIRE(server.listen({"127.0.0.1", 0}).ok());
     port = server.port();
     app.transport = &server;
@@ -50,7 +50,7 @@ struct Running {
       ended = true;
     });
   }
-  ~Running() {
+  ~RunningTls() {
     server.post([this] { server.stop(); });
     thread.join();
   }
@@ -70,8 +70,8 @@ struct Running {
 };
 
 /// A client that takes no certificate but this.
-struct Client {
-  Client(std::uint16_t port, const Certificate& certificate, int newest = TLS1_3_VERSION) {
+struct TlsClient {
+  TlsClient(std::uint16_t port, const Certificate& certificate, int newest = TLS1_3_VERSION) {
     trust.load_verify_file(certificate.file);
     trust.set_verify_mode(ssl::verify_peer);
     SSL_CTX_set_security_level(trust.native_handle(), 0); // as old a client as is wanted
@@ -120,8 +120,8 @@ std::string answer_to_plain(std::uint16_t port, std::string_view message) {
   return text;
 }
 
-void check_served(const Running& running) {
-  Client client(running.port, running.certificate);
+void check_served(const RunningTls& running) {
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   CHECK(client.read_all().ends_with("GET /fine "));
@@ -132,8 +132,8 @@ void check_served(const Running& running) {
 
 TEST_CASE("Tls: requests, pipelined ones and streams over one connection, and its end is said" *
           needs_tools({"openssl"})) {
-  Running running;
-  Client client(running.port, running.certificate);
+  RunningTls running;
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   CHECK(std::string_view(SSL_get_version(client.stream->native_handle())) == "TLSv1.3");
   client.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
@@ -151,15 +151,15 @@ TEST_CASE("Tls: requests, pipelined ones and streams over one connection, and it
 }
 
 TEST_CASE("Tls: 1.2 is served and 1.1 is not" * needs_tools({"openssl"})) {
-  Running running;
-  CHECK(Client(running.port, running.certificate, TLS1_2_VERSION).greet());
-  CHECK_FALSE(Client(running.port, running.certificate, TLS1_1_VERSION).greet());
+  RunningTls running;
+  CHECK(TlsClient(running.port, running.certificate, TLS1_2_VERSION).greet());
+  CHECK_FALSE(TlsClient(running.port, running.certificate, TLS1_1_VERSION).greet());
   check_served(running);
 }
 
 TEST_CASE("Tls: plain HTTP is answered in plain HTTP, noise is not, and the next client is served" *
           needs_tools({"openssl"})) {
-  Running running;
+  RunningTls running;
   const std::string answer = answer_to_plain(
       running.port, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + std::string(50'000, 'x'));
   CHECK(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"));
@@ -173,7 +173,7 @@ TEST_CASE("Tls: who does not shake hands is cut like who sends no head, and hold
           needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.head_time = 300ms;
-  Running running(limits);
+  RunningTls running(limits);
   asio::io_context context;
   tcp::socket silent(context), half(context);
   for (tcp::socket* socket : {&silent, &half}) socket->connect({asio::ip::make_address("127.0.0.1"), running.port});
@@ -192,11 +192,11 @@ TEST_CASE("Tls: who does not shake hands is cut like who sends no head, and hold
 TEST_CASE("Tls: a drain does not wait for who has not shaken hands" * needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.head_time = 30s;
-  Running running(limits);
+  RunningTls running(limits);
   asio::io_context context;
   tcp::socket silent(context);
   silent.connect({asio::ip::make_address("127.0.0.1"), running.port});
-  Client client(running.port, running.certificate);
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("GET /stream/100 HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(client.read_until("data: 3") != "");
@@ -211,8 +211,8 @@ TEST_CASE("Tls: a drain does not wait for who has not shaken hands" * needs_tool
 }
 
 TEST_CASE("Tls: who does not answer the end of a connection does not keep it" * needs_tools({"openssl"})) {
-  Running running;
-  Client client(running.port, running.certificate);
+  RunningTls running;
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   CHECK(client.read_all().ends_with("GET /fine "));
@@ -220,9 +220,9 @@ TEST_CASE("Tls: who does not answer the end of a connection does not keep it" * 
 }
 
 TEST_CASE("Tls: a client that leaves is heard of, in a stream and before it" * needs_tools({"openssl"})) {
-  Running running;
+  RunningTls running;
   {
-    Client waiting(running.port, running.certificate), streaming(running.port, running.certificate);
+    TlsClient waiting(running.port, running.certificate), streaming(running.port, running.certificate);
     REQUIRE(waiting.greet());
     REQUIRE(streaming.greet());
     waiting.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -238,8 +238,8 @@ TEST_CASE("Tls: a client that leaves is heard of, in a stream and before it" * n
 TEST_CASE("Tls: a client that reads nothing is cut once its answer passes the bound" * needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.max_unread = 64 << 10;
-  Running running(limits);
-  Client client(running.port, running.certificate);
+  RunningTls running(limits);
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(soon([&] { return running.app.gone == 1; }));
@@ -248,8 +248,8 @@ TEST_CASE("Tls: a client that reads nothing is cut once its answer passes the bo
 TEST_CASE("Tls: a refused request has its answer, and the next client is served" * needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.max_body = 1000;
-  Running running(limits);
-  Client client(running.port, running.certificate);
+  RunningTls running(limits);
+  TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'));
   CHECK(client.read_all().starts_with("HTTP/1.1 413 "));
@@ -304,7 +304,7 @@ TEST_CASE("LiveServer with Tls is its API over TLS" * needs_tools({"openssl"})) 
                 .address = {.port = 0}});
   std::thread thread([&] { CHECK(server->run().ok()); });
   CHECK(soon([&] { return server->ready(); }));
-  Client client(server->port(), certificate);
+  TlsClient client(server->port(), certificate);
   REQUIRE(client.greet());
   const std::string body = R"({"prompt":"ab","max_tokens":3,"stream":true})";
   client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
