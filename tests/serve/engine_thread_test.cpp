@@ -71,7 +71,7 @@ std::vector<std::int32_t> hundred() {
 }
 
 /// A fast device, so that a test takes no time; memory for so many blocks.
-Server machine(std::int64_t kv_blocks, int batch = 8) {
+Server simulated_server(std::int64_t kv_blocks, int batch = 8) {
   Device device = *find_device("h100");
   device.half_precision_peak = FlopsPerSecond{device.half_precision_peak.count() * 1e3};
   device.memory_bandwidth = BytesPerSecond{device.memory_bandwidth.count() * 1e3};
@@ -133,7 +133,7 @@ struct Probe {
 } // namespace
 
 TEST_CASE("EngineThread gives every generation its tokens, in order, once, and says how it ended") {
-  RunningThread<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(simulated_server(1000));
   for (std::uint64_t i = 0; i < 40; ++i)
     running.thread.submit(GenerationId{i}, generation(10 + static_cast<int>(i), 1 + static_cast<std::int64_t>(i), i));
   CHECK(running.told.wait([](const Of& of) {
@@ -155,7 +155,7 @@ TEST_CASE("EngineThread gives every generation its tokens, in order, once, and s
 
 TEST_CASE(
     "EngineThread cancels generations wherever they are; nothing is told of them afterwards, and the others go on") {
-  RunningThread<Simulated8b> running(machine(200, 2));
+  RunningThread<Simulated8b> running(simulated_server(200, 2));
   for (std::uint64_t i = 0; i < 30; ++i) running.thread.submit(GenerationId{i}, generation(100, 50, i));
   CHECK(running.told.wait(
       [](const Of& of) { return of.count(GenerationId{0}) != 0 && of.at(GenerationId{0}).size() > 3; }));
@@ -174,7 +174,7 @@ TEST_CASE(
 
 TEST_CASE("EngineThread frees all that a cancelled generation holds, in every phase, before it hears of a newcomer") {
   std::vector<Probe::Seen> seen;
-  Server small = machine(40, 8);
+  Server small = simulated_server(40, 8);
   small.limits.batch_tokens = Tokens{64}; // a prompt takes several steps
   RunningThread<With<VllmSwap, GenerationFeed>, Probe> running(small, Probe{&seen});
   std::uint64_t next = 0;
@@ -219,7 +219,7 @@ TEST_CASE("EngineThread frees all that a cancelled generation holds, in every ph
 }
 
 TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in, with the reason") {
-  RunningThread<Simulated8b, QueueLimit> running(machine(100, 1), QueueLimit{3});
+  RunningThread<Simulated8b, QueueLimit> running(simulated_server(100, 1), QueueLimit{3});
   running.thread.submit(GenerationId{100}, generation(5000, 10));
   CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{100}) != 0; }));
   const GenerationEvent never = running.told.all().at(GenerationId{100}).front();
@@ -245,7 +245,7 @@ TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in
 }
 
 TEST_CASE("EngineThread: a request arrives in the present, however long a simulated engine had nothing to do") {
-  RunningThread<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(simulated_server(1000));
   std::this_thread::sleep_for(200ms);
   Generation one = generation(100, 1);
   one.slo.ttft = Seconds{0.1}; // on the engine's clock, where the device takes microseconds
@@ -257,7 +257,7 @@ TEST_CASE("EngineThread: a request arrives in the present, however long a simula
 }
 
 TEST_CASE("EngineThread ends with generations under way") {
-  RunningThread<Simulated8b> running(machine(1000));
+  RunningThread<Simulated8b> running(simulated_server(1000));
   for (std::uint64_t i = 0; i < 10; ++i) running.thread.submit(GenerationId{i}, generation(100, 2000, i));
   CHECK(running.told.wait([](const Of& of) { return of.size() == 10; }));
   running.thread.stop();
@@ -266,7 +266,7 @@ TEST_CASE("EngineThread ends with generations under way") {
 
 TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall's pace") {
   using E = With<OrbitFlow, Cpu, GenerationFeed>;
-  Server server = machine(1000);
+  Server server = simulated_server(1000);
   server.device = *find_device("h100"); // a decode step takes about 5 ms
   const Roofline cost{server.model, server.device};
   DrawnTokens tokens(hundred());
@@ -298,7 +298,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   Generation urgent = generation(10, 5);
   urgent.priority = -1;
   {
-    RunningThread<Simulated8b> running(machine(1000));
+    RunningThread<Simulated8b> running(simulated_server(1000));
     running.thread.submit(GenerationId{1}, urgent);
     CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{1}) != 0; }));
     const GenerationEvent refused = running.told.all().at(GenerationId{1}).front();
@@ -310,7 +310,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   DrawnTokens tokens(hundred());
   Told told;
   EngineLoop<Urgent> loop(tokens, told);
-  const Server server = machine(1000, 1);
+  const Server server = simulated_server(1000, 1);
   const Status made = loop.make([&](FeedListener& feed) {
     Urgent::Config config = configure<Urgent>(server);
     config.observers = std::tuple{GenerationFeed{&feed}};
@@ -351,7 +351,7 @@ TEST_CASE("EngineThread tells of each request that is over, with how its promise
   }
   thread.cancel(GenerationId{0}); // before the engine has begun: request 0 is cancelled as it waits
   REQUIRE(thread.start([&](FeedListener& feed) {
-    Simulated8b::Config config = configure<Simulated8b>(machine(200, 2));
+    Simulated8b::Config config = configure<Simulated8b>(simulated_server(200, 2));
     config.observers = std::tuple{GenerationFeed{&feed}};
     return config;
   }));

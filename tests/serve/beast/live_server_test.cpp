@@ -11,6 +11,7 @@
 #include "sluice/systems/vllm.hpp"
 #include "sluice/tokenizer/bytes.hpp"
 
+#include "serve/beast/test_app.hpp"
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -22,6 +23,7 @@
 #include <utility>
 
 using namespace sluice;
+using sluice_test::soon;
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
@@ -88,7 +90,7 @@ template <class S>
 struct RunningLive {
   explicit RunningLive(typename S::Config wanted = config<S>()) : server(*S::make(std::move(wanted))) {
     thread = std::thread([this] { ended = server->run(); });
-    for (int i = 0; i < 4000 && !server->ready(); ++i) std::this_thread::sleep_for(5ms);
+    for (int i = 0; i < 24000 && !server->ready(); ++i) std::this_thread::sleep_for(5ms);
     CHECK(server->ready()); // it answers 503 until then
   }
   ~RunningLive() {
@@ -119,11 +121,6 @@ struct RunningLive {
   std::thread thread;
   Status ended;
 };
-
-bool soon(auto&& holds) {
-  for (int i = 0; i < 400 && !holds(); ++i) std::this_thread::sleep_for(5ms);
-  return holds();
-}
 
 } // namespace
 
