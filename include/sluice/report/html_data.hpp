@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice::detail {
@@ -103,6 +104,26 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   json.end_array().end_object();
 }
 
+/// Every number of a row that is drawn, of several seeds with its interval. A count's mean is no count: 3.67
+/// preemptions.
+inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const SystemReport& row) {
+  std::vector<std::string_view> names;
+  std::vector<std::vector<double>> columns;
+  const auto add = [&](const Metrics& metrics) {
+    std::size_t at = 0;
+    for_each_metric(metrics, [&](std::string_view name, auto number) {
+      if (is_wall_time(name)) return;
+      if (at == columns.size()) columns.emplace_back(), names.push_back(name);
+      columns[at++].push_back(static_cast<double>(number));
+    });
+  };
+  if (row.per_seed.empty()) add(row.metrics);
+  for (const Metrics& metrics : row.per_seed) add(metrics);
+  std::vector<std::pair<std::string_view, Interval>> numbers;
+  for (std::size_t c = 0; c < columns.size(); ++c) numbers.emplace_back(names[c], mean_interval(columns[c]));
+  return numbers;
+}
+
 /// Of several seeds: the figures that are drawn with a mark for each seed, their intervals, and the row's differences
 /// from the one that its block is judged against.
 inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
@@ -116,20 +137,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   for (const JudgedFigure& by : judged_figures)
     numbers(by.key, seed_values(row, [&](const Metrics& metrics) { return metrics.*by.figure; }));
   json.end_object().key("interval").begin_object();
-  std::vector<std::vector<double>> columns; // of every number, once for the names and their values
-  std::vector<std::string_view> names;
-  for (const Metrics& metrics : row.per_seed) {
-    std::size_t at = 0;
-    for_each_metric(metrics, [&](std::string_view name, auto number) {
-      if (is_wall_time(name)) return;
-      if (at == columns.size()) columns.emplace_back(), names.push_back(name);
-      columns[at++].push_back(static_cast<double>(number));
-    });
-  }
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const Interval of = mean_interval(columns[c]);
-    numbers(names[c], {of.least, of.most});
-  }
+  for (const auto& [name, of] : drawn_numbers(row)) numbers(name, {of.least, of.most});
   json.end_object();
   const SystemReport* reference = rival_of(block, row, baseline);
   if (reference == nullptr) return;
@@ -171,9 +179,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
     json.field("livelocked", !system.livelock.empty());
     if (system.per_seed.size() > 1) write_seed_plot(json, system, *block, report.baseline);
     json.key("m").begin_object();
-    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
-      if (!is_wall_time(name)) json.key(name).rounded(static_cast<double>(number), plot_digits);
-    });
+    for (const auto& [name, of] : drawn_numbers(system)) json.key(name).rounded(of.mean, plot_digits);
     json.end_object().key("cdf").begin_object();
     write_curve(json, "ttft", system.ttft_cdf);
     write_curve(json, "tbt", system.tbt_cdf);
