@@ -6,31 +6,28 @@
 
 namespace compared {
 
-/// Stands behind the first part of report.html's script, whose numbers, shapes and axes it draws with.
+/// Stands behind the scripts that every page of results has (report/html_page.hpp).
 inline constexpr std::string_view capacity_script = R"js(
-const axes = data.axes, cells = data.cells, share = data.share, many = data.seeds > 1;
-const view = {cell: Math.max(0, cells.findIndex((c, i) => systems.some(s => s.cell === i && !absent(s.capacity))))}; // not where nobody has one
-const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
-const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
+const axes = data.axes, cells = data.cells, share = data.share;
+const openingCell = Math.max(0, cells.findIndex((c, i) => systems.some(s => s.cell === i && !absent(s.capacity)))); // not where nobody has one
+const view = {cell: openingCell};
 const rate = v => absent(v) ? '–' : digits(v) + ' requests/s';
 const inCell = cell => systems.filter(s => s.cell === cell && isChosen(s));
 const byCapacity = list => [...list].sort((a, b) => a.rank - b.rank);
 function chooseSystems() {
   if (chosen.byReader) return;
   const ranked = byCapacity(inCell(view.cell)), control = ranked.filter(s => s.control).slice(0, 1);
-  const wanted = [...ranked.filter(s => !s.control).slice(0, maxHighlighted - control.length), ...control].map(s => s.name), fresh = wanted.filter(n => !chosen.names.includes(n));
-  chosen.names = [...chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean), ...fresh];
+  colourOnly([...ranked.filter(s => !s.control).slice(0, maxHighlighted - control.length), ...control].map(s => s.name));
 }
 const nameOfCell = cell => Object.entries(cell).map(([axis, value]) => `${axis} ${value}`).join(', ');
+addressed.push(['at', () => view.cell === openingCell ? null : nameOfCell(cells[view.cell]), said => {
+  const cell = cells.findIndex(c => nameOfCell(c) === said);
+  view.cell = cell >= 0 ? cell : openingCell;
+}]);
+addressSystems();
 function controls() {
-  const row = (id, buttons, least = 2) => { at(id).replaceChildren(...buttons); at(id).parentElement.style.display = buttons.length < least ? 'none' : ''; };
-  row('cells', cells.map((c, i) => button(nameOfCell(c), i === view.cell, () => { view.cell = i; })));
-  row('scales', scales.map(x => button(scaleName(x), x === chosen.scale, () => { chosen.scale = x; })));
-  row('deposits', deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
-  row('names', names.map(n => button(n, slotOf(n) >= 0, () => {
-    chosen.byReader = true;
-    chosen.names = slotOf(n) >= 0 ? chosen.names.filter(m => m !== n) : [...chosen.names, n].slice(-maxHighlighted);
-  }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)), 1);
+  controlRow('cells', cells.map((c, i) => button(nameOfCell(c), i === view.cell, () => { view.cell = i; })));
+  systemControls();
 }
 /// A dot and its interval for each system; words where there is no capacity.
 function ranking(host) {
@@ -69,8 +66,8 @@ function curves(host) {
   const lines = (s, slot) => {
     for (const seed of s.seeds) {
       const there = seed.probes.filter(p => !absent(p[1])), d = there.map((p, i) => `${i ? 'L' : 'M'}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join('');
-      svg.append(tipped(el('path', {d, fill: 'none', stroke: slot < 0 ? 'var(--other)' : colour(slot), 'stroke-width': slot < 0 ? 0.8 : many ? 1 : 2, 'stroke-opacity': slot >= 0 && many ? 0.55 : 1, 'stroke-dasharray': slot < 0 ? null : dashes[slot] || null}), `${s.name}${many ? `, seed ${seed.seed}` : ''}`));
-      if (slot >= 0 && !many) for (const p of there) svg.append(tipped(marker(slot, x(p[0]), y(p[1]), 2.6, colour(slot), p[2]), `${s.name}\n${rate(p[0])}\nSLO attainment ${percent(p[1])} %${p[2] ? '\nlivelocked' : ''}`));
+      svg.append(tipped(el('path', {d, fill: 'none', stroke: slot < 0 ? 'var(--other)' : colour(slot), 'stroke-width': slot < 0 ? 0.8 : manySeeds ? 1 : 2, 'stroke-opacity': slot >= 0 && manySeeds ? 0.55 : 1, 'stroke-dasharray': slot < 0 ? null : dashes[slot] || null}), `${s.name}${manySeeds ? `, seed ${seed.seed}` : ''}`));
+      if (slot >= 0 && !manySeeds) for (const p of there) svg.append(tipped(marker(slot, x(p[0]), y(p[1]), 2.6, colour(slot), p[2]), `${s.name}\n${rate(p[0])}\nSLO attainment ${percent(p[1])} %${p[2] ? '\nlivelocked' : ''}`));
     }
   };
   for (const s of rows) if (slotOf(s.name) < 0) lines(s, -1);
@@ -86,10 +83,14 @@ function curves(host) {
   host.append(figure('', svg));
 }
 /// The capacity against each swept number, at the chosen cell's place on all other axes.
+const swept = axes.filter(a => a.numbers && a.values.length > 1);
+function linesAlong(axis) {
+  const here = cells[view.cell], along = cells.map((c, i) => [c, i]).filter(([c]) => axes.every(a => a === axis || c[a.name] === here[a.name]));
+  return names.map(n => [n, along.map(([c, i]) => [c[axis.name], inCell(i).find(s => s.name === n)]).filter(p => p[1]).sort((a, b) => a[0] - b[0])]).filter(l => l[1].length);
+}
 function against(host) {
-  for (const axis of axes.filter(a => a.numbers && a.values.length > 1)) {
-    const here = cells[view.cell], along = cells.map((c, i) => [c, i]).filter(([c]) => axes.every(a => a === axis || c[a.name] === here[a.name]));
-    const lines = names.map(n => [n, along.map(([c, i]) => [c[axis.name], inCell(i).find(s => s.name === n)]).filter(p => p[1]).sort((a, b) => a[0] - b[0])]).filter(l => l[1].length);
+  for (const axis of swept) {
+    const lines = linesAlong(axis);
     const width = widthOf(host), height = paper ? 240 : 320, left = 58, right = width - 16, top = 12, bottom = height - 44, all = lines.flatMap(l => l[1].filter(p => !absent(p[1].capacity)).map(p => Math.max(p[1].capacity, (p[1].interval || [])[1] ?? 0)));
     const low = Math.min(...axis.values), high = Math.max(...axis.values), wide = low > 0 && high / low > 6, most = Math.max(...all, 0) || 1;
     const x = (wide ? logarithmic : linear)(low, high, left + 10, right - 10), y = linear(0, most, bottom, top);
@@ -119,6 +120,14 @@ function against(host) {
   }
   host.parentElement.hidden = !host.children.length;
 }
+const capacityHead = [...runHead, ...meansHead, 'requests_per_s', ...ends('requests_per_s'), ...(manySeeds ? ['median_requests_per_s'] : []), ...eachHead('requests_per_s'), 'remark'];
+const capacityRow = s => [...shownRun(s), ...means, s.mean, ...endsOf(s.interval), ...(manySeeds ? [s.middle] : []), ...eachOf(s.seeds.map(seed => seed.capacity)), s.remark];
+const exports_ = {
+  ranking: () => [capacityHead, ...byCapacity(inCell(view.cell)).map(capacityRow)],
+  curves: () => [[...runHead, 'seed', 'requests_per_s', 'slo_attainment', 'livelocked'],
+                 ...byCapacity(inCell(view.cell)).flatMap(s => s.seeds.flatMap(seed => seed.probes.map(([at, met, livelocked]) => [...shownRun(s), seed.seed, at, met, livelocked === 1])))],
+  against: (figure, i) => [capacityHead, ...linesAlong(swept[i]).flatMap(([, points]) => points.map(p => capacityRow(p[1])))]
+};
 function draw() {
   pictures = 0;
   chooseSystems();
@@ -128,9 +137,10 @@ function draw() {
   const entries = chosen.names.filter(n => inCell(view.cell).some(s => s.name === n)).map(n => [sample(slotOf(n)), n + (systems.some(s => s.name === n && s.control) ? ' (control)' : '')]);
   if (inCell(view.cell).some(s => slotOf(s.name) < 0)) entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--other)', 'stroke-width': 1.2}))), 'all others']);
   at('legend').replaceChildren(legendOf(entries));
+  dressFigures();
+  remember();
 }
-redraws();
-draw();
+opens();
 )js";
 
 } // namespace compared

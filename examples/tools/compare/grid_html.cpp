@@ -58,7 +58,9 @@ std::string page_data(const Grid& grid) {
   constexpr int digits = 6;
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().field("seeds", grid.cells.front().report.workload.seeds.size()).key("axes").begin_array();
+  json.begin_object().key("seeds").begin_array();
+  for (const std::uint64_t seed : seeds_served(grid.cells.front().report.workload)) json.value(seed);
+  json.end_array().key("axes").begin_array();
   for (const Axis& axis : grid.axes) write_axis(json, axis);
   json.end_array().line().key("figures").begin_array();
   for (const Figure& figure : figures()) {
@@ -73,7 +75,7 @@ std::string page_data(const Grid& grid) {
       json.line().begin_object().field("name", row.name).field("deposit", row.deposit).field("control", row.control);
       json.field("scale", row.slo_scale).field("livelocked", !row.livelock.empty()).field("cell", cell);
       json.key("m").begin_object();
-      for (const Figure& figure : figures()) json.key(figure.key).rounded(figure.of(row.metrics), digits);
+      for (const Figure& figure : figures()) json.key(figure.key).rounded(spread_of(row, figure.of).mean, digits);
       json.end_object();
       if (row.per_seed.size() > 1) {
         json.key("interval").begin_object();
@@ -104,26 +106,28 @@ std::string number_table(const Grid& grid, bool deposit) {
               escaped(label_of(row)) + "</th>";
       for (const auto& [axis, value] : cell.at) rows += fmt::format("<td data-v=\"{0}\">{0}</td>", escaped(value));
       if (cases) rows += "<td class=\"l\">" + escaped(cell.label) + "</td>";
-      if (scales) rows += fmt::format("<td data-v=\"{0}\">&times;{0}</td>", tidy_text(row.slo_scale));
+      if (scales) rows += fmt::format("<td data-v=\"{}\">&times;{}</td>", row.slo_scale, tidy_text(row.slo_scale));
       for (const Figure& figure : figures()) {
         const Interval of = spread_of(row, figure.of);
-        rows += "<td data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\">" +
-                escaped(figure.text(of.mean)) + detail::html_half_width(of, figure.text) + "</td>";
+        rows += "<td " + detail::html_number(of) + ">" + escaped(figure.text(of.mean)) +
+                detail::html_half_width(of, figure.text) + "</td>";
       }
       rows += "</tr>\n";
     }
   if (rows.empty()) return {};
-  const auto head = [](std::string_view name) {
-    return "<th scope=\"col\" data-sort tabindex=\"0\">" + escaped(name) + "</th>";
+  const auto head = [](std::string_view name, std::string_view with) {
+    return "<th scope=\"col\" data-sort tabindex=\"0\" " + std::string{with} + ">" + escaped(name) + "</th>";
   };
+  const std::string_view exact = "data-exact";
   std::string heads = "<th scope=\"col\" class=\"l\">system</th>";
-  for (const auto& [axis, value] : grid.cells.front().at) heads += head(axis);
+  for (const auto& [axis, value] : grid.cells.front().at) heads += head(axis, exact);
   if (cases) heads += "<th scope=\"col\" class=\"l\">case</th>";
-  if (scales) heads += head("SLO");
-  for (const Figure& figure : figures()) heads += head(std::string{figure.name} + std::string{figure.in});
+  if (scales) heads += head("SLO", "data-exact data-key=\"slo_scale\"");
+  for (const Figure& figure : figures())
+    heads += head(std::string{figure.name} + std::string{figure.in}, "data-key=\"" + std::string{figure.key} + "\"");
   return "<div class=\"wide\"><table class=\"long\"><caption><b>" +
-         std::string{deposit ? "With token deposit" : "Without deposit"} + "</b></caption>\n<thead><tr>" + heads +
-         "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
+         std::string{deposit ? "Every comparison, with token deposit" : "Every comparison, without deposit"} +
+         "</b></caption>\n<thead><tr>" + heads + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string facts(const Grid& grid) {
@@ -134,7 +138,7 @@ std::string facts(const Grid& grid) {
       if (what(cell.report.workload) != first) return "varies";
     return first;
   };
-  std::string out = "<dl class=\"facts\">";
+  std::string out;
   for (const Axis& axis : grid.axes) {
     std::string values;
     for (const std::string& value : axis.values) values += (values.empty() ? "" : ", ") + value;
@@ -151,7 +155,7 @@ std::string facts(const Grid& grid) {
   out += detail::html_fact("base SLO: a token every", same([](W of) { return time_text(of.base_slo_tbt_s); }));
   out += detail::html_fact("SLO: first token within", same([](W of) { return time_text(of.slo_ttft_s); }));
   if (!grid.note.empty()) out += detail::html_fact("preset", grid.note);
-  return out + "</dl>\n";
+  return out;
 }
 
 constexpr std::string_view plots = R"html(
@@ -175,27 +179,13 @@ std::string grid_html(const Grid& grid) {
   std::string over;
   for (const Axis& axis : grid.axes) over += (over.empty() ? "" : ", ") + axis.name;
   std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Sluice sweep over " +
-      escaped(over) + ": " + escaped(w.trace) + "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>" +
-      std::string{detail::html_style} + "</style></head>\n<body><main>\n<h1>Sluice sweep over " + escaped(over) +
-      "</h1><p class=\"sub\">" + std::to_string(grid.cells.size()) + " comparisons, " + escaped(w.trace) + "</p>\n" +
-      facts(grid);
-  if (!grid.command.empty()) out += "<pre><code>" + escaped(grid.command) + "</code></pre>\n";
+      detail::html_begin({"Sluice sweep over " + over + ": " + w.trace, "Sluice sweep over " + over,
+                          std::to_string(grid.cells.size()) + " comparisons, " + w.trace, facts(grid), grid.command});
   out += plots;
   out += "<section><h2>All numbers</h2><p class=\"sub no-print\">Click a head to sort by it. docs/metrics.md defines "
          "each.</p>\n" +
          number_table(grid, false) + number_table(grid, true) + "</section>\n";
-  if (const std::string note = one_seed_note(w); !note.empty())
-    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by " + escaped(made_by().line()) +
-         ". Simulated unless a fact above says otherwise.</footer>\n</main>\n<div id=\"tip\" "
-         "role=\"status\"></div>\n<script type=\"application/json\" id=\"data\">" +
-         page_data(grid) + "</script>\n<script>";
-  out += detail::html_script_base;
-  out += detail::html_script_page;
-  out += grid_script;
-  return out + "</script>\n</body></html>\n";
+  return out + detail::html_end(w, made_by(), detail::simulated_unless_told, page_data(grid), {grid_script});
 }
 
 } // namespace compared

@@ -6,13 +6,12 @@
 
 namespace compared {
 
-/// Stands behind the first part of report.html's script, whose numbers, shapes and axes it draws with.
+/// Stands behind the scripts that every page of results has (report/html_page.hpp).
 inline constexpr std::string_view grid_script = R"js(
 const axes = data.axes, cells = data.cells, figures = data.figures;
 const numeric = axes.filter(a => a.numbers);
 const shows = {share: v => percent(v) + ' %', time, plain};
 const view = {figure: figures[0].key, x: numeric[0].name, panel: null, fixed: {}};
-const widthOf = (node, columns = 1) => paper ? Math.floor((1280 - 24 * (columns - 1)) / columns) : Math.max(280, Math.floor((node.getBoundingClientRect().width || 600)));
 const axisNamed = name => axes.find(a => a.name === name);
 const others = () => axes.filter(a => a.name !== view.x);
 /// The second axis by panels, the first value of all further ones.
@@ -27,26 +26,25 @@ function chooseSystems() {
   const mean = name => { const of = systems.filter(s => s.name === name && isChosen(s)); return of.reduce((sum, s) => sum + (s.livelocked ? 0 : s.m.tbt_attainment ?? 0), 0) / (of.length || 1); };
   const there = names.filter(n => systems.some(s => s.name === n && isChosen(s))), isControl = n => systems.some(s => s.name === n && s.control);
   const best = there.filter(n => !isControl(n)).sort((a, b) => mean(b) - mean(a)), control = there.filter(isControl).slice(0, 1);
-  const wanted = [...best.slice(0, maxHighlighted - control.length), ...control], fresh = wanted.filter(n => !chosen.names.includes(n));
-  const kept = chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean);
-  chosen.names = [...kept, ...fresh];
+  colourOnly([...best.slice(0, maxHighlighted - control.length), ...control]);
 }
-const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
+addressed.push(
+  ['figure', () => view.figure === figures[0].key ? null : view.figure, said => { view.figure = oneOf(figures.map(f => f.key), said, figures[0].key); }],
+  ['against', () => view.x === numeric[0].name ? null : view.x, said => { view.x = oneOf(numeric.map(a => a.name), said, numeric[0].name); }],
+  ['panels', () => view.panel === null || view.panel === others()[0].name ? null : view.panel, said => { view.panel = oneOf(axes.map(a => a.name), said, null); }],
+  ...axes.map(a => [`at.${a.name}`, () => (view.fixed[a.name] ?? a.values[0]) === a.values[0] ? null : view.fixed[a.name],
+                    said => { view.fixed[a.name] = oneOf(a.values, said, a.values[0]); }]));
+addressSystems();
 function controls() {
-  const row = (id, buttons, least = 2) => { at(id).replaceChildren(...buttons); at(id).parentElement.style.display = buttons.length < least ? 'none' : ''; };
-  row('figures', figures.map(f => button(f.name, f.key === view.figure, () => { view.figure = f.key; })));
-  row('along', numeric.map(a => button(a.name, a.name === view.x, () => { view.x = a.name; })));
-  row('panels', others().map(a => button(a.name, a.name === view.panel, () => { view.panel = a.name; })));
+  controlRow('figures', figures.map(f => button(f.name, f.key === view.figure, () => { view.figure = f.key; })));
+  controlRow('along', numeric.map(a => button(a.name, a.name === view.x, () => { view.x = a.name; })));
+  controlRow('panels', others().map(a => button(a.name, a.name === view.panel, () => { view.panel = a.name; })));
   const rest = others().filter(a => a.name !== view.panel);
-  row('fixed', rest.flatMap(a => [Object.assign(document.createElement('span'), {textContent: a.name, className: 'sub'}), ...a.values.map(v => button(String(v), view.fixed[a.name] === v, () => { view.fixed[a.name] = v; }))]));
-  row('scales', scales.map(x => button(scaleName(x), x === chosen.scale, () => { chosen.scale = x; })));
-  row('deposits', deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
-  row('names', names.map(n => button(n, slotOf(n) >= 0, () => {
-    chosen.byReader = true;
-    chosen.names = slotOf(n) >= 0 ? chosen.names.filter(m => m !== n) : [...chosen.names, n].slice(-maxHighlighted);
-  }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)), 1);
+  controlRow('fixed', rest.flatMap(a => [Object.assign(document.createElement('span'), {textContent: a.name, className: 'sub'}), ...a.values.map(v => button(String(v), view.fixed[a.name] === v, () => { view.fixed[a.name] = v; }))]));
+  systemControls();
 }
 const figureOf = () => figures.find(f => f.key === view.figure);
+const panels = () => view.panel === null ? [null] : axisNamed(view.panel).values;
 /// The points of one system in one panel, along the axis.
 function pointsOf(name, panel) {
   const list = [];
@@ -93,29 +91,36 @@ function panelChart(host, panel, range, columns) {
   for (const [n, points] of [...lines].reverse()) if (slotOf(n) >= 0) line(n, points, slotOf(n));
   host.append(figure(panel === null ? figureShown.name : `${view.panel} ${panel}`, svg));
 }
+const exports_ = {
+  plots(figure, i) {
+    const key = view.figure;
+    return [[...runHead, ...meansHead, key, ...ends(key), 'livelocked'],
+            ...names.flatMap(n => pointsOf(n, panels()[i])).map(({s}) => [...shownRun(s), ...means, s.m[key], ...endsOf(s.interval?.[key]), s.livelocked])];
+  }
+};
 function draw() {
   pictures = 0;
   settle();
   chooseSystems();
   controls();
-  const panels = view.panel === null ? [null] : axisNamed(view.panel).values, host = at('plots');
-  const all = names.flatMap(n => panels.flatMap(p => pointsOf(n, p))), shown = all.flatMap(p => slotOf(p.s.name) >= 0 && p.limits && !absent(p.limits[1]) ? [p.v, p.limits[1]] : [p.v]);
+  const drawn = panels(), host = at('plots');
+  const all = names.flatMap(n => drawn.flatMap(p => pointsOf(n, p))), shown = all.flatMap(p => slotOf(p.s.name) >= 0 && p.limits && !absent(p.limits[1]) ? [p.v, p.limits[1]] : [p.v]);
   const positive = all.map(p => p.v).filter(v => v > 0), share = figureOf().unit === 'share';
   const range = {least: Math.min(...positive) / 1.2, most: share ? 1 : (Math.max(...shown, 0) || 1), log: false};
   range.log = !share && positive.length > 0 && range.most / range.least > 40;
-  host.className = panels.length > 2 ? 'three' : panels.length > 1 ? 'two' : '';
+  host.className = drawn.length > 2 ? 'three' : drawn.length > 1 ? 'two' : '';
   host.replaceChildren();
-  const hosts = panels.map(() => host.appendChild(document.createElement('div'))); // all there, so that each has its width
-  panels.forEach((p, i) => panelChart(hosts[i], p, range, Math.min(3, panels.length)));
+  const hosts = drawn.map(() => host.appendChild(document.createElement('div'))); // all there, so that each has its width
+  drawn.forEach((p, i) => panelChart(hosts[i], p, range, Math.min(3, drawn.length)));
   const entries = chosen.names.filter(n => systems.some(s => s.name === n && isChosen(s))).map(n => [sample(slotOf(n)), n + (systems.some(s => s.name === n && s.control) ? ' (control)' : '')]);
   if (systems.some(s => isChosen(s) && slotOf(s.name) < 0)) entries.push([swatch(svg => svg.append(el('path', {d: 'M0 6h22', stroke: 'var(--other)', 'stroke-width': 1.2}))), 'all others']);
-  if (data.seeds > 1) entries.push([swatch(svg => svg.append(el('path', {d: 'M11 1V11M8 1h6M8 11h6', stroke: 'var(--fg)', 'stroke-width': 1.4, fill: 'none'}))), `95 % interval of the mean over ${data.seeds} seeds`]);
+  if (manySeeds) entries.push([swatch(svg => svg.append(el('path', {d: 'M11 1V11M8 1h6M8 11h6', stroke: 'var(--fg)', 'stroke-width': 1.4, fill: 'none'}))), `95 % interval of the mean over ${data.seeds.length} seeds`]);
   at('legend').replaceChildren(legendOf(entries));
   at('what').textContent = `${figureOf().name}${figureOf().hint ? ', ' + figureOf().hint : ''}, against ${view.x}${range.log ? '; both scales of a panel are those of all, upwards logarithmic' : ''}.`;
+  dressFigures();
+  remember();
 }
-sortTables();
-redraws();
-draw();
+opens();
 )js";
 
 } // namespace compared

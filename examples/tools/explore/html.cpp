@@ -32,7 +32,9 @@ std::string page_data(const Exploration& found) {
   constexpr int digits = 6;
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().key("systems").begin_array();
+  json.begin_object().key("seeds").begin_array();
+  for (const std::uint64_t seed : seeds_served(found.workload)) json.value(seed);
+  json.end_array().line().key("systems").begin_array();
   for (const Row& row : found.rows) {
     json.line().begin_object().field("name", row.name).field("deposit", found.deposit).field("scale", found.slo_scale);
     json.field("published", row.published).field("control", row.control).field("rank", row.rank);
@@ -57,7 +59,7 @@ std::string page_data(const Exploration& found) {
          {std::pair{"tbt_attainment", attained}, std::pair{"per_token_attainment", m.per_token_attainment},
           std::pair{"mean_e2e_s", m.mean_e2e_s}, std::pair{"longest_gap_s", m.longest_gap_s},
           std::pair{"throughput_tokens_per_s", m.throughput_tokens_per_s},
-          std::pair{"refused", static_cast<double>(m.refused)}})
+          std::pair{"refused", spread_of(row, [](const Metrics& of) { return static_cast<double>(of.refused); }).mean}})
       json.key(name).rounded(value, digits);
     json.end_object().end_object();
   }
@@ -92,36 +94,39 @@ std::string page_data(const Exploration& found) {
 /// One table of all rows. Sorted by a click on a head; readable without a script.
 std::string row_table(const Exploration& found) {
   struct Column {
-    std::string_view head;
+    std::string_view head, key; ///< for a person; of explore.json
     double (*number)(const Metrics&);
     std::string (*text)(double);
   };
   using M = const Metrics&;
   const auto count = [](double value) { return fixed_text(value, 0); };
-  const std::vector<Column> columns{{"TBT, %", [](M m) { return m.tbt_attainment; }, percent_text},
-                                    {"per token, %", [](M m) { return m.per_token_attainment; }, percent_text},
-                                    {"TTFT, %", [](M m) { return m.ttft_attainment; }, percent_text},
-                                    {"SLO, %", [](M m) { return m.slo_attainment; }, percent_text},
-                                    {"goodput, req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
-                                    {"mean E2E, s", [](M m) { return m.mean_e2e_s; }, short_text},
-                                    {"longest gap, s", [](M m) { return m.longest_gap_s; }, short_text},
-                                    {"tokens/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
-                                    {"stall, %", [](M m) { return m.stall_share; }, percent_text},
-                                    {"preempted", [](M m) { return static_cast<double>(m.times_preempted); }, count},
-                                    {"refused", [](M m) { return static_cast<double>(m.refused); }, count}};
+  const std::vector<Column> columns{
+      {"TBT, %", "tbt_attainment", [](M m) { return m.tbt_attainment; }, percent_text},
+      {"per token, %", "per_token_attainment", [](M m) { return m.per_token_attainment; }, percent_text},
+      {"TTFT, %", "ttft_attainment", [](M m) { return m.ttft_attainment; }, percent_text},
+      {"SLO, %", "slo_attainment", [](M m) { return m.slo_attainment; }, percent_text},
+      {"goodput, req/s", "goodput_requests_per_s", [](M m) { return m.goodput_requests_per_s; }, short_text},
+      {"mean E2E, s", "mean_e2e_s", [](M m) { return m.mean_e2e_s; }, short_text},
+      {"longest gap, s", "longest_gap_s", [](M m) { return m.longest_gap_s; }, short_text},
+      {"tokens/s", "throughput_tokens_per_s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
+      {"stall, %", "stall_share", [](M m) { return m.stall_share; }, percent_text},
+      {"preempted", "times_preempted", [](M m) { return static_cast<double>(m.times_preempted); }, count},
+      {"refused", "refused", [](M m) { return static_cast<double>(m.refused); }, count}};
   std::string out =
-      "<div class=\"wide\"><table class=\"long\"><thead><tr><th scope=\"col\" data-sort tabindex=\"0\">rank"
-      "</th><th scope=\"col\" class=\"l\">engine</th>";
+      "<div class=\"wide\"><table class=\"long\"><caption><b>Every engine and published system</b></caption>\n"
+      "<thead><tr><th scope=\"col\" data-sort data-exact tabindex=\"0\">rank"
+      "</th><th scope=\"col\" class=\"l\" data-key=\"name\">engine</th>";
   for (const Column& column : columns)
-    out += "<th scope=\"col\" data-sort tabindex=\"0\">" + std::string{column.head} + "</th>";
+    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + std::string{column.key} + "\">" +
+           std::string{column.head} + "</th>";
   if (!found.reference.empty())
-    out += "<th scope=\"col\" data-sort tabindex=\"0\">less " + escaped(found.reference) +
-           ", points</th><th scope=\"col\" class=\"l\">judged</th>";
+    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"difference_points\">less " +
+           escaped(found.reference) + ", points</th><th scope=\"col\" class=\"l\">judged</th>";
   out += "</tr></thead><tbody>\n";
   for (const Row& row : found.rows) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
-    out += "<td class=\"code\">";
+    out += "<td class=\"code\" data-text=\"" + escaped(row.name) + "\">";
     if (row.published) out += "<b>" + escaped(row.name) + (row.control ? " (control)" : "") + "</b> ";
     out += "<code>" + escaped(row.engine) + "</code>";
     if (row.same_as)
@@ -131,15 +136,19 @@ std::string row_table(const Exploration& found) {
     out += "</td>";
     for (const Column& column : columns) {
       const Interval of = spread_of(row, column.number);
-      out += "<td data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\">" +
-             escaped(column.text(of.mean)) + detail::html_half_width(of, column.text) + "</td>";
+      out += "<td " + detail::html_number(of) + ">" + escaped(column.text(of.mean)) +
+             detail::html_half_width(of, column.text) + "</td>";
     }
     if (!found.reference.empty()) {
-      const double points = 100 * row.against.difference.mean;
+      const Interval& difference = row.against.difference;
+      const double points = 100 * difference.mean;
       const bool itself = row.name == found.reference || std::isnan(points);
-      out += itself ? std::string{"<td data-v=\"0\"></td><td></td>"}
-                    : "<td data-v=\"" + fixed_text(points, 9) + "\">" + detail::signed_text(points) +
-                          "</td><td class=\"l\">" + escaped(verdict_of(row.against)) + "</td>";
+      out += itself
+                 ? std::string{"<td data-v=\"0\"></td><td></td>"}
+                 : "<td " +
+                       detail::html_number({points, 100 * difference.least, 100 * difference.most, difference.count}) +
+                       ">" + detail::signed_text(points) + "</td><td class=\"l\">" + escaped(verdict_of(row.against)) +
+                       "</td>";
     }
     out += "</tr>\n";
   }
@@ -158,18 +167,18 @@ std::string finding(const Exploration& found) {
   std::string out = "<section><h2>What it found</h2>\n<p>";
   if (better.empty())
     out += "No composition has a higher TBT attainment here than the best published system, <b>" +
-           escaped(published->name) + "</b> (" + figures(*published) + "). The best composition (" + figures(*own) +
-           "):";
+           escaped(published->name) + "</b> (" + figures(*published) + ").";
   else
     out += fmt::format("<b>{}</b> compositions of different figures have a higher TBT attainment than every published "
-                       "system; the best of those is <b>{}</b> ({}). The best composition ({}), to paste:",
-                       better.size(), escaped(published->name), figures(*published), figures(*own));
+                       "system; the best of those is <b>{}</b> ({}).",
+                       better.size(), escaped(published->name), figures(*published));
   if (found.of_seeds() && !better.empty()) {
     std::size_t surely = 0;
     for (const Row* row : better) surely += row->against.tie() ? 0U : 1U;
     out += fmt::format(" That is in the mean of {} seeds; seed by seed <b>{}</b> of them {} better beyond a tie.",
                        found.workload.seeds.size(), surely, surely == 1 ? "is" : "are");
   }
+  out += " The best composition (" + figures(*own) + (better.empty() ? "):" : "), to paste:");
   return out + "</p>\n<pre><code>using Found = " + escaped(own->engine) + ";</code></pre></section>\n";
 }
 
@@ -206,29 +215,15 @@ std::string exploration_html(const Exploration& found) {
   facts.workload.notes.emplace_back(
       "Product", fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together",
                              all, found.space.roles.size(), engines, works - engines, all - works));
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Sluice exploration: " +
-      escaped(w.trace) + ", " + escaped(w.model) + " on " + escaped(w.device) +
-      "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>" + std::string{detail::html_style} +
-      "</style></head>\n<body><main>\n<h1>Sluice exploration</h1><p class=\"sub\">" + escaped(w.model) + " on " +
-      escaped(w.device) + ", " + escaped(w.trace) + "</p>\n" + detail::html_facts(facts);
-  if (!w.command.empty()) out += "<pre><code>" + escaped(w.command) + "</code></pre>\n";
+  const std::string under = w.model + " on " + w.device;
+  std::string out = detail::html_begin({"Sluice exploration: " + w.trace + ", " + under, "Sluice exploration",
+                                        under + ", " + w.trace, detail::html_facts(facts), w.command});
   out += finding(found);
   out += plots;
   out += "<section><h2>All of them</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" + row_table(found) +
          "</section>\n";
   out += detail::html_definitions;
-  if (const std::string note = one_seed_note(w); !note.empty())
-    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by " + escaped(made_by().line()) +
-         ". Simulated.</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n";
-  out += "<script type=\"application/json\" id=\"data\">" + page_data(found) + "</script>\n<script>";
-  out += detail::html_script_base;
-  out += detail::html_script_page;
-  out += page_script;
-  out += "</script>\n</body></html>\n";
-  return out;
+  return out + detail::html_end(w, made_by(), "Simulated.", page_data(found), {page_script});
 }
 
 } // namespace explored

@@ -6,8 +6,8 @@
 
 namespace explored {
 
-/// Stands behind the first part of report.html's script, whose numbers, shapes and axes it draws with. A model has the
-/// colour, marker and place that its role's list gives it.
+/// Stands behind the scripts that every page of results has (report/html_page.hpp). A model has the colour, marker and
+/// place that its role's list gives it.
 inline constexpr std::string_view page_script = R"js(
 const roles = data.roles;
 const rows = systems; // all that were run: engines of the product, published systems, the control
@@ -20,17 +20,24 @@ const measures = {
 };
 /// Where the best all serve what arrives, throughput tells nothing: then what users wait.
 const best = rows.filter(r => r.rank > 0).slice(0, 30), rates = best.map(measures.throughput.of);
-const view = {role: data.marginals.length ? data.marginals[0].role : 0, x: Math.max(...rates) < 1.05 * Math.min(...rates) ? 'e2e' : 'throughput', all: true};
-const widthOf = node => paper ? 1280 : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
+const opening = {role: data.marginals.length ? data.marginals[0].role : 0, x: Math.max(...rates) < 1.05 * Math.min(...rates) ? 'e2e' : 'throughput', all: true};
+const view = {...opening};
+addressed.push(
+  ['colour', () => view.role === opening.role ? null : roles[view.role].role, said => {
+    const chosen = data.marginals.find(g => roles[g.role].role === said);
+    view.role = chosen ? chosen.role : opening.role;
+  }],
+  ['right', () => view.x === opening.x ? null : view.x, said => { view.x = oneOf(Object.keys(measures), said, opening.x); }],
+  ['shown', () => view.all ? null : 'best', said => { view.all = said !== 'best'; }]);
 const shape = i => i % 6;
 const told = r => `${r.rank ? `${r.rank}. ` : ''}${r.name}${r.control ? ' (control)' : ''}${r.livelocked ? ' (livelocked)' : ''}${r.same ? `\nsame figures as ${r.same}` : ''}\nTBT attainment ${percent(r.m.tbt_attainment)} %${r.interval && !absent(r.interval[0]) ? ` (95 % interval ${percent(r.interval[0])} to ${percent(r.interval[1])})` : ''}, per token ${percent(r.m.per_token_attainment)} %\n` +
   `mean E2E ${time(r.m.mean_e2e_s)}, longest gap ${time(r.m.longest_gap_s)}\n${plain(r.m.throughput_tokens_per_s)} tokens/s${r.m.refused ? `, ${digits(r.m.refused)} refused` : ''}${r.judged ? `\n${r.judged}` : ''}`;
 
 const dot = m => swatch(svg => svg.append(marker(shape(m), 11, 6, 4, colour(shape(m)))));
 function controls() {
-  at('roles').replaceChildren(...data.marginals.map(g => button(roles[g.role].role, view.role === g.role, () => { view.role = g.role; })));
-  at('axes').replaceChildren(...Object.keys(measures).map(x => button(measures[x].label, view.x === x, () => { view.x = x; })));
-  at('shown').replaceChildren(button('all', view.all, () => { view.all = true; }), button('the best 30', !view.all, () => { view.all = false; }));
+  controlRow('roles', data.marginals.map(g => button(roles[g.role].role, view.role === g.role, () => { view.role = g.role; })));
+  controlRow('axes', Object.keys(measures).map(x => button(measures[x].label, view.x === x, () => { view.x = x; })));
+  controlRow('shown', [button('all', view.all, () => { view.all = true; }), button('the best 30', !view.all, () => { view.all = false; })]);
 }
 /// Who is drawn such that nobody drawn is better in both.
 function front(drawn, {of, more}) {
@@ -40,10 +47,11 @@ function front(drawn, {of, more}) {
 }
 
 // The ranking: attainment up, what it is paid with to the right ---------------------------------------------------------
+const drawnRows = () => (view.all ? rows : best).filter(r => !absent(measures[view.x].of(r)) && !absent(r.m.tbt_attainment));
 function scatter(host) {
   const {label, of, show, log} = measures[view.x], width = widthOf(host), height = paper ? 380 : 460;
   const left = 54, right = width - 18, top = 14, bottom = height - 44;
-  const drawn = (view.all ? rows : best).filter(r => !absent(of(r)) && !absent(r.m.tbt_attainment));
+  const drawn = drawnRows();
   if (!drawn.length) { host.append('Nobody was given a token.'); return; }
   const values = drawn.map(of).filter(v => v > 0), most = Math.max(...values) * 1.03, least = Math.min(...values) * 0.97;
   const wide = log && most / least > 3;
@@ -139,6 +147,19 @@ function marginals(host) {
   host.append(figure('', svg));
 }
 
+const exports_ = {
+  ranking() {
+    const figures = Object.keys(rows[0].m).filter(key => key !== 'tbt_attainment');
+    return [[...runHead, ...meansHead, 'rank', 'published', 'control', 'pareto', ...roles.map(r => r.role), 'tbt_attainment', ...ends('tbt_attainment'), ...figures],
+            ...drawnRows().map(r => [...shownRun(r), ...means, r.control ? null : r.rank, r.published, r.control, r.pareto, ...roles.map((role, i) => r.models ? role.models[r.models[i]] : null),
+                                     r.m.tbt_attainment, ...endsOf(r.interval), ...figures.map(key => r.m[key])])];
+  },
+  marginals() {
+    return [['role', 'spread', 'model', 'combinations', ...meansHead, 'best', 'mean', 'pairs', 'gain', ...ends('gain'), 'better', 'worse'],
+            ...data.marginals.flatMap(g => g.models.map((m, i) => [roles[g.role].role, g.spread, roles[g.role].models[i], m.combinations, ...means, m.best, m.mean, m.pairs,
+                                                                   m.pairs ? m.gain : null, ...endsOf(absent(m.half) ? null : [m.gain - m.half, m.gain + m.half]), m.better, m.worse]))];
+  }
+};
 function draw() {
   pictures = 0;
   controls();
@@ -146,10 +167,10 @@ function draw() {
   fresh('legend').append(scatterLegend());
   scatter(fresh('ranking'));
   marginals(fresh('marginals'));
+  dressFigures();
+  remember();
 }
-sortTables();
-redraws();
-draw();
+opens();
 )js";
 
 } // namespace explored

@@ -3,14 +3,12 @@
 #pragma once
 
 #include "sluice/report/html_data.hpp"
-#include "sluice/report/html_script_base.hpp"
+#include "sluice/report/html_page.hpp"
 #include "sluice/report/html_script_charts.hpp"
 #include "sluice/report/html_script_export.hpp"
-#include "sluice/report/html_script_page.hpp"
 #include "sluice/report/html_script_seeds.hpp"
 #include "sluice/report/html_script_time.hpp"
 #include "sluice/report/html_script_why.hpp"
-#include "sluice/report/html_style.hpp"
 #include "sluice/report/html_tables.hpp"
 #include "sluice/report/html_why.hpp"
 
@@ -19,13 +17,6 @@
 
 namespace sluice {
 namespace detail {
-
-inline std::string html_fact(std::string_view label, std::string_view text) {
-  if (text.empty()) return {};
-  const bool wide = text.size() > 40; // over two columns: a sentence in one column makes the whole row high
-  return std::string{wide ? "<div class=\"w\">" : "<div>"} + "<dt>" + escaped(label) + "</dt><dd>" + escaped(text) +
-         "</dd></div>";
-}
 
 inline std::string html_facts(const ComparisonReport& report) {
   const WorkloadReport& w = report.workload;
@@ -41,8 +32,7 @@ inline std::string html_facts(const ComparisonReport& report) {
   std::string limits;
   if (w.batch_limit > 0) limits = std::to_string(w.batch_limit) + " requests";
   if (w.max_batch_tokens > 0) limits += (limits.empty() ? "" : ", ") + std::to_string(w.max_batch_tokens) + " tokens";
-  std::string out = "<dl class=\"facts\">";
-  out += html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
+  std::string out = html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
   out += html_fact("requests", std::to_string(w.requests)) +
          html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w)));
   if (!w.redrawn.empty()) out += html_fact("the trace", "drawn again by each seed, " + w.redrawn);
@@ -54,7 +44,7 @@ inline std::string html_facts(const ComparisonReport& report) {
   out += html_fact("batch limit", limits) + html_fact("times from", w.profile);
   if (w.rate_scale != 1) out += html_fact("arrival rate", "x" + tidy_text(w.rate_scale));
   for (const auto& [label, text] : w.notes) out += html_fact(label, text);
-  return out + "</dl>\n";
+  return out;
 }
 
 inline constexpr std::string_view html_plots = R"html(
@@ -103,37 +93,19 @@ inline constexpr std::string_view html_definitions = R"html(
 /// iteration, and the tables. One file, no network; deterministic.
 [[nodiscard]] inline std::string report_html(const ComparisonReport& report,
                                              std::string_view title = "Sluice comparison") {
-  using detail::escaped;
   const WorkloadReport& w = report.workload;
-  std::string out = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>" +
-                    escaped(title) + ": " + escaped(w.trace) + ", " + escaped(w.model) + " on " + escaped(w.device) +
-                    "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>" + std::string{detail::html_style} +
-                    "</style></head>\n<body><main>\n";
-  out += "<h1>" + escaped(title) + "</h1><p class=\"sub\">" + escaped(w.model) + " on " + escaped(w.device) + ", " +
-         escaped(w.trace) + "</p>\n" + detail::html_facts(report);
-  if (!w.command.empty()) out += "<pre><code>" + escaped(w.command) + "</code></pre>\n";
+  const std::string under = w.model + " on " + w.device;
+  std::string out = detail::html_begin({std::string{title} + ": " + w.trace + ", " + under, std::string{title},
+                                        under + ", " + w.trace, detail::html_facts(report), w.command});
   out += detail::html_plots;
   out += detail::html_why_section;
   out += "<section><h2>All numbers</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" +
          detail::html_number_tables(report) + "</section>\n";
   out += "<section><h2>What each system is</h2>\n" + detail::html_type_table(report) + "</section>\n";
   out += detail::html_definitions;
-  if (const std::string note = one_seed_note(w); !note.empty())
-    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by " + escaped(report.made_by.known() ? report.made_by.line() : "Sluice") +
-         ". Simulated unless a fact above says otherwise.</footer>\n</main>\n<div id=\"tip\" "
-         "role=\"status\"></div>\n";
-  out += "<script type=\"application/json\" id=\"data\">" + detail::html_data(report) + "</script>\n<script>";
-  out += detail::html_script_base;
-  out += detail::html_script_page;
-  out += detail::html_script_seeds;
-  out += detail::html_script_charts;
-  out += detail::html_script_why;
-  out += detail::html_script_export;
-  out += detail::html_script_time;
-  out += "</script>\n</body></html>\n";
-  return out;
+  return out + detail::html_end(w, report.made_by, detail::simulated_unless_told, detail::html_data(report),
+                                {detail::html_script_seeds, detail::html_script_charts, detail::html_script_why,
+                                 detail::html_script_export, detail::html_script_time});
 }
 
 } // namespace sluice

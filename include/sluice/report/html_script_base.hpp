@@ -51,9 +51,11 @@ function choose() {
   const room = maxHighlighted - control.length, half = Math.max(Math.ceil(room / 2), room - others.length);
   const picked = [...fetching.slice(0, half), ...others.slice(0, room - Math.min(half, fetching.length))];
   const wanted = [...able.filter(s => picked.includes(s)), ...control].map(s => s.name);
+  colourOnly(wanted);
+}
+function colourOnly(wanted) {
   const fresh = wanted.filter(n => !chosen.names.includes(n));
-  const kept = chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean);
-  chosen.names = [...kept, ...fresh];
+  chosen.names = [...chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean), ...fresh];
 }
 const slotOf = name => chosen.names.indexOf(name);
 const colour = i => `var(--c${i})`;

@@ -7,11 +7,6 @@
 namespace sluice::detail {
 
 inline constexpr std::string_view html_script_charts = R"js(
-const scaleName = x => '×' + digits(x).replace(/\.?0+$/, '');
-/// On paper all figures are drawn for a sheet so wide, which the style then scales to the page.
-const sheet = 1280;
-const widthOf = (node, columns = 1) => paper ? Math.floor((sheet - 24 * (columns - 1)) / columns)
-                                             : Math.max(300, Math.floor(node.getBoundingClientRect().width || 600));
 const sameAs = s => `same as ${s.same}`;
 
 // Attainment: a bar for each SLO scale, the per-token kind as a diamond on it --------------------------------------------

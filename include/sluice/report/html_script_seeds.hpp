@@ -8,7 +8,6 @@ namespace sluice::detail {
 
 /// Stands before the charts, which draw intervals with it; draws nothing of one seed.
 inline constexpr std::string_view html_script_seeds = R"js(
-const manySeeds = (data.seeds || []).length > 1;
 /// " ± 8.9" behind a mean; nothing where there is no interval, or no width.
 function spread(s, key, show) {
   const limits = s.interval && s.interval[key];

@@ -193,17 +193,6 @@ function iterationChart(host, s) {
 }
 
 // The page ----------------------------------------------------------------------------------------------------------
-function controls() {
-  at('scales').replaceChildren(...scales.map(x => button(`${scaleName(x)} (${time(systems.find(s => s.scale === x).slo)})`, x === chosen.scale, () => { chosen.scale = x; })));
-  at('deposits').replaceChildren(...deposits.map(d => button(d ? 'with deposit' : 'without deposit', d === chosen.deposit, () => { chosen.deposit = d; })));
-  at('scales').parentElement.hidden = scales.length < 2;
-  at('deposits').parentElement.hidden = deposits.length < 2;
-  at('names').replaceChildren(...names.map(n => button(n, slotOf(n) >= 0, () => {
-    chosen.byReader = true;
-    if (slotOf(n) >= 0) chosen.names = chosen.names.filter(m => m !== n);
-    else chosen.names = [...chosen.names, n].slice(-maxHighlighted);
-  }, slotOf(n) >= 0 ? sample(slotOf(n), 22) : null)));
-}
 function iterationControl() {
   const able = shown().filter(s => s.iteration);
   const longest = list => [...list].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
@@ -225,7 +214,7 @@ function iterationControl() {
 function draw() {
   pictures = 0;
   choose();
-  controls();
+  systemControls(x => `${scaleName(x)} (${time(systems.find(s => s.scale === x).slo)})`);
   const fresh = id => { at(id).replaceChildren(); return at(id); };
   const part = `${scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : ''}${time((shown()[0] || {}).slo)} a token${deposits.length > 1 ? (chosen.deposit ? ', with token deposit' : ', without deposit') : ''}`;
   document.querySelectorAll('.seed').forEach(node => { node.textContent = manySeeds ? ` Of seed ${data.seeds[0]}, the first of ${data.seeds.length}.` : ''; });
@@ -256,11 +245,7 @@ function draw() {
 at('whole').addEventListener('click', () => { chosen.zoom = null; draw(); });
 at('pick').addEventListener('change', event => { chosen.iteration = event.target.value; chosen.picked = true; draw(); });
 
-sortTables(remember);
-redraws();
-addEventListener('hashchange', () => { recall(); draw(); });
-recall();
-draw();
+opens();
 )js";
 
 } // namespace sluice::detail

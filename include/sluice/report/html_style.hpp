@@ -24,7 +24,7 @@ h2{font-size:19px;margin:0 0 2px;letter-spacing:-.005em}
 h3{font-size:14px;margin:18px 0 4px}
 p{margin:0 0 10px;max-width:78ch}
 .sub{color:var(--mute)}
-section{margin-top:38px} section>p{max-width:110ch}
+section{margin-top:38px} section>p{max-width:110ch} section+p{margin-top:14px}
 dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:0;margin:16px 0 0;border:1px solid var(--line);border-radius:8px;overflow:hidden}
 dl.facts div{padding:8px 12px;box-shadow:0 0 0 .5px var(--line)}
 dl.facts div.w{grid-column:span 2}
@@ -32,9 +32,9 @@ dl.facts dt{font-size:12px;color:var(--mute)}
 dl.facts dd{margin:0;font-weight:600;font-size:14px;overflow-wrap:anywhere}
 code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}
 pre{margin:8px 0 0;padding:10px 12px;background:var(--soft);border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;font-size:12.5px}
-.bar{margin-top:26px;padding:12px 14px;border:1px solid var(--line);border-radius:8px;background:var(--soft)}
+.bar{margin-top:26px;padding:12px 14px;display:grid;gap:10px;border:1px solid var(--line);border-radius:8px;background:var(--soft)}
 .bar .row{display:flex;flex-wrap:wrap;gap:6px 10px;align-items:center}
-.bar .row+.row{margin-top:10px}
+.bar .row .row{flex:1 1 240px}
 .bar .name{font-size:13px;color:var(--mute);min-width:96px}
 button{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:2px 9px;cursor:pointer;line-height:1.6}
 button:hover{border-color:var(--mute)}
@@ -46,7 +46,7 @@ select{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border
 .three{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px 24px}
 figure{margin:10px 0 0;min-width:0}
 .save{display:flex;justify-content:flex-end;gap:4px;min-height:20px;margin-bottom:2px;opacity:.55} .save:hover,.save:focus-within{opacity:1}
-.save button{font-size:11px;padding:0 6px} caption .save{float:right;margin:0 0 0 12px}
+.save button{font-size:11px;padding:0 6px} caption .save{display:inline-flex;margin:0 0 0 10px}
 figcaption{display:flex;flex-wrap:wrap;align-items:center;gap:0 6px;font-size:13px;font-weight:600;margin-bottom:2px} figcaption .save{margin:0 0 0 auto}
 figure svg,.legend svg{display:block;max-width:100%;overflow:visible} figure svg{height:auto}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,"DejaVu Sans",sans-serif;fill:var(--fg)}
@@ -71,7 +71,7 @@ tbody th{position:sticky;left:0;background:var(--card);font-weight:600}
 tbody th small{display:block;font-weight:400;font-size:11px;line-height:1.1;color:var(--mute)}
 td small{color:var(--mute);font-size:11px}
 tr.control td,tr.control th{border-top:2px solid var(--mute);font-style:italic}
-td.code{white-space:normal;text-align:left;min-width:300px}
+td.code{white-space:normal;text-align:left;min-width:300px} td.words{white-space:normal;text-align:left;min-width:220px}
 ul.defs{padding-left:20px;max-width:88ch} ul.defs li{margin-bottom:5px}
 footer{margin-top:44px;color:var(--mute);font-size:13px;border-top:1px solid var(--line);padding-top:12px}
 .only-print{display:none}
@@ -85,7 +85,7 @@ figure,.keep,tr{break-inside:avoid} .legend,section>p{break-after:avoid;break-in
 .two{grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:8px 20px} .three{grid-template-columns:1fr 1fr 1fr;gap:8px 20px} figure{margin-top:4px} figure>svg{width:100%}
 h1{font-size:20px} h2{font-size:15px} h2,h3,figcaption,caption{break-after:avoid} figcaption,.legend{font-size:10px}
 dl.facts{margin-top:8px;grid-template-columns:repeat(auto-fit,minmax(160px,1fr))} dl.facts div{padding:4px 8px} dl.facts dt{font-size:9px} dl.facts dd{font-size:11px} pre{padding:4px 8px;font-size:9px}
-.wide{overflow:visible;border:0;margin-top:4px} table{font-size:8.5px;line-height:1.3} table.long{font-size:8px;line-height:1.2} table.long th,table.long td{padding:0 4px} caption{padding:2px 4px;font-size:9px} caption b{font-size:11px} caption br{display:none} caption b:after{content:"  "} th,td{padding:1px 4px} td.code{min-width:0} tbody th{position:static}
+.wide{overflow:visible;border:0;margin-top:4px} table{font-size:8.5px;line-height:1.3} table.long{font-size:8px;line-height:1.2} table.long th,table.long td{padding:0 4px} caption{padding:2px 4px;font-size:9px} caption b{font-size:11px} caption br{display:none} caption b:after{content:"  "} th,td{padding:1px 4px} td.code,td.words{min-width:0} tbody th{position:static}
 tbody th small{display:inline;font-size:inherit;margin-left:1em}
 ul.defs{max-width:none;margin:4px 0} section>ul.defs.cols{columns:2;column-gap:28px} ul.defs.sub{font-size:8.5px} footer{margin-top:14px;font-size:9px;padding-top:4px}}
 )css";
