@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes; and one
 // line and exit code 2 for wrong input.
+#include "support/page.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -250,6 +251,28 @@ TEST_CASE("several seeds: ranked by the mean, judged against the best published,
   }
   CHECK(explored.printed.find("Means of 3 seeds") != std::string::npos);
   CHECK(second.printed.find("one seed: what differs here") != std::string::npos);
+}
+
+TEST_CASE("the page's table has every row of the report" * needs_program()) {
+  const Explored explored("--seeds 1,2");
+  const std::string page = content(explored.folder.path / "explore.html");
+  CHECK(page.find("src=") == std::string::npos);
+  CHECK(sluice_test::page_data(page).at("seeds") == json({1, 2}));
+  const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
+  REQUIRE(tables.size() == 1);
+  REQUIRE(tables.at(0).rows.size() == explored.report.at("rows").size());
+  for (std::size_t i = 0; i < tables.at(0).rows.size(); ++i) {
+    const auto& row = tables.at(0).rows.at(i);
+    const json& wanted = explored.report.at("rows").at(i);
+    CAPTURE(i);
+    CHECK(sluice_test::tells(row.at("rank"), wanted.at("rank")));
+    for (const char* key :
+         {"tbt_attainment", "per_token_attainment", "ttft_attainment", "slo_attainment", "goodput_requests_per_s",
+          "mean_e2e_s", "longest_gap_s", "throughput_tokens_per_s", "stall_share", "times_preempted", "refused"}) {
+      CAPTURE(key);
+      CHECK(sluice_test::tells(row.at(key), wanted.at(key)));
+    }
+  }
 }
 
 TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_program()) {

@@ -3,6 +3,7 @@
 // there is no capacity it says so.
 #include "sluice/statistics/interval.hpp"
 
+#include "support/page.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -132,6 +133,53 @@ TEST_CASE("capacities over a list are one table" * needs_program()) {
   const Compared grid("--capacity 0.6 --kv-blocks 400,800 --table csv");
   CHECK(grid.printed.find("kv-blocks,system,deposit,scale,requests-per-s,rate-scale,slo-met,remark\n400,") == 0);
   CHECK(grid.report.at("cells").size() == 2);
+}
+
+TEST_CASE("the page has a table of every capacity, and what each picture is drawn of" * needs_program()) {
+  const Compared found("--capacity 0.6 --kv-blocks 400,800 --seeds 2,3 --slo-scale 1,2");
+  const std::string page = sluice_test::content(found.folder.path / "report.html");
+  CHECK(page.find("src=") == std::string::npos);
+  const json data = sluice_test::page_data(page);
+  const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
+  REQUIRE(tables.size() == 1);
+  std::vector<json> systems;
+  for (const json& cell : found.report.at("cells"))
+    for (json system : cell.at("systems")) {
+      system["at"] = cell.at("at");
+      systems.push_back(std::move(system));
+    }
+  CHECK(tables.at(0).rows.size() == systems.size());
+  REQUIRE(data.at("systems").size() == systems.size());
+  for (const auto& row : tables.at(0).rows) {
+    std::size_t same = 0;
+    for (const json& system : systems) {
+      if (row.at("system") != system.at("name") || !sluice_test::tells(row.at("slo_scale"), system.at("slo_scale")) ||
+          !sluice_test::tells(row.at("kv-blocks"), system.at("at").at("kv-blocks")))
+        continue;
+      ++same;
+      for (const char* key : {"requests_per_s", "rate_scale", "slo_attainment"}) {
+        CAPTURE(key);
+        CHECK(sluice_test::tells(row.at(key), system.at(key)));
+      }
+      CHECK(row.at("remark") == system.at("remark"));
+      if (!system.contains("pairs")) continue;
+      CHECK(sluice_test::tells(row.at("ratio"), system.at("pairs").at("ratio")));
+      CHECK(row.at("judged") == system.at("pairs").at("verdict"));
+    }
+    CHECK(same == 1);
+  }
+  for (std::size_t i = 0; i < systems.size(); ++i) {
+    const json& drawn = data.at("systems").at(i);
+    REQUIRE(drawn.at("name") == systems.at(i).at("name"));
+    for (std::size_t seed = 0; seed < 2; ++seed) {
+      const json &shown = drawn.at("seeds").at(seed), &wanted = systems.at(i).at("per_seed").at(seed);
+      CHECK(shown.at("probes").size() == wanted.at("probes").size());
+      CHECK(shown.at("capacity").is_number() == (wanted.at("found") == "between"));
+      if (shown.at("capacity").is_number())
+        CHECK(shown.at("capacity").get<double>() ==
+              doctest::Approx(wanted.at("requests_per_s").get<double>()).epsilon(1e-5));
+    }
+  }
 }
 
 TEST_CASE("what cannot be searched is one line" * needs_program()) {

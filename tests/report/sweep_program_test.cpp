@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-compare over lists of numbers: each cell is the comparison of its own command line, the number of threads is
 // nowhere to be seen, and what is wrong with a list is one line.
+#include "support/page.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -140,12 +141,26 @@ TEST_CASE("a grid's page holds its figures and needs no network" * needs_program
   const std::string page = sluice_test::content(grid.folder.path / "report.html");
   CHECK(page.find("Sluice sweep over kv-blocks") != std::string::npos);
   CHECK(page.find("src=") == std::string::npos);
-  const std::string mark = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t begin = page.find(mark) + mark.size();
-  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  const json data = sluice_test::page_data(page);
   CHECK(data.at("systems").size() == 2 * 3);
-  CHECK(data.at("seeds") == 2);
+  CHECK(data.at("seeds") == json({1, 2}));
   for (const json& system : data.at("systems")) CHECK(system.at("interval").at("tbt_attainment").size() == 2);
+  const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
+  REQUIRE(tables.size() == 1);
+  CHECK(tables.at(0).caption.ends_with("without deposit"));
+  REQUIRE(tables.at(0).rows.size() == 2 * 3);
+  std::size_t at = 0;
+  for (const json& cell : grid.report.at("cells"))
+    for (const json& system : cell.at("systems")) {
+      const auto& row = tables.at(0).rows.at(at++);
+      CHECK(row.at("system").starts_with(system.at("name").get<std::string>()));
+      CHECK(sluice_test::tells(row.at("kv-blocks"), cell.at("at").at("kv-blocks")));
+      for (const json& figure : data.at("figures")) {
+        const std::string key = figure.at("key");
+        CAPTURE(key);
+        CHECK(sluice_test::tells(row.at(key), system.at(key)));
+      }
+    }
 }
 
 TEST_CASE("what is wrong with a list is one line that says which value" * needs_program()) {

@@ -5,29 +5,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { open } from '../../serve/live/chromium.mjs';
+import { browse } from './browse.mjs';
 
 const address = pathToFileURL(join(process.env.SLUICE_REPORT, 'report.html')).href;
 const report = JSON.parse(readFileSync(join(process.env.SLUICE_REPORT, 'report.json'), 'utf8'));
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-let page;
-before(async () => { page = await open('about:blank'); });
+let page, hash, click;
+before(async () => { ({ hash, click } = page = await browse()); });
 after(async () => { await page?.end(); });
-
-/// A fresh page: nothing that an earlier one held is left but the address.
-async function visit(fragment = '') {
-  await page.page('Page.navigate', { url: 'about:blank' });
-  await page.page('Page.navigate', { url: address + fragment });
-  for (let tries = 0; tries < 100; ++tries) {
-    if (await page.read(`document.readyState === 'complete' && document.querySelectorAll('#time svg').length > 0`).catch(() => false)) return;
-    await sleep(50);
-  }
-  assert.fail('the page draws nothing');
-}
-const hash = () => page.read('location.hash');
-const click = (host, text) =>
-  page.read(`[...document.querySelectorAll('#${host} button')].find(b => b.textContent.includes(${JSON.stringify(text)})).click()`);
+const visit = (fragment = '') => page.visit(address + fragment, '#time svg');
 /// What is to be seen, without the page's own variables.
 const look = () => page.read(`({
   pressed: [...document.querySelectorAll('.bar [aria-pressed=true]')].map(b => b.textContent),
@@ -90,13 +76,7 @@ function checkInterval(row, key, system) {
 
 test('every picture is saved as SVG that stands alone, with its numbers as CSV', async () => {
   await visit();
-  const pictures = await page.read(`Object.keys(exports_).flatMap(id => [...at(id).querySelectorAll('figure')]
-    .filter(f => f.querySelector('svg[role=img]')).map((f, i) => {
-      const saved = svgOf(f.querySelector('svg[role=img]'));
-      const parsed = new DOMParser().parseFromString(saved, 'image/svg+xml');
-      return { id, wrong: parsed.querySelector('parsererror')?.textContent, variables: saved.includes('var(--'), buttons: f.querySelectorAll('.save button').length,
-               texts: parsed.querySelectorAll('text').length, rows: exports_[id](f, i), csv: csvOf(exports_[id](f, i)) };
-    }))`);
+  const pictures = await page.pictures();
   assert.deepEqual([...new Set(pictures.map((p) => p.id))], ['attainment', 'pair-charts', 'costs', 'cdf', 'time', 'why-bars', 'why-lines', 'iteration']);
   for (const { id, wrong, variables, buttons, texts, rows, csv } of pictures) {
     assert.equal(wrong, undefined, id);
@@ -131,7 +111,10 @@ test('every picture is saved as SVG that stands alone, with its numbers as CSV',
   for (const row of costRows) {
     const of = Object.fromEntries(costHead.map((name, i) => [name, row[i]]));
     const system = report.systems.find((s) => s.name === of.system && s.deposit === of.deposit && s.slo_scale === of.slo_scale);
-    for (const key of ['p99_tbt_s', 'mean_e2e_s', 'throughput_tokens_per_s']) checkInterval(of, key, system);
+    for (const key of ['p99_tbt_s', 'mean_e2e_s', 'throughput_tokens_per_s', 'times_preempted']) { // a count's mean is no count
+      assert.ok(Math.abs(Number(of[key]) - system[key]) <= 1e-5 * Math.max(1, system[key]), `${of.system}: ${key}`);
+      checkInterval(of, key, system);
+    }
   }
   const [pairHead, ...pairRows] = pictures.find((p) => p.id === 'pair-charts').rows;
   for (const row of pairRows) {
@@ -142,25 +125,10 @@ test('every picture is saved as SVG that stands alone, with its numbers as CSV',
 });
 
 test('no button lies on what a picture or a table says, on wide screens and narrow ones', async () => {
-  for (const width of [420, 700, 1000, 1400]) {
-    await page.page('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
-    await visit();
-    const seen = await page.read(`(() => {
-      const buttons = [...document.querySelectorAll('.save button')];
-      const words = [...document.querySelectorAll('figure svg text, figure svg path, caption b')];
-      const named = [...document.querySelectorAll('figcaption, caption')].flatMap(head => [...head.childNodes].filter(n => n.nodeType === Node.TEXT_NODE)
-        .map(n => { const range = document.createRange(); range.selectNodeContents(n); return { box: range.getBoundingClientRect(), what: n.textContent }; }));
-      const boxes = [...words.map(n => ({ box: n.getBoundingClientRect(), what: n.textContent || n.nodeName })), ...named];
-      const meets = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
-      return { buttons: buttons.length, words: boxes.length, covered: buttons.flatMap(button => {
-        const own = button.getBoundingClientRect();
-        return boxes.filter(({ box }) => box.width > 0 && meets(own, box)).map(({ what }) => button.getAttribute('aria-label') + ' on ' + what);
-      }) };
-    })()`);
-    assert.ok(seen.buttons > 20 && seen.words > 100);
-    assert.deepEqual(seen.covered, [], `${width} px`);
+  for (const { width, buttons, words, covered } of await page.covered(visit)) {
+    assert.ok(buttons > 20 && words > 100);
+    assert.deepEqual(covered, [], `${width} px`);
   }
-  await page.page('Emulation.clearDeviceMetricsOverride');
 });
 
 test('a table is saved with its numbers whole', async () => {
@@ -186,13 +154,7 @@ test('a table is saved with its numbers whole', async () => {
 
 test('a click on a button leaves a file', async () => {
   await visit();
-  const saved = await page.read(`(async () => {
-    const files = [];
-    const make = document.createElement.bind(document);
-    document.createElement = (tag) => { const node = make(tag); if (tag === 'a') node.click = () => files.push([node.download, node.href]); return node; };
-    for (const button of document.querySelectorAll('#cdf .save button')) button.click();
-    return Promise.all(files.map(async ([name, href]) => [name, (await (await fetch(href)).text()).slice(0, 60)]));
-  })()`);
+  const saved = await page.saved('#cdf .save button');
   assert.equal(saved.length, 6);
   assert.match(saved[0][0], /^sluice-[a-z0-9-]+[.]svg$/);
   assert.match(saved[0][1], /^<[?]xml /);

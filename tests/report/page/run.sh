@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Looks at report.html with the system's Chromium: what leaves the page, and what an address brings back.
-# usage: run.sh PROGRAM      PROGRAM: sluice-compare. Exit 77: skipped, and said why
+# Looks at the pages of results with the system's Chromium: what leaves them, and what an address brings back.
+# usage: run.sh COMPARE EXPLORE      sluice-compare and sluice-explore. Exit 77: skipped, and said why
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -18,4 +18,11 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$1" --quiet --generate demo:requests=12 --slo-scale 1.5,2 --seeds 1..3 --systems OneAtATime,VllmSwap,OrbitFlow,SuperInfer --out "$folder" > /dev/null ||
   exit 1
-SLUICE_REPORT=$folder node --test --test-reporter=spec "$here/page.test.mjs"
+"$1" --quiet --generate demo:requests=8 --kv-blocks 300,600 --batch 2,4 --rate-scale 1,2 --slo-scale 1.5,2 --seeds 1..3 \
+  --systems OneAtATime,VllmSwap,OrbitFlow --out "$folder/grid" > /dev/null || exit 1
+"$1" --quiet --generate demo:requests=12 --kv-blocks 400,800 --capacity 0.5 --seeds 1..3 --systems OneAtATime,VllmSwap,OrbitFlow \
+  --out "$folder/capacity" > /dev/null || exit 1
+"$2" --quiet --generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' --kv-blocks 60 --batch 4 --slo-tbt 0.02 --seeds 1..3 \
+  --systems OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow --out "$folder/explore" > /dev/null || exit 1
+export SLUICE_REPORT=$folder
+node --test --test-reporter=spec "$here/page.test.mjs" && node --test --test-reporter=spec "$here/pages.test.mjs"
