@@ -94,3 +94,14 @@ TEST_CASE("--help of sluice-plan names every field of a problem, and none that i
   }
   CHECK(fields >= 20);
 }
+
+TEST_CASE("sluice-plan answers a near miss of a field, of a value and of a request's field" * needs_program()) {
+  const auto says = [](const std::string& problem, const std::string& part) {
+    sluice_test::check_refused("sluice-plan", "", part, "printf %s '" + problem + "' | ");
+  };
+  says(R"({"layer": 1})", "stdin: there is no field 'layer' (did you mean layers?); expected one of ");
+  const std::string problem = R"({"layers":2,"layer_compute_s":1,"link_blocks_per_s":1,"device_blocks":9,)";
+  says(problem + R"("transfer":"fairshare","requests":[{"tokens":5}]})",
+       "transfer is 'fairshare' (did you mean fair-share?)");
+  says(problem + R"("requests":[{"token":5}]})", "requests[0]: there is no field 'token' (did you mean tokens?)");
+}

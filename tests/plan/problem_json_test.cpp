@@ -4,7 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -86,6 +89,61 @@ TEST_CASE("whatever is wrong with a problem is one line that names it") {
   refused("\"r2\":[3,6,9]", "\"r3\":[3,6,9]", "'r3'");
   refused("\"r2\":[3,6,9]", "\"r2\":[3,6,10]", "10");
   refused("\"r2\":[3,6,9]", "\"r2\":[3,3]", "twice");
+}
+
+/// What the reader says of the example with this in place of that.
+std::string said_of(const std::string& from, const std::string& to) {
+  std::string text = example;
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  const Expected<PlanningProblem> problem = read(text.replace(at, from.size(), to));
+  REQUIRE(!problem.has_value());
+  return problem.error().line();
+}
+
+/// The names that the line lists behind `before`.
+std::vector<std::string> listed(const std::string& line, const std::string& before) {
+  std::vector<std::string> names;
+  const std::size_t at = line.find(before);
+  REQUIRE(at != std::string::npos);
+  std::istringstream rest(line.substr(at + before.size()));
+  for (std::string name; std::getline(rest >> std::ws, name, ',');) names.push_back(name);
+  return names;
+}
+
+TEST_CASE("a near miss of a field or of a value is answered by it, whichever letter is wrong") {
+  // Every place that has names of its own: what stands there in the example, and what the names follow in an error.
+  const struct {
+    std::string from, open, close, before;
+  } places[] = {
+      {"\"layers\":9,", "\"layers\":9,\"", "\":1,", "expected one of "},
+      {"\"blocks_per_layer\":3", "\"", "\":3", "expected one of "},
+      {"\"buffer\":\"paper\"", "\"weights\":{\"", "\":1}", "expected one of "},
+      {"\"fair-share\"", "\"", "\"", "expected "},
+      {"\"even\"", "\"", "\"", "expected "},
+      {"\"paper\"", "\"", "\"", "expected "},
+  };
+  for (const auto& [from, open, close, before] : places) {
+    const std::string unlike = said_of(from, open + "qqqqqqqqqq" + close);
+    CHECK(unlike.find("did you mean") == std::string::npos);
+    const std::vector<std::string> names = listed(unlike, before);
+    CHECK(names.size() >= 2);
+    for (const std::string& name : names)
+      for (std::size_t letter = 0; letter < name.size(); ++letter) {
+        std::string typed = name;
+        typed.insert(letter, 1, 'q');
+        const std::string line = said_of(from, open + typed + close);
+        CAPTURE(line);
+        CHECK(line.find("'" + typed + "' (did you mean " + name + "?); expected ") != std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("a field's name as long as a file makes no long line, and is like no field") {
+  const std::string line = said_of("\"alpha\"", "\"" + std::string(1 << 20, 'a') + "\"");
+  CHECK(line.find("there is no field 'aaaa") != std::string::npos);
+  CHECK(line.find("did you mean") == std::string::npos);
+  CHECK(line.size() < 500);
 }
 
 } // namespace

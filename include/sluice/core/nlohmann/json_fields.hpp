@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -85,7 +86,9 @@ class JsonFields {
       if (found) continue;
       std::string names;
       for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string{name};
-      return Error{ErrorCode::bad_input, where_, "there is no field '" + excerpt(field.key()) + "'", "one of " + names};
+      const std::string named = excerpt(field.key()); // a name may be as long as the file
+      return Error{ErrorCode::bad_input, where_, "there is no field '" + named + "'" + did_you_mean(named, known),
+                   "one of " + names};
     }
     return {};
   }

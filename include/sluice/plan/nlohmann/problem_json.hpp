@@ -2,6 +2,7 @@
 // read_problem: a planning problem from JSON, every field checked.
 #pragma once
 
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/plan/problem.hpp"
 
@@ -65,7 +66,10 @@ class ProblemFields {
     const Expected<std::string> text = fields_.text(name, expected);
     if (!text) return keep(text.error());
     const auto found = std::find(names.begin(), names.end(), *text);
-    if (found == names.end()) return fail(name, "is '" + excerpt(*text) + "'", expected);
+    if (found == names.end()) {
+      const std::string given = excerpt(*text);
+      return fail(name, "is '" + given + "'" + did_you_mean(given, names), expected);
+    }
     place = static_cast<Kind>(found - names.begin());
   }
   /// Reads a number for every layer, or one for all of them.
