@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace {
 namespace fs = std::filesystem;
@@ -33,18 +34,36 @@ TEST_CASE("every program says that its output cannot be written" * needs_program
 
 TEST_CASE("a full disk under --out does not take the table, and leaves no part of a file" *
           needs_program("sluice-compare")) {
-  const TemporaryFolder folder;
-  const std::string out = (folder.path / "out").string();
-  // No file may be longer than a kilobyte or two: writing fails as it does where a disk is full.
-  const Ran ran = run_program("sluice-compare",
-                              "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
-                              "--systems VllmSwap,OneAtATime --quiet --out '" +
-                                  out + "' 2>&1",
-                              "trap '' XFSZ; ulimit -f 1; ");
-  CHECK(ran.code == 2);
-  CHECK(ran.out.find("What users got") != std::string::npos);
-  CHECK(ran.out.find("VllmSwap") != std::string::npos);
-  CHECK(ran.out.find("the file cannot be written") != std::string::npos);
-  CHECK(ran.out.find("report.html  to look at") == std::string::npos);
-  for (const auto& entry : fs::recursive_directory_iterator(out)) CHECK(!entry.is_regular_file());
+  const std::string generated = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
+                                "--systems VllmSwap,OneAtATime --quiet ";
+  const struct {
+    std::string name, arguments, table, left;
+  } programs[] = {{"compare", generated, "What users got", "report.html  to look at"},
+                  {"explore", generated, "VllmSwap", "explore.html  to look at"}};
+  for (const auto& of : programs) {
+    CAPTURE(of.name);
+    std::error_code ignored;
+    const std::string program = "sluice-" + of.name;
+    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library
+    const TemporaryFolder folder;
+    const fs::path out = folder.path / "out", earlier = out / "datapackage.json";
+    // No file may be longer than a kilobyte or two: writing fails as it does where a disk is full.
+    const auto with_little_room = [&] {
+      const Ran ran =
+          run_program(program, of.arguments + "--out '" + out.string() + "' 2>&1", "trap '' XFSZ; ulimit -f 1; ");
+      CAPTURE(ran.out);
+      CHECK(ran.code == 2);
+      CHECK(ran.out.find(of.table) != std::string::npos);
+      CHECK(ran.out.find("the file cannot be written") != std::string::npos);
+      CHECK(ran.out.find(of.left) == std::string::npos);
+    };
+    with_little_room();
+    for (const auto& entry : fs::recursive_directory_iterator(out)) CHECK(!entry.is_regular_file());
+    // And what an earlier run left stays as it was.
+    REQUIRE(run_program(program, of.arguments + "--out '" + out.string() + "' >/dev/null 2>&1").code == 0);
+    const std::string before = sluice_test::content(earlier);
+    CHECK(before.size() > 1000);
+    with_little_room();
+    CHECK(sluice_test::content(earlier) == before);
+  }
 }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes; and one
 // line and exit code 2 for wrong input.
+#include "report/read_csv.hpp"
 #include "support/page.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -61,6 +65,43 @@ std::map<std::vector<std::size_t>, double> combinations(const json& report) {
     }
   }
   return all;
+}
+
+using Table = std::vector<std::map<std::string, std::string>>;
+Table table_of(const Explored& explored, const std::string& name) {
+  return sluice_test::read_csv(content(explored.folder.path / name));
+}
+/// Whether a cell has that number, or is empty where there is none.
+bool same(const std::string& cell, const json& number) {
+  if (number.is_null() || cell.empty()) return number.is_null() && cell.empty();
+  return std::strtod(cell.c_str(), nullptr) == number.get<double>();
+}
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+/// The rows that a section of docs/results.md has about columns, as datapackage.json would say them.
+json documented(const std::string& head) {
+  const std::string page = content("docs/results.md");
+  const std::size_t at = page.find("\n### " + head + "\n");
+  REQUIRE(at != std::string::npos);
+  std::istringstream section(page.substr(at, page.find("\n#", at + 2) - at));
+  json fields = json::array();
+  for (std::string line; std::getline(section, line);) {
+    if (line.rfind("| `", 0) != 0) continue;
+    std::vector<std::string> cells;
+    std::istringstream row(line.substr(1));
+    for (std::string cell; std::getline(row, cell, '|');) {
+      const std::size_t begin = cell.find_first_not_of(' ');
+      cells.push_back(begin == std::string::npos ? "" : cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+    }
+    REQUIRE(cells.size() >= 4);
+    json field{{"name", cells[0].substr(1, cells[0].size() - 2)}, {"type", cells[1]}, {"description", cells[3]}};
+    if (!cells[2].empty()) field["unit"] = cells[2];
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 void refuses(const std::string& arguments, const char* piece) {
@@ -199,9 +240,15 @@ TEST_CASE("whoever is said to beat every published system does" * needs_program(
 
 TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_program()) {
   const TemporaryFolder folder;
+  std::map<std::string, std::string> tables;
   const auto at = [&](const char* threads) {
     REQUIRE(run(std::string{workload} + " --threads " + threads + " --out '" + folder.path.string() + "' >/dev/null")
                 .code == 0);
+    for (const char* name : {"compositions.csv", "choices.csv", "datapackage.json"}) {
+      const std::string text = content(folder.path / name);
+      CHECK_FALSE(text.empty());
+      CHECK((tables.try_emplace(name, text).first->second == text)); // no page in the log
+    }
     return content(folder.path / "explore.json");
   };
   const std::string one = at("2"), again = at("2");
@@ -212,6 +259,113 @@ TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_prog
   with_one["workload"].erase("command");
   CHECK(with_one == with_two);
   CHECK(json::parse(at("2")).at("workload").at("seed") == 1);
+}
+
+TEST_CASE("tables: a row for each composition and seed has the figures that explore.json has" * needs_program()) {
+  for (const std::string seeds : {"", "--seeds 4..5"}) {
+    CAPTURE(seeds);
+    const Explored explored(seeds);
+    const json& report = explored.report;
+    const json& of_seeds = report.at("workload").at("seeds");
+    const Table rows = table_of(explored, "compositions.csv");
+    REQUIRE(rows.size() == report.at("rows").size() * of_seeds.size());
+    std::size_t at = 0, figures = 0;
+    for (const json& row : report.at("rows"))
+      for (std::size_t seed = 0; seed < of_seeds.size(); ++seed, ++at) {
+        const auto& cells = rows[at];
+        CAPTURE(at);
+        CHECK(cells.at("system") == row.at("name"));
+        CHECK(cells.at("engine") == row.at("engine"));
+        CHECK(same(cells.at("seed"), of_seeds[seed]));
+        CHECK(same(cells.at("rank"), row.at("rank")));
+        CHECK(same(cells.at("slo_tbt_s"), report.at("slo_tbt_s")));
+        CHECK(cells.at("same_as") == (row.at("same_as").is_null() ? "" : row.at("same_as").get<std::string>()));
+        for (const char* name : {"published", "control", "pareto"})
+          CHECK(cells.at(name) == (row.at(name).get<bool>() ? "true" : "false"));
+        for (const json& role : report.at("product").at("roles")) {
+          const std::string of = role.at("role");
+          CHECK(cells.at(lower(of) + "_policy") ==
+                (row.at("published").get<bool>() ? "" : row.at("models").at(of).get<std::string>()));
+        }
+        const json& numbers = row.contains("per_seed") ? row.at("per_seed") : row;
+        for (const auto& [name, cell] : cells) {
+          if (name == "slo_tbt_s" || name == "seed" || name == "rank" || !numbers.contains(name)) continue;
+          const json& number = numbers.at(name).is_array() ? numbers.at(name).at(seed) : numbers.at(name);
+          if (!number.is_number() && !number.is_null()) continue;
+          const std::string column = name;
+          CAPTURE(column);
+          CHECK(same(cell, number));
+          ++figures;
+        }
+      }
+    CHECK(figures > rows.size() * 20);
+
+    const Table choices = table_of(explored, "choices.csv");
+    at = 0;
+    for (const json& marginals : report.at("marginals"))
+      for (const json& model : marginals.at("models")) {
+        REQUIRE(at < choices.size());
+        const auto& cells = choices[at++];
+        CHECK(cells.at("role") == marginals.at("role"));
+        CHECK(cells.at("policy") == model.at("model"));
+        CHECK(same(cells.at("spread"), marginals.at("spread")));
+        CHECK(same(cells.at("best_tbt_attainment"), model.at("best")));
+        CHECK(same(cells.at("mean_tbt_attainment"), model.at("mean")));
+        for (const char* name : {"combinations", "pairs", "better", "worse"})
+          CHECK(same(cells.at(name), model.at(name)));
+        const bool paired = model.at("pairs").get<int>() > 0;
+        CHECK(same(cells.at("gain"), paired ? model.at("gain") : json{}));
+        const json interval = model.value("gain_interval", json::array({nullptr, nullptr}));
+        CHECK(same(cells.at("gain_least"), interval.at(0)));
+        CHECK(same(cells.at("gain_most"), interval.at(1)));
+      }
+    CHECK(at == choices.size());
+  }
+}
+
+TEST_CASE("tables: datapackage.json and docs/results.md have the columns that are there" * needs_program()) {
+  const Explored explored;
+  const json package = json::parse(content(explored.folder.path / "datapackage.json"));
+  CHECK(package.at("made_by").get<std::string>().find("(commit ") != std::string::npos);
+  CHECK(package.at("command") == explored.report.at("workload").at("command"));
+  REQUIRE(package.at("resources").size() == 2);
+  json run = documented("The first columns of every table");
+  for (const json& resource : package.at("resources")) {
+    const json& fields = resource.at("schema").at("fields");
+    std::vector<std::string> names;
+    for (const json& field : fields) names.push_back(field.at("name"));
+    const std::string text = content(explored.folder.path / resource.at("path").get<std::string>());
+    CHECK(sluice_test::read_csv_rows(text.substr(0, text.find('\n') + 1)).at(0) == names);
+    if (resource.at("name") == "choices") {
+      CHECK(fields == documented("choices.csv"));
+      continue;
+    }
+    json said = run;
+    for (const json& field : documented("compositions.csv")) said.push_back(field);
+    for (const json& role : explored.report.at("product").at("roles"))
+      said.push_back({{"name", lower(role.at("role")) + "_policy"},
+                      {"type", "string"},
+                      {"description", "the composition's policy for that role; empty: of a published system"}});
+    for (const json& field : documented("systems.csv")) said.push_back(field);
+    REQUIRE(fields.size() > said.size());
+    CHECK(json(std::vector<json>(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(said.size()))) == said);
+    CHECK(fields.at(said.size()).at("name") == "tbt_attainment"); // the metrics, by their names
+  }
+}
+
+TEST_CASE("tables of an earlier run that are not written go, and what is nobody's table stays" * needs_program()) {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  const std::string named = R"({"name": "sluice", "resources": [{"path": "systems.csv"}, {"path": "notes.csv"}]})";
+  write("datapackage.json", named);
+  write("systems.csv", "system\n");
+  write("notes.csv", "mine\n");
+  write("requests.csv", "not named\n");
+  REQUIRE(run(std::string{workload} + " --out '" + folder.path.string() + "'").code == 0);
+  CHECK_FALSE(fs::exists(folder.path / "systems.csv"));
+  CHECK(content(folder.path / "notes.csv") == "mine\n");
+  CHECK(fs::exists(folder.path / "requests.csv"));
+  CHECK(content(folder.path / "datapackage.json") != named);
 }
 
 TEST_CASE("several seeds: ranked by the mean, judged against the best published, the same whatever the threads" *

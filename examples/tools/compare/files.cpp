@@ -4,25 +4,22 @@
 
 #include "sluice/report/csv_package.hpp"
 #include "sluice/report/order.hpp"
-#include "sluice/report/unfinished_file.hpp"
 
 #include "compare/capacity.hpp"
 #include "compare/grid.hpp"
 #include "compare/rows.hpp"
 #include "compare/tenants.hpp"
+#include "shared/out_folder.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -31,22 +28,6 @@ namespace compared {
 using namespace sluice;
 
 namespace {
-
-/// The metrics as columns: their units are in their names, their meanings in docs/metrics.md.
-std::vector<CsvColumn> system_columns() {
-  std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
-  const Metrics named;
-  for_each_metric(named, [&](std::string_view name, auto number) {
-    if (name.find("_wall_") != std::string_view::npos) return;
-    const bool whole = std::is_integral_v<decltype(number)>;
-    const std::string_view unit = name.ends_with("_s")       ? "s"
-                                  : name.ends_with("_us")    ? "us"
-                                  : name.ends_with("_bytes") ? "bytes"
-                                                             : "";
-    columns.push_back({name, whole ? "integer" : "number", unit, "a figure of the run, defined in docs/metrics.md"});
-  });
-  return columns;
-}
 
 /// A row for each run of a report, each behind `place`: cells of its own columns, or nothing.
 void append_systems(std::string& text, const ComparisonReport& report, const std::string& place = {}) {
@@ -60,7 +41,7 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
     for (std::size_t i = 0; i < seeds.size(); ++i) {
       run.seed = seeds[i];
       text += place;
-      append_system(text, run, row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.livelock,
+      append_system(text, run, {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.livelock},
                     row.per_seed.empty() ? row.metrics : row.per_seed[i]);
     }
   }
@@ -104,18 +85,6 @@ std::vector<CsvColumn> joined_columns(std::vector<CsvColumn> first, std::span<co
   return first;
 }
 
-using Named = std::pair<std::string_view, std::string>;
-
-/// Writes these tables and datapackage.json, and removes those that an earlier run left besides.
-Status write_all(const std::string& folder, std::span<const Named> texts) {
-  std::vector<std::string_view> names;
-  for (const Named& text : texts) names.push_back(text.first);
-  remove_earlier(folder, names);
-  for (const auto& [name, text] : texts)
-    if (Status written = write_whole((std::filesystem::path{folder} / name).string(), text); !written) return written;
-  return {};
-}
-
 constexpr std::array<CsvColumn, 6> capacity_columns{{
     {"found", "string", "", "between; below: no octave meets the share; above: the highest does"},
     {"rate_scale", "number", "", "the capacity, of the workload's own rate; empty: it lies beyond an end"},
@@ -132,6 +101,12 @@ constexpr std::array<CsvColumn, 4> probe_columns{{
 }};
 
 } // namespace
+
+void forget_traces(const std::string& folder) {
+  std::vector<std::string_view> names;
+  for (const System& system : systems()) names.push_back(system.name);
+  remove_traces(std::filesystem::path{folder} / "traces", names);
+}
 
 Wanted wanted_of(const Options& options, const Comparison& comparison, const System& system, double slo_scale,
                  std::size_t seed) {
@@ -157,7 +132,7 @@ CsvRows take_rows(std::span<Outcome> outcomes) {
 
 Status write_tables(const Asked& asked, const ComparisonReport& report, const CsvRows& rows) {
   const auto& [options, comparison] = asked;
-  const std::vector<CsvColumn> figures = system_columns();
+  const std::vector<CsvColumn> figures = csv_figure_columns();
   std::string remark;
   if (rows.iterations_left_out > 0)
     remark = fmt::format("of each run at most {} iterations, around the point of its trace: {} in all are left out; "
@@ -171,7 +146,7 @@ Status write_tables(const Asked& asked, const ComparisonReport& report, const Cs
        {"iterations", "a row for each iteration of each run", csv_run_columns, csv_iteration_columns, remark}}};
   std::string systems = csv_head(csv_run_columns, figures);
   append_systems(systems, report);
-  const std::array<Named, 5> texts{
+  const std::array<NamedText, 5> texts{
       {{"systems.csv", std::move(systems)},
        {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
        {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
@@ -182,14 +157,14 @@ Status write_tables(const Asked& asked, const ComparisonReport& report, const Cs
 
 Status write_tables(const std::string& folder, const Grid& grid) {
   const std::vector<CsvColumn> first = joined_columns(place_columns(grid.axes), csv_run_columns);
-  const std::vector<CsvColumn> figures = system_columns();
+  const std::vector<CsvColumn> figures = csv_figure_columns();
   std::string systems = csv_head(first, figures);
   for (const Ran& cell : grid.cells) append_systems(systems, cell.report, place_of(grid.axes, cell.at, cell.label));
   const std::array<CsvFile, 1> files{{{"systems", "a row for each run of a system in each cell", first, figures,
                                        "requests and iterations are in the cells' own folders: --cells"}}};
-  const std::array<Named, 2> texts{
+  const std::array<NamedText, 2> texts{
       {{"systems.csv", std::move(systems)}, {"datapackage.json", csv_package(files, made_by(), grid.command)}}};
-  remove_traces((std::filesystem::path{folder} / "traces").string());
+  forget_traces(folder);
   return write_all(folder, texts);
 }
 
@@ -230,37 +205,11 @@ Status write_tables(const std::string& folder, const CapacityReport& report) {
   const std::array<CsvFile, 2> files{
       {{"capacities", "a row for each search: of a system, on the workload of a seed", first, capacity_columns},
        {"probes", "a row for each rate that a search tried", first, probe_columns}}};
-  const std::array<Named, 3> texts{{{"capacities.csv", std::move(capacities)},
-                                    {"probes.csv", std::move(probes)},
-                                    {"datapackage.json", csv_package(files, made_by(), report.command)}}};
-  remove_traces((std::filesystem::path{folder} / "traces").string());
+  const std::array<NamedText, 3> texts{{{"capacities.csv", std::move(capacities)},
+                                        {"probes.csv", std::move(probes)},
+                                        {"datapackage.json", csv_package(files, made_by(), report.command)}}};
+  forget_traces(folder);
   return write_all(folder, texts);
-}
-
-void remove_earlier(const std::string& folder, std::span<const std::string_view> written) {
-  constexpr std::string_view tables[] = {"systems.csv",    "requests.csv",   "series.csv",
-                                         "iterations.csv", "capacities.csv", "probes.csv"};
-  const std::filesystem::path place{folder};
-  std::ifstream file(place / "datapackage.json");
-  const nlohmann::json package = nlohmann::json::parse(file, nullptr, false);
-  if (!package.is_object() || package.value("name", nlohmann::json{}) != "sluice") return;
-  for (const nlohmann::json& resource : package.value("resources", nlohmann::json::array()))
-    for (const std::string_view table : tables)
-      if (std::error_code ignored; resource.is_object() && resource.value("path", nlohmann::json{}) == table &&
-                                   std::find(written.begin(), written.end(), table) == written.end())
-        std::filesystem::remove(place / table, ignored);
-}
-
-void remove_traces(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    for (const System& system : systems())
-      for (const bool deposit : {false, true})
-        if (name.ends_with(".json") && name.starts_with(fmt::format("{}{}-x", system.name, deposit ? "-deposit" : "")))
-          std::filesystem::remove(entry.path(), ignored);
-  }
-  std::filesystem::remove(folder, ignored); // if nothing is left in it
 }
 
 } // namespace compared

@@ -32,10 +32,7 @@ sluice::Status write_tables(const std::string& folder, const Grid& grid);
 /// capacities.csv, a row for each search; probes.csv, a row for each rate that one tried; and datapackage.json.
 sluice::Status write_tables(const std::string& folder, const CapacityReport& report);
 
-/// Removes of what an earlier run left in the folder, by its datapackage.json, the tables that this run does not write,
-/// and traces: beside a new report they would pass for its own. Other files stay.
-void remove_earlier(const std::string& folder, std::span<const std::string_view> written);
-/// The traces of systems in that folder.
-void remove_traces(const std::string& folder);
+/// Removes what an earlier run left in the folder's `traces`: beside a new report they would pass for its own.
+void forget_traces(const std::string& folder);
 
 } // namespace compared

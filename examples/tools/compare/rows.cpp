@@ -157,7 +157,7 @@ Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, 
     rows.push_back(*std::move(of));
     const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
     if (options.out.empty() || !crew.leads()) continue;
-    remove_traces(traces.string());
+    forget_traces(options.out);
     if (Status made = make_folder(traces.string()); !made)
       return flag_error("--out", "the folder " + options.out + " cannot be made", made.error().expected);
   }

@@ -13,6 +13,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace explored {
@@ -25,6 +27,7 @@ struct Row {
   bool control = false;   ///< never ranked
   std::size_t number = 0; ///< of the combination; of a published system its place in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
+  std::string transfer;    ///< the rule's name
   std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
   sluice::Metrics metrics; ///< of several seeds their means
   std::vector<sluice::Metrics> per_seed; ///< empty of one seed
@@ -92,5 +95,7 @@ void analyse(Exploration& exploration);
 std::string exploration_text(const Exploration& exploration, std::size_t top);
 std::string exploration_json(const Exploration& exploration);
 std::string exploration_html(const Exploration& exploration);
+/// compositions.csv, choices.csv and the datapackage.json that describes them, by their names.
+std::vector<std::pair<std::string_view, std::string>> exploration_tables(const Exploration& exploration);
 
 } // namespace explored

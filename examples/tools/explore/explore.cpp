@@ -104,6 +104,7 @@ Row row_of(SystemReport&& report) {
   row.metrics = report.metrics;
   row.per_seed = std::move(report.per_seed);
   row.refusals = std::move(report.refusals);
+  row.transfer = std::move(report.transfer);
   row.livelock = std::move(report.livelock);
   return row;
 }

@@ -4,12 +4,11 @@
 // The problem: each paper compares its system with a few others, so that nobody knows which of its parts did it, or
 // whether parts of two papers together would do better. Goals of this program: enumerate the compositions at compile
 // time (include/sluice/engine/product.hpp), run them all, and say what each choice is worth, on the workload at hand.
-#include "sluice/report/unfinished_file.hpp"
-
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
 #include "shared/crew.hpp"
+#include "shared/out_folder.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
@@ -23,6 +22,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -57,11 +57,13 @@ Status check(const Options& options) {
 Status publish(const Options& options, const Exploration& found) {
   std::fputs(exploration_text(found, static_cast<std::size_t>(options.top)).c_str(), stdout);
   if (options.out.empty()) return {};
-  const std::filesystem::path out{options.out};
-  for (const auto& [name, text] :
-       {std::pair{"explore.json", exploration_json(found)}, std::pair{"explore.html", exploration_html(found)}})
-    if (Status written = write_whole((out / name).string(), text); !written) return written;
-  fmt::print("\n{0}/explore.html  to look at\n{0}/explore.json  for programs\n", options.out);
+  std::vector<NamedText> files = exploration_tables(found);
+  files.emplace_back("explore.json", exploration_json(found));
+  files.emplace_back("explore.html", exploration_html(found));
+  if (Status written = write_all(options.out, files); !written) return written;
+  fmt::print("\n{0}/explore.html  to look at\n{0}/explore.json  for programs\n{0}/*.csv         tables "
+             "(docs/results.md)\n",
+             options.out);
   return {};
 }
 
@@ -129,7 +131,7 @@ int program(int argc, char** argv) {
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
-  app.add_option("--out", options.out, "folder for explore.html and explore.json");
+  app.add_option("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
   compared::add_seed_flags(flags, options);
   app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
   app.add_flag("--quiet", options.quiet, "no progress");

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace sluice {
 
@@ -109,7 +111,7 @@ inline constexpr std::array<CsvColumn, 20> csv_series_columns{{
 
 inline void append_series(std::string& out, const CsvRun& run, const Series::State& state);
 
-/// The columns of a run's own figures behind these are the names of `for_each_metric`, whose units are in their names.
+/// Of a run's figures; behind these stand the metrics (`csv_figure_columns`).
 inline constexpr std::array<CsvColumn, 4> csv_system_columns{{
     {"transfer", "string", "", "the transfer rule"},
     {"slo_ttft_s", "number", "s", "promised to the first token; empty: not promised"},
@@ -117,7 +119,13 @@ inline constexpr std::array<CsvColumn, 4> csv_system_columns{{
     {"livelock", "string", "", "why the run was ended before its requests; empty: it was not"},
 }};
 
+/// These and the metrics, by the names of `for_each_metric`: their units are in their names, their meanings in
+/// docs/metrics.md. Wall times differ from run to run: they are left out.
+[[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns();
+
 namespace detail {
+
+inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_") == std::string_view::npos; }
 
 inline void cells(CsvRow& row, const CsvRun& run) {
   row.cell(run.system);
@@ -216,18 +224,47 @@ inline void append_series(std::string& out, const CsvRun& run, const Series::Sta
   }
 }
 
-/// One run's figures. Wall times differ from run to run: they are left out.
-inline void append_system(std::string& out, const CsvRun& run, std::string_view transfer, Seconds slo_ttft,
-                          Seconds slo_tbt, std::string_view livelock, const Metrics& metrics) {
+[[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns() {
+  std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
+  const Metrics named;
+  for_each_metric(named, [&](std::string_view name, auto number) {
+    if (!detail::is_csv_figure(name)) return;
+    const bool whole = std::is_integral_v<decltype(number)>;
+    const std::string_view unit = name.ends_with("_s")       ? "s"
+                                  : name.ends_with("_us")    ? "us"
+                                  : name.ends_with("_bytes") ? "bytes"
+                                                             : "";
+    columns.push_back({name, whole ? "integer" : "number", unit, "a figure of the run, defined in docs/metrics.md"});
+  });
+  return columns;
+}
+
+/// What the cells of those columns are, behind the cells of a run.
+struct CsvFigures {
+  std::string_view transfer;
+  Seconds slo_ttft, slo_tbt;
+  std::string_view livelock;
+};
+
+namespace detail {
+
+inline void cells(CsvRow& row, const CsvFigures& of, const Metrics& metrics) {
+  row.cell(of.transfer);
+  row.cell(of.slo_ttft.count());
+  row.cell(of.slo_tbt.count());
+  row.cell(of.livelock);
+  for_each_metric(metrics, [&](std::string_view name, auto number) {
+    if (is_csv_figure(name)) row.cell(number);
+  });
+}
+
+} // namespace detail
+
+/// One run's figures.
+inline void append_system(std::string& out, const CsvRun& run, const CsvFigures& of, const Metrics& metrics) {
   CsvRow row(out);
   detail::cells(row, run);
-  row.cell(transfer);
-  row.cell(slo_ttft.count());
-  row.cell(slo_tbt.count());
-  row.cell(livelock);
-  for_each_metric(metrics, [&](std::string_view name, auto number) {
-    if (name.find("_wall_") == std::string_view::npos) row.cell(number);
-  });
+  detail::cells(row, of, metrics);
 }
 
 } // namespace sluice
