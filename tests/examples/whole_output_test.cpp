@@ -36,10 +36,12 @@ TEST_CASE("a full disk under --out does not take the table, and leaves no part o
           needs_program("sluice-compare")) {
   const std::string generated = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
                                 "--systems VllmSwap,OneAtATime --quiet ";
+  const std::string prompts = "--prompt-ids 1,2,3 --prompt-ids 4,5 --max-tokens 24 --ignore-end ";
   const struct {
     std::string name, arguments, table, left;
   } programs[] = {{"compare", generated, "What users got", "report.html  to look at"},
-                  {"explore", generated, "VllmSwap", "explore.html  to look at"}};
+                  {"explore", generated, "VllmSwap", "explore.html  to look at"},
+                  {"run", prompts, "iterations", "report.json"}};
   for (const auto& of : programs) {
     CAPTURE(of.name);
     std::error_code ignored;

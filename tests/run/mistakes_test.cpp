@@ -119,6 +119,8 @@ TEST_CASE("no output replaces another, or what the run reads" * needs_program())
       says(prompt + " --timeline " + quoted(entry.path()), "--timeline: ");
   says("--trace " + quoted(folder.path / "t.csv") + " --decisions " + other + "/../t.csv", "--decisions: ");
   says("--trace " + quoted(folder.path / "t.csv") + " --logits " + quoted(folder.path / "t.csv"), "of --trace");
+  says(prompt + " --out " + other + " --timeline " + quoted(folder.path / "x" / "report.json"),
+       "report.json is the file of --timeline; expected another name");
   CHECK(sluice_test::content(model / "config.json") == before);
   CHECK_FALSE(fs::exists(folder.path / "x"));
   // Another file beside the model is nobody's, and a link is written through.

@@ -4,6 +4,7 @@
 #include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
 
+#include "report/read_csv.hpp"
 #include "support/checkpoint_writer.hpp"
 #include "support/program.hpp"
 #include "support/small_decoders.hpp"
@@ -280,8 +281,10 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
     INFO(system);
     const std::string job = three + profile + "--link 1GB/s --slo-tbt 0.02 --kv-memory " +
                             std::to_string(largest + 2 * 8 * block) + " --system " + system + " ";
-    const Json real = json_of(job + "--decisions " + at("real") + " --record-clock " + at("clock"));
-    const Json again = json_of(job + "--decisions " + at("again") + " --replay-clock " + at("clock"));
+    const Json real =
+        json_of(job + "--decisions " + at("real") + " --record-clock " + at("clock") + " --out " + at("left"));
+    const Json again =
+        json_of(job + "--decisions " + at("again") + " --replay-clock " + at("clock") + " --out " + at("replayed"));
     CHECK(real["bytes_moved"].get<std::int64_t>() + real["preemptions"].get<std::int64_t>() > 0);
     CHECK(sluice_test::content(folder.path / "real").size() > 100);
     CHECK(sluice_test::content(folder.path / "real") == sluice_test::content(folder.path / "again"));
@@ -289,6 +292,18 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
     CHECK(again["stall_s"] == real["stall_s"]);
     CHECK(again["plans"] == real["plans"]);
     CHECK(again["requests"][0]["tokens"].empty());
+    const auto figures = [&folder](const char* run) {
+      return sluice_test::read_csv(sluice_test::content(folder.path / run / "systems.csv")).at(0);
+    };
+    for (const auto& [name, cell] : figures("left"))
+      if (name != "planning_s" && name != "planning_p99_us") // it plans anew
+        CHECK(figures("replayed").at(name) == cell);
+    for (const char* table : {"requests.csv", "series.csv", "iterations.csv"}) {
+      INFO(table);
+      const std::string left = sluice_test::content(folder.path / "left" / table);
+      CHECK(std::count(left.begin(), left.end(), '\n') > 1);
+      CHECK((left == sluice_test::content(folder.path / "replayed" / table))); // no page in the log
+    }
     // Another run's: where it parts from the record is said.
     const Ran other = run(random_prompt(2, 9) + job + "--replay-clock " + at("clock") + " 2>&1 >/dev/null");
     CHECK(other.code == 2);
@@ -348,10 +363,11 @@ TEST_CASE("what is recorded on a GPU is replayed where there is none" * needs_pr
 TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
   const TemporaryFolder folder;
   const std::string at = "'" + folder.path.string();
-  const Ran ran = sluice_test::run_program("sluice-run",
-                                           "--prompt a --max-tokens 60000 --ignore-end --json --logits " + at +
-                                               "/l.npy' --timeline " + at + "/t' --decisions " + at + "/d'",
-                                           "timeout -s KILL 1 ");
+  const Ran ran =
+      sluice_test::run_program("sluice-run",
+                               "--prompt a --max-tokens 60000 --ignore-end --json --logits " + at +
+                                   "/l.npy' --timeline " + at + "/t' --decisions " + at + "/d' --out " + at + "'",
+                               "timeout -s KILL 1 ");
   CHECK(ran.code != 0);
   CHECK(std::filesystem::is_empty(folder.path));
 }
@@ -415,6 +431,7 @@ TEST_CASE("what is wrong with a call of sluice-run is said in one line, with exi
   says("--prompt a --logits /nowhere/l.npy", "--logits: /nowhere/l.npy: the file cannot be made");
   says("--prompt a --timeline /nowhere/t.json", "--timeline: /nowhere/t.json");
   says("--prompt a --decisions .", "--decisions: .: this is no regular file");
+  says("--prompt a --out /dev/null/out", "--out: the folder /dev/null/out cannot be made");
   says("--prompt a --bogus", "--bogus");
   says("--prompt a --profile /nowhere/profile", "--profile: there is no folder '/nowhere/profile'");
   says("--prompt a --profile docs", "--profile: docs: the folder has no config.json");

@@ -9,6 +9,7 @@
 #include "compare/program_name.hpp"
 #include "compare/why.hpp"
 #include "shared/mpi/ranks.hpp"
+#include "shared/shell_word.hpp"
 #include "shared/trace_at.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/version.hpp"
@@ -308,22 +309,6 @@ std::string told(const Options& options, const Comparison& comparison) {
     text += " " + hash_of_path(named);
   return text;
 }
-
-namespace {
-
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char character : text)
-    if (character == '\'')
-      quoted += "'\\''";
-    else
-      quoted += character;
-  return quoted + "'";
-}
-
-} // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
   std::string line{program_name()};

@@ -61,7 +61,11 @@ int program(int argc, char** argv) {
   else if (!served->nothing)
     text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
   std::fputs(text.c_str(), stdout);
-  return served->nothing ? fail(*served->nothing) : 0;
+  if (served->nothing) return fail(*served->nothing);
+  if (served->unwritten) return fail(*served->unwritten);
+  if (!options.out.empty() && !options.json)
+    fmt::print("\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n", options.out);
+  return 0;
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // The flags of sluice-run.
 #include "run/options.hpp"
 
+#include "shared/shell_word.hpp"
 #include "shared/sizes.hpp"
 #include "shared/trace_at.hpp"
 #include "shared/trace_flags.hpp"
@@ -138,10 +139,14 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "write what the engine was told of time: --replay-clock tells it again. With --profile");
   app.add_option("--replay-clock", options.replay_clock,
                  "compute nothing: decide as the run of this record did, in its times");
+  app.add_option("--out", options.out,
+                 "folder for report.json and tables as CSV: requests, iterations, memory and queue over time");
   app.add_flag("--json", options.json, "what came of it as JSON, and nothing else");
   app.add_flag("--list", options.list, "name the systems, say what tiny is, and stop");
   app.add_flag("--verbose", options.verbose, "what was measured and how memory is divided, on standard error");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
+  options.command = "sluice-run";
+  for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
   conclude_machine(flags, options);
   options.sampling.top_k = options.top_k.value_or(options.sampling.top_k);
   options.sampling.top_p = options.top_p.value_or(options.sampling.top_p);

@@ -41,6 +41,8 @@ struct Options {
   std::string profile;   ///< a folder of kernel times; none: planners believe a roofline
   std::string calibrate; ///< on, off, or empty: as `calibrates` says
   std::string logits, timeline, decisions, record_clock, replay_clock;
+  std::string out;            ///< a folder
+  std::string command;        ///< the words as a shell takes them back
   sluice::TraceAt trace_at{}; ///< what `timeline` is drawn around
   bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false;
 

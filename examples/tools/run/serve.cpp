@@ -19,6 +19,7 @@
 #include "run/refusals.hpp"
 #include "run/resident.hpp"
 #include "run/shown.hpp"
+#include "run/tables.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
@@ -161,12 +162,14 @@ Expected<Served> serve(const Options& options) {
   if (!computer) return computer.error();
   Expected<LocalModel> model = open_model(options.model, !options.prompts.empty(), options.random_weights);
   if (!model) return model.error();
-  Served served{std::move(*model), {}, {}, {}};
+  Served served{std::move(*model), {}, {}, {}, {}};
   const ModelWeights& weights = served.model.weights;
   const ModelShape shape = weights.config.shape;
-  if (Status status = check_outputs(options); !status) return status.error();
+  if (Status status = check_outputs(options, {}, Tables::files_of(options)); !status) return status.error();
   Expected<Files> files = Files::open(options, shape.vocabulary);
   if (!files) return files.error();
+  Expected<std::unique_ptr<Tables>> tables = Tables::open(options);
+  if (!tables) return tables.error();
   if (!options.from_trace()) {
     Expected<Workload> prompts = read_prompts(options, served.model);
     if (!prompts) return prompts.error();
@@ -225,6 +228,7 @@ Expected<Served> serve(const Options& options) {
   recorded.keeps_timeline = files->timeline.has_value();
   recorded.trace = Timeline::of(options.trace_at);
   recorded.keeps_decisions = files->decisions.has_value();
+  recorded.feed = tables->get();
   recorded.refused = [&](RequestId id, std::string_view reason) { results.requests[index(id)].reason = reason; };
 
   std::optional<Replay> replay;
@@ -283,15 +287,22 @@ Expected<Served> serve(const Options& options) {
     for (std::size_t i = 0; i < results.requests.size(); ++i)
       if (!results.requests[i].done) shown->ended(i, results.requests[i].reason);
 
-  if (files->logits)
-    if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
-  if (files->timeline)
-    if (Status status = Files::write(files->timeline, trace_json(recorded.timeline, options.system, made_by().line()));
-        !status)
-      return status.error();
-  if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status.error();
-  if (Status status = Files::write(files->clock, clock.text()); !status) return status.error();
-  if (replay && !replay->finished()) return parted(*replay, options);
+  const bool parts = replay && !replay->finished(); // its decisions say how it came to that
+  const auto write = [&]() -> Status {
+    if (files->logits)
+      if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
+    if (files->timeline)
+      if (Status status =
+              Files::write(files->timeline, trace_json(recorded.timeline, options.system, made_by().line()));
+          !status)
+        return status;
+    if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status;
+    if (Status status = Files::write(files->clock, clock.text()); !status) return status;
+    if (*tables && !parts) return (*tables)->finish({options, shape, workload, *costs, memory, results, ran});
+    return {};
+  };
+  if (Status written = write(); !written) served.unwritten = written.error();
+  if (parts) return served.unwritten ? *served.unwritten : parted(*replay, options);
   return served;
 }
 

@@ -20,11 +20,13 @@ struct Served {
   Results results;
   /// Why nothing ran, where nothing did.
   std::optional<sluice::Error> nothing;
+  /// Which file could not be written, where one could not: the run is over, and what came of it is to be told.
+  std::optional<sluice::Error> unwritten;
 };
 
 /// Runs what the options ask for: text goes to standard output as it comes (but with --json), progress of a trace to
-/// standard error, and the files that were asked for are there afterwards. An error: nothing was begun, or a file could
-/// not be written.
+/// standard error, and the files that were asked for are there afterwards. An error: nothing was begun, or
+/// --replay-clock parted from its record.
 sluice::Expected<Served> serve(const Options& options);
 
 } // namespace running

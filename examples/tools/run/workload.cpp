@@ -121,6 +121,7 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
   if (!requests) return requests.error();
   Workload workload;
   workload.requests = std::move(*requests);
+  workload.format = trace->workload().format;
   workload.seed = options.sampling.seed;
   workload.vocabulary = shape.vocabulary;
   if (options.max_tokens)

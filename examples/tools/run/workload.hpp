@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace running {
@@ -18,6 +19,7 @@ namespace running {
 struct Workload {
   std::vector<sluice::RequestSpec> requests;        ///< in the order of arrival
   std::vector<std::vector<std::int32_t>> prompts{}; ///< of each; none of a trace
+  std::string format{};                             ///< of a trace
   std::uint64_t seed = 0;                           ///< of a trace's
   int vocabulary = 0;
 

@@ -2,6 +2,7 @@
 // OutFolder: the files of --out, which appear together once all of them are whole.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
