@@ -2,6 +2,7 @@
 # this; the test `fields` runs it with -DCHECK=1 and fails when the page is stale, so nobody edits that by hand.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
+include(${CMAKE_CURRENT_LIST_DIR}/written.cmake)
 
 # What CMake's lists give a meaning of their own, while lines are in one.
 function(hide text out)
@@ -175,14 +176,4 @@ if(named)
   message(FATAL_ERROR "docs/fields.md names ${named}, and has no section of it: add it to the list in cmake/fields.cmake.")
 endif()
 
-if(NOT CHECK)
-  file(WRITE "${root}/docs/fields.md" "${page}")
-else()
-  set(there "")
-  if(EXISTS "${root}/docs/fields.md")
-    file(READ "${root}/docs/fields.md" there)
-  endif()
-  if(NOT there STREQUAL page)
-    message(FATAL_ERROR "docs/fields.md is stale: run `make fields` and commit it.")
-  endif()
-endif()
+write_or_check(docs/fields.md "${page}" fields)
