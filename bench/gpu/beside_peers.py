@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rows import StageFailed, StageSkipped, compared, row, skipped
+from rows import StageFailed, StageSkipped, generation, row, skipped
 from schema import PEERS
 from served import Served, ids, missing, repro
 from workload import kv_bytes, prompts
@@ -56,19 +56,15 @@ def ours(served, name, asked):
         told = served.told(*flags)
     owed = missing(told, ROUNDS * asked.requests, asked.generated)
     rates = [] if owed else rates_of(told["requests"], asked)
-    tokens = ROUNDS * asked.requests * asked.generated
-    return row(
+    return generation(
         STAGE,
         name,
         f"{asked.text(model)}, {system}, {memory / 2**20:.4g} MiB for KV",
-        "failed" if owed else "passed",
-        samples=rates,
-        unit="tokens/s",
-        n=tokens,
-        reason=f"{owed} tokens are missing",
+        owed=owed,
+        tokens=ROUNDS * asked.requests * asked.generated,
+        rates=rates,
+        begin=begin,
         repro=repro(flags, folder),
-        seconds=round(time.monotonic() - begin, 3),
-        refcheck=compared(owed, 0, tokens),
         against=asked.against,
     )
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from rows import compared, row, skipped  # noqa: E402
+from rows import compared, generation, row, skipped  # noqa: E402
 from workload import LLAMA3_8B, PEERS, TINY, of_layers, prompts  # noqa: E402
 
 STAGE = "peers"
@@ -112,20 +112,16 @@ class Peers:
             owed += abs(asked.requests * asked.generated - count)
             if i > 0:
                 rates.append(count / took)
-        tokens = (1 + REPETITIONS) * asked.requests * asked.generated
         versions = f"torch {torch.__version__}, transformers {module('transformers').__version__}"
-        return row(
+        return generation(
             STAGE,
             name,
             f"{asked.text(shape)}, {versions}",
-            "failed" if owed else "passed",
-            samples=rates,
-            unit="tokens/s",
-            n=tokens,
-            reason=f"{owed} tokens are missing",
-            refcheck=compared(owed, 0, tokens),
+            owed=owed,
+            tokens=(1 + REPETITIONS) * asked.requests * asked.generated,
+            rates=rates,
+            begin=begin,
             repro="bench/gpu/peers.py",
-            seconds=round(time.monotonic() - begin, 3),
         )
 
     def default_cache(self, name, asked):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of a result file, as Python's stages write one, and how a stage says that there is none."""
 import statistics
+import time
 
 
 class StageFailed(Exception):
@@ -58,6 +59,24 @@ def row(
 
 def skipped(stage, name, reason):
     return row(stage, name, "", "skipped", reason=reason)
+
+
+def generation(stage, name, config, *, owed, tokens, rates, begin, repro, against=""):
+    """Tokens a second; of `tokens` that were asked for `owed` are missing. `begin`: of time.monotonic()."""
+    return row(
+        stage,
+        name,
+        config,
+        "failed" if owed else "passed",
+        samples=rates,
+        unit="tokens/s",
+        n=tokens,
+        reason=f"{owed} tokens are missing",
+        refcheck=compared(owed, 0, tokens),
+        repro=repro,
+        seconds=round(time.monotonic() - begin, 3),
+        against=against,
+    )
 
 
 def compared(error, limit, cases):
