@@ -2,10 +2,10 @@
 # that has engines of one's own beside the published systems, for projects that find_package(sluice COMPONENTS comparison).
 #
 #   sluice_add_comparison(mine MyEngine=my_engine.hpp)                     # beside all published systems
-#   sluice_add_comparison(mine my::Engine=my_engine.hpp SYSTEMS VllmSwap OrbitFlow)
+#   sluice_add_comparison(mine my::Engine=engines/my.h my::Other=engines/my.h SYSTEMS VllmSwap OrbitFlow)
 #
-# <Type> is an engine type (or an alias of one) that <header>, relative to the caller's folder, defines; its row is
-# named by what follows the last "::". Whatever sluice-compare does, <program> does: flags, transfer rules, seeds, report.
+# <Type> is an engine type (or an alias of one, which a template's needs) that <header> defines: a path, relative to the
+# caller's folder, of any ending. Its row is named by what follows the last "::". Whatever sluice-compare does, <program> does: flags, transfer rules, seeds, report.
 # Published systems come compiled, so that what is built here is one unit for each engine of one's own, and the table.
 #
 # Each engine is also held to what every engine owes, by a test program <program>_conserves (and a test of that name,
@@ -55,8 +55,17 @@ endif()
 function(sluice_add_comparison program)
   cmake_parse_arguments(PARSE_ARGV 1 own "" "" "SYSTEMS")
   set(expected "expected sluice_add_comparison(program Type=header.hpp... [SYSTEMS name...|all|none])")
+  if(NOT program MATCHES "^[A-Za-z0-9_.+-]+$")
+    message(FATAL_ERROR "sluice_add_comparison(${program}): '${program}' is no name of a program; ${expected}")
+  endif()
+  if(TARGET ${program})
+    message(FATAL_ERROR "sluice_add_comparison(${program}): there is a target ${program} already; expected another name")
+  endif()
   if(NOT own_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sluice_add_comparison(${program}): there is no engine of yours; ${expected}")
+  endif()
+  if("SYSTEMS" IN_LIST own_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "sluice_add_comparison(${program}): SYSTEMS names nothing; ${expected}")
   endif()
   include(${sluice_comparison_folder}/shared/systems.cmake)
 
@@ -89,41 +98,51 @@ function(sluice_add_comparison program)
   set(trials "")
   set(uses "")
   foreach(pair IN LISTS own_UNPARSED_ARGUMENTS)
-    if(NOT pair MATCHES "^((::)?([A-Za-z_][A-Za-z0-9_]*::)*([A-Za-z_][A-Za-z0-9_]*))=(.+)$")
+    if(NOT pair MATCHES "^(::)?(([A-Za-z_][A-Za-z0-9_]*::)*([A-Za-z_][A-Za-z0-9_]*))=(.+)$")
       message(FATAL_ERROR "sluice_add_comparison(${program}): '${pair}' names no engine and its header; ${expected}")
     endif()
-    set(TYPE ${CMAKE_MATCH_1})
+    set(type ${CMAKE_MATCH_2})
     set(SYSTEM ${CMAKE_MATCH_4})
     set(given ${CMAKE_MATCH_5})
     cmake_path(ABSOLUTE_PATH given BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE header)
-    if(NOT EXISTS ${header})
-      message(FATAL_ERROR "sluice_add_comparison(${program}): ${header} is not there; expected the header that defines "
-                          "${TYPE}")
+    if(NOT EXISTS ${header} OR IS_DIRECTORY ${header})
+      message(FATAL_ERROR "sluice_add_comparison(${program}): there is no file ${header}; expected the header that "
+                          "defines ${type}")
     endif()
-    if(SYSTEM IN_LIST names)
+    if(SYSTEM IN_LIST names OR SYSTEM STREQUAL "all") # which --systems reads as all of them
       message(FATAL_ERROR "sluice_add_comparison(${program}): ${SYSTEM} is a published system's name; expected another "
-                          "name for yours")
+                          "name for yours (an alias will do)")
     endif()
     if(DEFINED type_of_${SYSTEM}) # one row, and one file, for each name
-      message(FATAL_ERROR "sluice_add_comparison(${program}): ${type_of_${SYSTEM}} and ${TYPE} would both be the system "
+      message(FATAL_ERROR "sluice_add_comparison(${program}): ${type_of_${SYSTEM}} and ${type} would both be the system "
                           "${SYSTEM}; expected last names that differ (an alias of another name will do)")
     endif()
-    set(type_of_${SYSTEM} ${TYPE})
-    string(REGEX REPLACE "[.][^./]*$" "" HEADER ${header}) # the template writes .hpp
+    set(type_of_${SYSTEM} ${type})
+    # Whatever the header is called, and whatever else there is by the engine's name: what the units include is a file of
+    # this function's, and what they name an alias. The alias' line is what a compiler shows where there is no such type.
+    set(HEADER ${folder}/own_${SYSTEM})
+    set(call "sluice_add_comparison(${program} ${pair})")
+    file(CONFIGURE OUTPUT ${HEADER}.hpp @ONLY CONTENT "// Generated of ${call}.
+#pragma once
+#include \"${header}\"
+#include \"compare/own_engine.hpp\"
+
+namespace sluice_own {
+using ${SYSTEM} = ::${type}; // ${call}: expected a type that this header defines
+static_assert(compared::OwnEngine<${SYSTEM}>,
+              \"sluice: ${call}: ${type} is no engine; expected a type that sluice::Engine<...> or sluice::With<...> makes\");
+} // namespace sluice_own
+")
+    set(TYPE ::sluice_own::${SYSTEM})
     set(RULES "${sluice_comparison_rules}")
     set(RUN run_engine)
     set(TENANTS "")
-    if(NOT header MATCHES "[.]hpp$") # a header of another ending is included by one that ends in .hpp
-      file(CONFIGURE OUTPUT ${folder}/${SYSTEM}_header.hpp CONTENT "#include \"${header}\"\n")
-      set(HEADER ${folder}/${SYSTEM}_header)
-    endif()
-    configure_file(${sluice_comparison_folder}/compare/system.cpp.in ${folder}/${SYSTEM}.cpp @ONLY)
-    list(APPEND units ${folder}/${SYSTEM}.cpp)
+    configure_file(${sluice_comparison_folder}/compare/system.cpp.in ${HEADER}.cpp @ONLY)
+    list(APPEND units ${HEADER}.cpp)
     list(APPEND table "${SYSTEM}!yours, of ${given}")
     string(APPEND trials "#include \"${HEADER}.hpp\"\n")
-    string(APPEND uses "namespace of_${SYSTEM} {\nusing ${SYSTEM} = ::${TYPE};\nSLUICE_CONSERVES(${SYSTEM})\n}\n")
+    string(APPEND uses "SLUICE_CONSERVES(${SYSTEM})\n")
   endforeach()
-  string(REPLACE "::::" "::" uses "${uses}")
 
   set(PROGRAM ${program})
   sluice_compared_table(DECLARATIONS ROWS ${table})
@@ -137,7 +156,8 @@ function(sluice_add_comparison program)
     return()
   endif()
   file(CONFIGURE OUTPUT ${folder}/conserves.cpp @ONLY
-       CONTENT "#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN\n${trials}#include \"engine/trials.hpp\"\n${uses}")
+       CONTENT "#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+${trials}#include \"engine/trials.hpp\"\nnamespace sluice_own {\n${uses}}\n")
   add_executable(${program}_conserves ${folder}/conserves.cpp)
   target_link_libraries(${program}_conserves PRIVATE sluice::sluice doctest::doctest)
   target_include_directories(${program}_conserves PRIVATE ${sluice_comparison_folder})

@@ -21,6 +21,21 @@ endfunction()
 file(REMOVE_RECURSE ${WORK})
 step(ignored ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 file(COPY ${SOURCE}/examples/template DESTINATION ${WORK})
+set(lists ${WORK}/template/CMakeLists.txt)
+file(READ ${lists} call)
+
+# call_with(<arguments>): the project's call, with these for what stands behind the program's name.
+function(call_with arguments)
+  string(REPLACE "MyEngine=my_engine.hpp" "${arguments}" text "${call}")
+  file(WRITE ${lists} "${text}")
+endfunction()
+
+# Beside the template's own engine one in a namespace, of a header in a folder, whose name ends otherwise. It is the same
+# type, so that it costs a unit of the program and none of the trials.
+set(headers ${WORK}/template/headers)
+file(WRITE ${headers}/second.h "#pragma once\n#include \"../my_engine.hpp\"\nnamespace own::deep {\nusing Second = ::MyEngine;\n}\n")
+file(WRITE ${headers}/bare.h "#pragma once\nnamespace own {\nstruct Bare {};\n}\n")
+call_with("MyEngine=my_engine.hpp own::deep::Second=headers/second.h")
 set(configure ${CMAKE_COMMAND} -S ${WORK}/template -B ${WORK}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
               -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 step(ignored ${configure})
@@ -31,10 +46,11 @@ set(mine ${WORK}/build/mine)
 step(text ${mine} --list)
 must_say("${text}" "\nOrbitFlowEven +variant" "mine --list")
 must_say("${text}" "\nMyEngine +yours, of my_engine[.]hpp" "mine --list")
+must_say("${text}" "\nSecond +yours, of headers/second[.]h" "mine --list")
 
 # It serves, on its own rule and on another, and the report has it and how to repeat it.
 step(text ${mine} --generate "poisson:rate=2,requests=12,prompt=200,output=uniform(20,60)" --kv-blocks 60 --batch 4
-                  --systems MyEngine,VllmSwap --out ${WORK}/report --quiet)
+                  --systems MyEngine,Second,VllmSwap --out ${WORK}/report --quiet)
 must_say("${text}" "MyEngine" "mine")
 must_say("${text}" "VllmSwap" "mine")
 file(READ ${WORK}/report/report.json report)
@@ -43,6 +59,10 @@ if(NOT name STREQUAL "MyEngine")
   message(FATAL_ERROR "report.json begins with '${name}' (${wrong}), not with MyEngine")
 endif()
 must_say("${report}" "\"command\": ?\"mine --generate" "report.json")
+foreach(row IN ITEMS 0 1) # of one type, by two names
+  string(JSON engine GET "${report}" systems ${row} engine)
+  must_say("${engine}" "^Engine<PreemptLargest, " "the engine of row ${row} of report.json")
+endforeach()
 file(GLOB_RECURSE rules ${WORK}/prefix/sluiceComparisonRules.cmake)
 file(READ ${rules} rules)
 if(rules MATCHES "FairShare") # SLUICE_COMPARE_RULES has it
@@ -56,15 +76,23 @@ step(text ${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
 must_say("${text}" "mine_conserves [.]+ +Passed" "ctest of the template")
 
 # Fewer systems, and mistakes in the call, each a sentence.
-set(lists ${WORK}/template/CMakeLists.txt)
-file(READ ${lists} call)
-foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 'Nobody'" "MyEngine=nowhere.hpp|nowhere[.]hpp is not there"
-                      "MyEngine|names no engine and its header" "my::E=my_engine.hpp your::E=my_engine.hpp|my::E and your::E would both be the system E" "VllmSwap=my_engine.hpp|is a published system's name" "|there is no engine of yours")
+foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 'Nobody'"
+                      "MyEngine=my_engine.hpp SYSTEMS|SYSTEMS names nothing"
+                      "MyEngine=nowhere.hpp|there is no file [^ ]*/nowhere[.]hpp; expected the header that defines MyEngine"
+                      "MyEngine=headers|there is no file [^ ]*/headers;"
+                      "MyEngine|'MyEngine' names no engine and its header; expected"
+                      "MyEngine=|'MyEngine=' names no engine and its header; expected"
+                      "=my_engine.hpp|'=my_engine.hpp' names no engine and its header; expected"
+                      "Of<3>=my_engine.hpp|'Of<3>=my_engine.hpp' names no engine and its header; expected"
+                      "my::E=my_engine.hpp your::E=my_engine.hpp|my::E and your::E would both be the system E"
+                      "VllmSwap=my_engine.hpp|is a published system's name" "my::all=my_engine.hpp|is a published system's name"
+                      "MyEngine=my_engine.hpp)\nsluice_add_comparison(mine MyEngine=my_engine.hpp|there is a target mine already"
+                      "MyEngine=my_engine.hpp)\nsluice_add_comparison(A=my_engine.hpp|'A=my_engine.hpp' is no name of a program; expected"
+                      "|there is no engine of yours")
   string(REGEX MATCH "^(.*)[|](.*)$" matched "${pair}")
   set(arguments "${CMAKE_MATCH_1}")
   set(sentence "${CMAKE_MATCH_2}")
-  string(REPLACE "MyEngine=my_engine.hpp" "${arguments}" wrong "${call}")
-  file(WRITE ${lists} "${wrong}")
+  call_with("${arguments}")
   execute_process(COMMAND ${configure} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE text)
   if(status EQUAL 0)
     message(FATAL_ERROR "sluice_add_comparison(mine ${arguments}) was accepted")
@@ -72,8 +100,31 @@ foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 
   string(REGEX REPLACE "[\n ]+" " " text "${text}")
   must_say("${text}" "${sentence}" "sluice_add_comparison(mine ${arguments})")
 endforeach()
-string(REPLACE "MyEngine=my_engine.hpp" "MyEngine=my_engine.hpp SYSTEMS VllmSwap" fewer "${call}")
-file(WRITE ${lists} "${fewer}")
+
+# A type that is not there, or is no engine, is known to the compiler alone, and is its first line.
+file(GLOB_RECURSE concept ${WORK}/prefix/own_engine.hpp)
+cmake_path(GET concept PARENT_PATH folder)
+foreach(pair IN ITEMS "Nobody|^[^\n]*own_Nobody.hpp:[0-9:]+ error: [^\n]*Nobody.*// sluice_add_comparison[(]mine own::Nobody=headers/bare.h[)]: expected a type that this header defines"
+                      "Bare|^[^\n]*own_Bare.hpp:[0-9:]+ error: [^\n]*own::Bare is no engine; expected a type")
+  string(REGEX MATCH "^(.*)[|](.*)$" matched "${pair}")
+  set(type ${CMAKE_MATCH_1})
+  set(sentence "${CMAKE_MATCH_2}")
+  call_with("own::${type}=headers/bare.h")
+  step(ignored ${configure})
+  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${folder}/.. -include ${WORK}/build/mine.sluice/own_${type}.hpp -x c++ /dev/null
+                  RESULT_VARIABLE status ERROR_VARIABLE text)
+  if(status EQUAL 0)
+    message(FATAL_ERROR "own::${type} of headers/bare.h is no engine, and compiles")
+  endif()
+  string(REGEX REPLACE "^In file included from [^\n]*\n" "" text "${text}")
+  must_say("${text}" "${sentence}" "the compiler of own::${type}")
+endforeach()
+
+# Two engines of one header, by a path that is whole.
+call_with("MyEngine=${headers}/second.h own::deep::Second=headers/second.h")
+step(ignored ${configure})
+
+call_with("MyEngine=my_engine.hpp SYSTEMS VllmSwap")
 step(ignored ${configure})
 step(ignored ${CMAKE_COMMAND} --build ${WORK}/build --target mine)
 step(text ${mine} --list)
