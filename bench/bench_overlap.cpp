@@ -2,7 +2,7 @@
 // bench_overlap: does computing hide transfers as the evaluator says that it does, with real bytes on this machine?
 //
 //   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N] [--turns N] [--system NAME]
-//                 [--link GB/s]
+//                 [--gb-per-s N]
 //
 // One compute thread decodes. For each system and link: the median step with offloading (`offloaded`); the median step
 // of AllResident while a copy engine moves as many bytes a step, or what the link lets through, to scratch memory
@@ -298,7 +298,7 @@ int main(int argc, char** argv) {
   std::string only;
   double only_link = 0;
   app.add_option("--system", only, "only this system");
-  app.add_option("--link", only_link, "only this link, in GB/s")->check(CLI::PositiveNumber);
+  app.add_option("--gb-per-s", only_link, "only a link of this rate")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   DecoderConfig config;
   config.shape.layers = bench.layers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags: what is nearly one, or nearly a name, is answered by it in every program; a trace is read alike in all of
-// them.
+// them, and so is what several programs have by one name: its kind, its unit, its range.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +8,9 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +43,36 @@ const std::string mooncake = R"({"timestamp": 0, "input_length": 200, "output_le
 const std::string table = "id;in;out;\"when; in ms\"\n\"a;\"\"b\";200;20;1700158546500\nc;300;30.0;1700158547000\n"
                           "d;100;40;1700158547500\ne;250;10;1700158548000\n";
 const std::string mapping = " --trace-columns 'arrival=when; in ms,prompt=in,output=out,unit=ms'";
+
+/// What --help says of a flag that takes a value: "SIZE", and the first unit outside parentheses.
+struct Told {
+  std::string kind, unit;
+  bool operator==(const Told&) const = default;
+};
+std::map<std::string, Told> told(const std::string& program) {
+  const std::size_t column = 30; // where CLI11 begins what it says of a flag, in the next line where the name is longer
+  std::istringstream help(run_program(program, "--help").out);
+  std::map<std::string, Told> flags;
+  std::string* unit = nullptr; // of the flag whose text is in the next line
+  const auto unit_of = [](std::string text) {
+    static const std::regex aside(R"(\([^()]*\))"),
+        units(R"(\b(bytes a second|token blocks|blocks|bytes|seconds|milliseconds|tokens|[kMGT]i?B(/s)?)(?!\w))");
+    text = std::regex_replace(text, aside, "");
+    std::smatch found;
+    return std::regex_search(text, found, units) ? found[1].str() : std::string{};
+  };
+  for (std::string line; std::getline(help, line);) {
+    if (unit != nullptr) *unit = unit_of(line);
+    unit = nullptr;
+    static const std::regex named(R"(^  (--[a-z-]+) ([A-Z]+)(.*)$)");
+    std::smatch found;
+    if (!std::regex_match(line, found, named)) continue;
+    Told& flag = flags[found[1]] = {found[2], line.size() > column ? unit_of(line.substr(column)) : ""};
+    const std::size_t words = line.find_last_not_of(' ');
+    if (words == std::string::npos || words < column || line[column - 1] != ' ') unit = &flag.unit;
+  }
+  return flags;
+}
 
 } // namespace
 
@@ -124,4 +157,66 @@ TEST_CASE("a trace is read by what it is, in every program that reads one" * nee
     REQUIRE(ran.code == 0);
     CHECK(nlohmann::json::parse(ran.out)["requests"].size() == 4);
   }
+}
+
+TEST_CASE("a flag that several programs have is of one kind and in one unit" * needs_program("sluice-compare")) {
+  // Where it takes a value: a switch of that name (--batch of sluice-plan) is another flag.
+  std::map<std::string, std::pair<std::string, Told>> first;
+  std::size_t shared = 0;
+  for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-load", "sluice-plan", "sluice-profile",
+                                    "sluice-run", "sluice-serve", "sluice-train", "sluice-validate"}) {
+    if (!built(program)) continue;
+    const std::map<std::string, Told> flags = told(program);
+    CHECK_FALSE(flags.empty());
+    for (const auto& [flag, here] : flags) {
+      const auto [there, is_first] = first.try_emplace(flag, program, here);
+      if (is_first) continue;
+      ++shared;
+      const auto& [other, as_told] = there->second;
+      CAPTURE(program);
+      CAPTURE(other);
+      CAPTURE(flag);
+      CHECK(here.kind == as_told.kind);
+      if (here.kind != "TEXT") CHECK(here.unit == as_told.unit);
+    }
+  }
+  CHECK(first.at("--link").second == Told{"RATE", "bytes a second"}); // what is read is what was meant
+  CHECK(first.at("--host-memory").second.kind == "SIZE");
+  if (built("sluice-explore")) CHECK(shared > 10);
+}
+
+TEST_CASE("sizes and rates are read alike in every program" * needs_program("sluice-compare")) {
+  const std::string rate = "expected a rate of at least 1B/s, with its unit, such as 2GB/s",
+                    size = "expected a size such as 64MiB, 1.5GB or 65536";
+  for (const std::string program : {"sluice-compare", "sluice-profile", "sluice-run", "sluice-serve"}) {
+    if (!built(program)) continue;
+    for (const std::string wrong : {"2", "2e9", "2GB", "0B/s", "-1GB/s", "1e30GB/s", "fast"})
+      check_refused(program, "--link=" + wrong, "--link: it is '" + wrong + "'; " + rate + ", or unlimited");
+    if (program == "sluice-profile") continue;
+    for (const std::string wrong : {"64Mb", "-1", "1e30GB", "much"})
+      check_refused(program, "--host-memory=" + wrong, "--host-memory: it is '" + wrong + "'; " + size);
+  }
+  check_refused("sluice-compare", "--bus 25", "--bus: it is '25'; " + rate);
+  // Gigabytes, before sizes had units.
+  check_refused("sluice-compare", "--host-memory 40", "--host-memory: 40 bytes is less than one block of one layer");
+  check_refused("sluice-compare", "--host-memory 1GB,1000MB", "value 2 of '1GB,1000MB' is '1000MB' once more");
+  check_refused("sluice-compare", "--link 1GB/s,unlimited", "is 'unlimited'; expected numbers in a list");
+}
+
+TEST_CASE("what a flag was called before means what it meant" * needs_program("sluice-compare")) {
+  const auto printed = [](const std::string& flags) {
+    const Ran ran = run_program("sluice-compare", "--limit 3 --systems DeepSpeedInference --deposit off --quiet "
+                                                  "--table csv --columns system,p99-tbt " +
+                                                      flags + " 2>&1");
+    CAPTURE(ran.out);
+    CHECK(ran.code == 0);
+    return ran.out;
+  };
+  const std::string wanted = printed("--link 10GB/s");
+  CHECK(wanted != printed("--link 20GB/s"));
+  CHECK(printed("--link-rate 10") == wanted);
+  CHECK(printed("--link-rate=10") == wanted);
+  CHECK(printed("--link-rate 10,32.5") == printed("--link 10GB/s,32.5GB/s"));
+  check_refused("sluice-compare", "--link-rate 0", "--link: it is '0GB/s'; expected a rate");
+  check_refused("sluice-compare", "--link-rate fast", "--link: it is 'fast'; expected a rate");
 }

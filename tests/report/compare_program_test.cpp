@@ -132,7 +132,7 @@ TEST_CASE("one model instead of a preset's tenants, and tenants instead of its m
   const std::string tenants = first_case(
       "--preset select-n-interval --tenants opt-13b@0.9,opt-6.7b@0.9 --sharing devices --slo-tbt 0.5 " + own);
   CHECK(contains(tenants, "opt-13b (90 %) + opt-6.7b (90 %)"));
-  CHECK(contains(first_case("--preset select-n-bus --bus 50 " + own), "9 requests"));
+  CHECK(contains(first_case("--preset select-n-bus --bus 50GB/s " + own), "9 requests"));
   const std::string load = "--tenant-load even:rate=1,requests=4,prompt=64,output=8 ";
   CHECK(contains(first_case("--preset select-n-bus " + load + load), "8 requests"));
 }
@@ -229,7 +229,7 @@ TEST_CASE("tenants: a row for all and one for each, nobody lost, and the same by
        {"--tenants opt-13b", "--tenants opt-13b@0.9", "--tenants opt-13b@0.9,opt-13b@0.9",
         "--tenants opt-13b@0.4,opt-13b@0.3 --systems Ellm", "--tenants opt-13b@0.4,opt-13b@0.3 --model opt-13b",
         "--tenants opt-13b@0.4,opt-13b@0.3 --sharing so", "--tenants opt-13b@0.4,opt-13b@0.3 --tenant-load demo",
-        "--tenant-load demo", "--sharing turns", "--quantum 1", "--bus 25", "--remap-order mru",
+        "--tenant-load demo", "--sharing turns", "--quantum 1", "--bus 25GB/s", "--remap-order mru",
         "--tenants llama3-8b@0.4,llama3-8b@0.4 --device a5000 --tp 2 --sharing together"}) {
     INFO(wrong);
     const auto failed = run(wrong);
@@ -281,9 +281,9 @@ TEST_CASE("tenants: the host's memory is divided, so that a share of it is not s
     REQUIRE(ran.code == 0);
     return std::strtod(cells(ran.out)["VllmSwap"].at(0).c_str(), nullptr);
   };
-  const double plenty = out("--host-memory 200");
+  const double plenty = out("--host-memory 200GB");
   CHECK(plenty > 0);
-  CHECK(out("--host-memory 0.0001") == 0);
+  CHECK(out("--host-memory 300kB") == 0);
   CHECK(run(what + "--dry-run").code == 0);
 }
 

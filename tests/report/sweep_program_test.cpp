@@ -79,6 +79,20 @@ TEST_CASE("each cell of a grid is the comparison of its own command line, with s
   }
 }
 
+TEST_CASE("a size that is swept is a number of bytes for programs, and shown as it was given" * needs_program()) {
+  const Compared grid("--host-memory 512MiB,2GB --seeds 1,2 --deposit off --cells");
+  CHECK(grid.report.at("grid").at("axes") ==
+        json::parse(
+            R"([{"name":"host-memory","numbers":true,"values":[536870912,2000000000],"shown":["512MiB","2GB"]}])"));
+  CHECK(grid.report.at("cells").at(1).at("at") == json{{"host-memory", 2'000'000'000}});
+  CHECK(sluice_test::content(grid.folder.path / "systems.csv").find("\n536870912,") != std::string::npos);
+  CHECK(std::filesystem::exists(grid.folder.path / "host-memory-512MiB"));
+  const std::vector<std::string> csv =
+      lines(run(workload + "--link 4GB/s,8GB/s --deposit off --table csv --columns system,tbt").out);
+  REQUIRE(csv.size() == 1 + 2 * 3);
+  CHECK(csv.at(1).starts_with("4GB/s,OneAtATime,"));
+}
+
 TEST_CASE("a cell's command repeats the cell" * needs_program()) {
   const Compared grid("--kv-blocks 300,600 --seed 2");
   std::string command = grid.report.at("cells").at(1).at("workload").at("command");

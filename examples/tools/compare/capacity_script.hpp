@@ -19,7 +19,8 @@ function chooseSystems() {
   const ranked = byCapacity(inCell(view.cell)), control = ranked.filter(s => s.control).slice(0, 1);
   colourOnly([...ranked.filter(s => !s.control).slice(0, maxHighlighted - control.length), ...control].map(s => s.name));
 }
-const nameOfCell = cell => Object.entries(cell).map(([axis, value]) => `${axis} ${value}`).join(', ');
+const shownOf = (name, v) => { const a = axes.find(a => a.name === name); return a && a.shown ? a.shown[a.values.indexOf(v)] : String(v); };
+const nameOfCell = cell => Object.entries(cell).map(([axis, value]) => `${axis} ${shownOf(axis, value)}`).join(', ');
 addressed.push(['at', () => view.cell === openingCell ? null : nameOfCell(cells[view.cell]), said => {
   const cell = cells.findIndex(c => nameOfCell(c) === said);
   view.cell = cell >= 0 ? cell : openingCell;
@@ -94,9 +95,9 @@ function against(host) {
     const width = widthOf(host), height = paper ? 240 : 320, left = 58, right = width - 16, top = 12, bottom = height - 44, all = lines.flatMap(l => l[1].filter(p => !absent(p[1].capacity)).map(p => Math.max(p[1].capacity, (p[1].interval || [])[1] ?? 0)));
     const low = Math.min(...axis.values), high = Math.max(...axis.values), wide = low > 0 && high / low > 6, most = Math.max(...all, 0) || 1;
     const x = (wide ? logarithmic : linear)(low, high, left + 10, right - 10), y = linear(0, most, bottom, top);
-    const svg = picture(width, height, `Capacity against ${axis.name}`, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${p[0]}: ${absent(p[1].capacity) ? p[1].remark : digits(p[1].capacity)}`).join(', ')}`).join('; '));
+    const svg = picture(width, height, `Capacity against ${axis.name}`, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${shownOf(axis.name, p[0])}: ${absent(p[1].capacity) ? p[1].remark : digits(p[1].capacity)}`).join(', ')}`).join('; '));
     axisY(svg, linearTicks(most, 5), y, tidy(plain), left, right);
-    axisX(svg, [...axis.values].sort((a, b) => a - b), x, v => String(v), top, bottom);
+    axisX(svg, [...axis.values].sort((a, b) => a - b), x, v => shownOf(axis.name, v), top, bottom);
     svg.append(text(right, height - 6, axis.name + (wide ? ', logarithmic' : ''), 'm s', 'end'));
     for (const [n, ps] of [...lines].sort((a, b) => (slotOf(a[0]) >= 0) - (slotOf(b[0]) >= 0))) {
       const slot = slotOf(n), paint = slot < 0 ? 'var(--other)' : colour(slot);
@@ -104,7 +105,7 @@ function against(host) {
       const d = ps.map((p, i) => absent(p[1].capacity) ? '' : `${i && !absent(ps[i - 1][1].capacity) ? 'L' : 'M'}${x(p[0]).toFixed(1)} ${y(p[1].capacity).toFixed(1)}`).join('');
       svg.append(el('path', {d, fill: 'none', stroke: paint, 'stroke-width': slot < 0 ? 1 : 2.2, 'stroke-dasharray': slot < 0 ? null : dashes[slot] || null}));
       for (const [v, s] of ps) {
-        const spot = tipped(el('g', {}), `${n}\n${axis.name} ${v}\ncapacity ${rate(s.capacity)}${s.remark ? '\n' + s.remark : ''}`), px = x(v) + (slot < 0 ? 0 : (slot - 2.5) * (absent(s.capacity) ? 5 : 2));
+        const spot = tipped(el('g', {}), `${n}\n${axis.name} ${shownOf(axis.name, v)}\ncapacity ${rate(s.capacity)}${s.remark ? '\n' + s.remark : ''}`), px = x(v) + (slot < 0 ? 0 : (slot - 2.5) * (absent(s.capacity) ? 5 : 2));
         if (absent(s.capacity)) { // an arrow at the foot: no rate; at the head: every rate
           const up = s.beyond === 'above', py = up ? top + 5 : bottom - 5, tip = up ? -5 : 5;
           spot.append(el('path', {d: `M${px - 4} ${py - tip}H${px + 4}L${px} ${py + tip}Z`, fill: slot < 0 ? 'var(--bg)' : paint, stroke: paint}));

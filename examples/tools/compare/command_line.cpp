@@ -8,6 +8,7 @@
 
 #include "compare/program_name.hpp"
 #include "compare/why.hpp"
+#include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
 #include "shared/shell_word.hpp"
 #include "shared/trace_at.hpp"
@@ -80,17 +81,18 @@ CommandLine::CommandLine()
       "of tenants: in turns or together on one device, each on its part of it (parts), or on devices of "
       "their own (devices) (default: turns)");
   flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
-  flags_.number("--bus", options.bus, 0, false,
-                "GB/s to the devices that the tenants share (default: one device's link)");
+  flags_.rate("--bus", options.bus, false,
+              "bytes a second to the devices that the tenants share, e.g. 25GB/s (default: one device's link)");
   flags_.app().add_option(
       "--remap-order", options.remap_order,
       "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru) "
       "(default: mru)");
-  flags_.number("--link-rate", options.link_rate, 0, false, "GB/s of the link, each way (default: the device's)");
+  flags_.formerly("--link-rate", "--link", "GB/s");
+  add_link(flags_, options.link, "; each way");
   flags_.number("--memory-share", options.memory_share, 0, false,
                 "of the device's memory that is for weights and KV (default: 0.9)");
-  flags_.number("--host-memory", options.host_memory, 0, true,
-                "GB of the host for KV, of all tenants together (default: the device's host)");
+  flags_.size("--host-memory", options.host_memory, 0,
+              "the host's memory for KV, e.g. 64GB, of all tenants together (default: the device's host)");
   flags_.whole("--kv-blocks", options.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's own, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");
@@ -179,6 +181,10 @@ void add_seed_flags(Flags& flags, Options& options) {
       "--resample", options.resample,
       "how a seed draws a trace again: blocks of consecutive requests (blocks, or blocks:N of N), or "
       "the arrivals alone (arrivals) (default: blocks with --seeds, else as recorded)");
+}
+
+std::vector<std::string> CommandLine::current(std::vector<std::string> words) const {
+  return flags_.current(std::move(words));
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {

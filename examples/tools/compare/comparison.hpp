@@ -35,11 +35,13 @@ struct Options {
   int tp = 1, gpus_per_link = 1;
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens, limit, rotation_blocks, interval, remapped, plan_nodes,
       threads;
-  std::optional<double> slo_tbt, max_pause, link_rate, host_memory, lag_alpha, lag_first, lag_next;
+  std::optional<double> slo_tbt, max_pause, lag_alpha, lag_first, lag_next;
+  std::optional<std::int64_t> host_memory; ///< bytes
+  double link = 0;                         ///< bytes a second, each way; 0: the device's
   std::vector<std::string> tenants, tenant_loads;
   std::optional<std::string> sharing, remap_order;
-  std::optional<double> quantum, bus;
-  double slo_ttft = 5; // SuperInfer's
+  std::optional<double> quantum, bus; ///< seconds, and bytes a second
+  double slo_ttft = 5;                // SuperInfer's
   double rate_scale = 1;
   double memory_share = 0.9; // vLLM's gpu_memory_utilization
   double alpha = 1;

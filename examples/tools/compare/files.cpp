@@ -10,6 +10,7 @@
 #include "compare/rows.hpp"
 #include "compare/tenants.hpp"
 #include "shared/out_folder.hpp"
+#include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,7 +65,10 @@ std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<
     std::string cell = label;
     for (const auto& [name, value] : at)
       if (name == axis.name) cell = value;
-    CsvRow(text).cell(cell);
+    if (const std::optional<double> number = axis.numbers ? read_quantity(cell) : std::nullopt)
+      CsvRow(text).cell(*number);
+    else
+      CsvRow(text).cell(cell);
     text.back() = ','; // its end of a line
   }
   return text;

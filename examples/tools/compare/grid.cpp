@@ -5,13 +5,14 @@
 #include "sluice/report/unfinished_file.hpp"
 
 #include "shared/crew.hpp"
+#include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -64,11 +65,10 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
 
 namespace {
 
+/// A number in SI units, whatever it was given in.
 void write_place(JsonWriter& json, const std::string& value, bool number) {
-  double read = 0;
-  const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), read);
-  if (number && wrong == std::errc{} && end == value.data() + value.size())
-    json.value(read);
+  if (const std::optional<double> read = number ? read_quantity(value) : std::nullopt)
+    json.value(*read);
   else
     json.value(value);
 }
@@ -78,7 +78,16 @@ void write_place(JsonWriter& json, const std::string& value, bool number) {
 void write_axis(JsonWriter& json, const Axis& axis) {
   json.begin_object().field("name", axis.name).field("numbers", axis.numbers).key("values").begin_array();
   for (const std::string& value : axis.values) write_place(json, value, axis.numbers);
-  json.end_array().end_object();
+  json.end_array();
+  const auto has_unit = [](const std::string& value) {
+    return !value.empty() && (value.back() == 'B' || value.back() == 's');
+  };
+  if (axis.numbers && std::any_of(axis.values.begin(), axis.values.end(), has_unit)) {
+    json.key("shown").begin_array();
+    for (const std::string& value : axis.values) json.value(value);
+    json.end_array();
+  }
+  json.end_object();
 }
 
 void write_at(JsonWriter& json, const std::vector<std::pair<std::string, std::string>>& at, const std::string& label) {

@@ -4,11 +4,13 @@
 
 #include "compare/grid.hpp"
 #include "compare/grid_script.hpp"
+#include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,7 +106,10 @@ std::string number_table(const Grid& grid, bool deposit) {
       if (row.deposit != deposit) continue;
       rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\">" +
               escaped(label_of(row)) + "</th>";
-      for (const auto& [axis, value] : cell.at) rows += fmt::format("<td data-v=\"{0}\">{0}</td>", escaped(value));
+      for (const auto& [axis, value] : cell.at) {
+        const std::optional<double> place = read_quantity(value); // by which the column is sorted
+        rows += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
+      }
       if (cases) rows += "<td class=\"l\">" + escaped(cell.label) + "</td>";
       if (scales) rows += fmt::format("<td data-v=\"{}\">&times;{}</td>", row.slo_scale, tidy_text(row.slo_scale));
       for (const Figure& figure : figures()) {

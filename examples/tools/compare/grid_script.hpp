@@ -13,6 +13,7 @@ const numeric = axes.filter(a => a.numbers);
 const shows = {share: v => percent(v) + ' %', time, plain};
 const view = {figure: figures[0].key, x: numeric[0].name, panel: null, fixed: {}};
 const axisNamed = name => axes.find(a => a.name === name);
+const shownOf = (name, v) => { const a = axisNamed(name); return a.shown ? a.shown[a.values.indexOf(v)] : String(v); };
 const others = () => axes.filter(a => a.name !== view.x);
 /// The second axis by panels, the first value of all further ones.
 function settle() {
@@ -40,7 +41,7 @@ function controls() {
   controlRow('along', numeric.map(a => button(a.name, a.name === view.x, () => { view.x = a.name; })));
   controlRow('panels', others().map(a => button(a.name, a.name === view.panel, () => { view.panel = a.name; })));
   const rest = others().filter(a => a.name !== view.panel);
-  controlRow('fixed', rest.flatMap(a => [Object.assign(document.createElement('span'), {textContent: a.name, className: 'sub'}), ...a.values.map(v => button(String(v), view.fixed[a.name] === v, () => { view.fixed[a.name] = v; }))]));
+  controlRow('fixed', rest.flatMap(a => [Object.assign(document.createElement('span'), {textContent: a.name, className: 'sub'}), ...a.values.map(v => button(shownOf(a.name, v), view.fixed[a.name] === v, () => { view.fixed[a.name] = v; }))]));
   systemControls();
 }
 const figureOf = () => figures.find(f => f.key === view.figure);
@@ -64,13 +65,13 @@ function panelChart(host, panel, range, columns) {
   const least = Math.min(...values), most = Math.max(...values), wide = least > 0 && most / least > 6;
   const x = wide ? logarithmic(least, most, left + 10, right - 10) : linear(least, most, left + 10, right - 10);
   const y = range.log ? logarithmic(range.least, range.most, bottom, top) : linear(0, range.most, bottom, top);
-  const name = `${figureShown.name} against ${view.x}` + (panel === null ? '' : `, ${view.panel} ${panel}`);
+  const name = `${figureShown.name} against ${view.x}` + (panel === null ? '' : `, ${view.panel} ${shownOf(view.panel, panel)}`);
   const lines = names.map(n => [n, pointsOf(n, panel)]).filter(l => l[1].length);
-  const svg = picture(width, height, name, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${p.x}: ${show(p.v)}`).join(', ')}`).join('; '));
+  const svg = picture(width, height, name, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${shownOf(view.x, p.x)}: ${show(p.v)}`).join(', ')}`).join('; '));
   axisY(svg, range.log ? logTicks(range.least, range.most, bottom - top) : linearTicks(range.most, 5), y, tidy(show), left, right);
-  axisX(svg, [...values].sort((a, b) => a - b), x, v => String(v), top, bottom);
+  axisX(svg, [...values].sort((a, b) => a - b), x, v => shownOf(view.x, v), top, bottom);
   svg.append(text(right, height - 8, view.x + (wide ? ', logarithmic' : ''), 'm s', 'end'));
-  const told = (n, p) => `${n}${p.s.control ? ' (control)' : ''}\n${view.x} ${p.x}${panel === null ? '' : `, ${view.panel} ${panel}`}\n${figureShown.name} ${show(p.v)}` +
+  const told = (n, p) => `${n}${p.s.control ? ' (control)' : ''}\n${view.x} ${shownOf(view.x, p.x)}${panel === null ? '' : `, ${view.panel} ${shownOf(view.panel, panel)}`}\n${figureShown.name} ${show(p.v)}` +
     (p.limits && !absent(p.limits[0]) ? `\n95 % interval ${show(p.limits[0])} to ${show(p.limits[1])}` : '') + (p.s.livelocked ? '\nlivelocked: of what had been served' : '');
   const clipped = v => Math.min(bottom, Math.max(top, y(v)));
   const line = (n, points, slot) => {
@@ -89,7 +90,7 @@ function panelChart(host, panel, range, columns) {
   };
   for (const [n, points] of lines) if (slotOf(n) < 0) line(n, points, -1);
   for (const [n, points] of [...lines].reverse()) if (slotOf(n) >= 0) line(n, points, slotOf(n));
-  host.append(figure(panel === null ? figureShown.name : `${view.panel} ${panel}`, svg));
+  host.append(figure(panel === null ? figureShown.name : `${view.panel} ${shownOf(view.panel, panel)}`, svg));
 }
 const exports_ = {
   plots(figure, i) {

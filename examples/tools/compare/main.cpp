@@ -142,11 +142,11 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
 }
 
 int program(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  CommandLine asked;
+  const std::vector<std::string> words = asked.current({argv + 1, argv + argc});
   const Expected<std::unique_ptr<Crew>> started = compared::crew_of(words);
   if (!started) return fail(started.error());
   Crew& crew = **started;
-  CommandLine asked;
   if (const std::optional<int> status = asked.parse(words)) return *status;
   if (asked.options.list) {
     list_names();

@@ -20,6 +20,7 @@
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
+#include "shared/sizes.hpp"
 #include "shared/trace_flags.hpp"
 #include <fmt/format.h>
 
@@ -72,10 +73,10 @@ Expected<World> world_of(const Options& options) {
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) return of_flag("--device", device.error());
-  if (options.link_rate) device->host_to_device = device->device_to_host = BytesPerSecond{1e9 * *options.link_rate};
+  if (options.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{options.link};
   device->half_precision_peak = device->half_precision_peak * options.part;
   device->memory_bandwidth = device->memory_bandwidth * options.part;
-  if (options.host_memory) device->host_memory = Bytes{static_cast<std::int64_t>(1e9 * *options.host_memory)};
+  if (options.host_memory) device->host_memory = Bytes{*options.host_memory};
   if (options.tp > 1) {
     Expected<Group> group = group_of(options, *shape, *device);
     if (!group) return group.error();
@@ -329,6 +330,11 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
   }
   c.setup.host_blocks = LayerBlocks{world->device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
+  // Numbers without a unit were gigabytes once.
+  if (options.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
+    return flag_error("--host-memory", exact_bytes(*options.host_memory) + " is less than one block of one layer",
+                      "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world->devices) +
+                          ", such as 64GB");
   const Seconds full_step = full_budget_step(*world, budget, limits.block_tokens);
 
   std::optional<GeneratorSpec> lengths;
@@ -427,7 +433,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     w.notes.emplace_back("Base SLO", of_batch ? "the step of a full batch of mean lengths, nothing offloaded"
                                               : "the step of a batch that fills the budget, nothing offloaded");
   if (lengths) w.notes.emplace_back("Lengths", options.lengths + ", arrivals of the trace");
-  if (options.link_rate) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", *options.link_rate));
+  if (options.link > 0) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.link / 1e9));
   if (options.memory_share != 0.9)
     w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {

@@ -57,7 +57,7 @@ constexpr std::array<Replaces, 9> replaces{{
     {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
     {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load", "--profile", "--record"}},
     {"--model", {"--profile", "--tenants", "--tenant-load", "--sharing", "--quantum", "--bus", "--remap-order"}},
-    {"--device", {"--profile", "--link-rate", "--host-memory"}},
+    {"--device", {"--profile", "--link", "--host-memory"}},
     {"--slo-tbt", {"--slo-base"}},
     {"--slo-base", {"--slo-tbt"}},
 }};

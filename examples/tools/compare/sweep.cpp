@@ -78,6 +78,8 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
         label += (label.empty() ? "" : ", ") + sweep.axes[axis].name + " " + value;
         folder += (folder.empty() ? "" : "_") + sweep.axes[axis].name + "-" + value;
       }
+      std::replace_if(
+          folder.begin(), folder.end(), [](char c) { return c == '/' || c == ' '; }, '-'); // of "2 GB/s"
       if (!cell.run.label.empty()) {
         label = cell.run.label + ", " + label;
         if (std::find(cases.values.begin(), cases.values.end(), cell.run.label) == cases.values.end())

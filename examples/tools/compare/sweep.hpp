@@ -17,7 +17,7 @@ namespace compared {
 struct Axis {
   std::string name;                ///< "kv-blocks"; "case"
   std::vector<std::string> values; ///< as given
-  bool numbers = true;
+  bool numbers = true;             ///< or sizes, or rates
 };
 
 /// One comparison of a grid: what is served there, and the command that serves it alone.

@@ -194,7 +194,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
         static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * flags[i].share / shares)};
     // What each is sure of, as whole shares of its lane: the bus can be slower than one, or faster.
     if (sharing != "turns") {
-      const double lanes = options.bus ? *options.bus * 1e9 / prepared->setup.cost.link().rate.count() : 1;
+      const double lanes = options.bus ? *options.bus / prepared->setup.cost.link().rate.count() : 1;
       const double shares_of_lane = std::ceil(static_cast<double>(flags.size()) / lanes * (1 - 1e-9));
       tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
     }
@@ -219,7 +219,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     if (!all) all = *std::move(prepared);
   }
   const BytesPerSecond lane = all->setup.cost.link().rate;
-  tenants->bus = options.bus ? BytesPerSecond{*options.bus * 1e9} : lane;
+  tenants->bus = options.bus ? BytesPerSecond{*options.bus} : lane;
   all->setup.tenants = tenants;
   all->systems = *std::move(systems);
   if (!left_out.empty())

@@ -20,8 +20,8 @@
 #include "profile/measure.hpp"
 #include "shared/default_machine.hpp"
 #include "shared/flags.hpp"
+#include "shared/link_flag.hpp"
 #include "shared/progress.hpp"
-#include "shared/sizes.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -32,7 +32,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -296,14 +295,7 @@ int program(int argc, char** argv) {
               "of a measurement: draw the weights from this seed: --model is then a name, or a folder's config.json");
   flags.whole("--threads", options.threads, 1, 1024, "of a measurement: that compute (default: 1)");
   flags.number("--seconds", options.seconds, 0, false, "of a measurement: to measure for (default: 30)");
-  flags.other("--link", "of a measurement: bytes a second between the two memories, e.g. 2GB/s (default: unlimited)",
-              [&options](std::string_view text) -> std::string {
-                const std::optional<double> rate = text == "unlimited" ? std::optional<double>{0} : read_rate(text);
-                if (!rate || (*rate < 1 && text != "unlimited"))
-                  return "a rate of at least 1 B/s such as 2GB/s, or unlimited";
-                options.link = *rate;
-                return {};
-              });
+  add_link(flags, options.link, "; of a measurement");
   app.add_option("--out", options.out, "the record's file, JSON; of a measurement, a folder");
   app.add_option("--show", options.show, "print the intervals of a record that was made before");
   app.add_option("--model", options.model, "a model by name, or a folder or file of a Hugging Face config")

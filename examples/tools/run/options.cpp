@@ -2,8 +2,8 @@
 // The flags of sluice-run.
 #include "run/options.hpp"
 
+#include "shared/link_flag.hpp"
 #include "shared/shell_word.hpp"
-#include "shared/sizes.hpp"
 #include "shared/trace_at.hpp"
 #include "shared/trace_flags.hpp"
 
@@ -11,7 +11,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -26,15 +25,6 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
 }
 
 namespace {
-
-void add_size(Flags& flags, const std::string& flag, std::optional<std::int64_t>& place, const std::string& help) {
-  flags.other(flag, help, [&place](std::string_view text) -> std::string {
-    const std::optional<double> bytes = read_bytes(text);
-    if (!bytes) return "a size such as 64MiB, 1.5GB or 65536";
-    place = static_cast<std::int64_t>(*bytes);
-    return {};
-  });
-}
 
 void add_requests(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
@@ -75,21 +65,13 @@ void add_machine(Flags& flags, Options& options) {
                  "what computes: cpu, or cuda: the first GPU, in a build with CUDA, where the memories are the GPU's "
                  "and pinned memory of the host")
       ->capture_default_str();
-  add_size(flags, "--device-memory", options.device_memory,
-           "the device's: weights (unless they stream), KV and buffers, e.g. 64MiB (default: what the largest batch "
-           "needs)");
-  add_size(flags, "--kv-memory", options.kv_memory,
-           "the same, said by its part for KV: beside all weights and buffers");
-  add_size(flags, "--host-memory", options.host_memory,
-           "the host's, for KV (default: enough, at most half of this machine's)");
-  flags.other("--link", "bytes a second between the two, e.g. 2GB/s, or unlimited (default)",
-              [&options](std::string_view text) -> std::string {
-                const std::optional<double> rate = text == "unlimited" ? std::optional<double>{0} : read_rate(text);
-                if (!rate || (*rate < 1 && text != "unlimited"))
-                  return "a rate of at least 1 B/s such as 2GB/s, or unlimited";
-                options.link = *rate;
-                return {};
-              });
+  flags.size("--device-memory", options.device_memory, 0,
+             "the device's: weights (unless they stream), KV and buffers, e.g. 64MiB (default: what the largest batch "
+             "needs)");
+  flags.size("--kv-memory", options.kv_memory, 0, "the same, said by its part for KV: beside all weights and buffers");
+  flags.size("--host-memory", options.host_memory, 0,
+             "the host's memory for KV, e.g. 64GB (default: enough, at most half of this machine's)");
+  add_link(flags, options.link);
   app.add_option("--lanes", options.lanes,
                  "of the link: each-way (a GPU's default), or one that both ways share (shared)")
       ->capture_default_str();
@@ -97,8 +79,8 @@ void add_machine(Flags& flags, Options& options) {
                  "of a GPU, what multiplies: invariant, by which a token does not depend on the batch and every system "
                  "generates the same, or fast, which is cuBLASLt")
       ->capture_default_str();
-  add_size(
-      flags, "--gather-below", options.gather_below,
+  flags.size(
+      "--gather-below", options.gather_below, 0,
       "of --backend cuda: copies of fewer bytes are made by a kernel, many in a launch; 0: none (default: measured "
       "at the start)");
   app.add_flag("--no-graphs", options.no_graphs,

@@ -6,12 +6,10 @@
 
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
-#include "shared/sizes.hpp"
 #include <fmt/format.h>
 
 #include <fstream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace serving {
@@ -67,12 +65,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "forecast whether a newcomer's SLO can be kept: soft says so in a response header, hard refuses with "
                  "429 where not, none forecasts nothing")
       ->capture_default_str();
-  flags.other("--max-body", "of a request, e.g. 8MiB (default)", [&options](std::string_view text) -> std::string {
-    const std::optional<double> bytes = read_bytes(text);
-    if (!bytes || *bytes < 1) return "a size such as 8MiB";
-    options.max_body = static_cast<std::int64_t>(*bytes);
-    return {};
-  });
+  flags.size("--max-body", options.max_body, 1, "of a request, e.g. 8MiB (default)");
   flags.number(
       "--drain", options.drain, 0, true,
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");

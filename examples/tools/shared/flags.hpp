@@ -6,6 +6,7 @@
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
+#include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <CLI/CLI.hpp>
 
@@ -39,7 +40,7 @@ class Flags {
   CLI::Option* whole(const std::string& flag, Place& place, std::int64_t least, std::int64_t most,
                      const std::string& help) {
     const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-    return read(flag, help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+    return read(flag, "N", help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
                   std::int64_t value = 0;
                   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
                   if (wrong != std::errc{} || end != text.data() + text.size() || value < least || value > most)
@@ -52,10 +53,35 @@ class Flags {
   template <class Place>
   CLI::Option* number(const std::string& flag, Place& place, double least, bool closed, const std::string& help) {
     const std::string expected = described(least, closed);
-    return read(flag, help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+    return read(flag, "NUMBER", help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
                   double value = 0;
                   if (!read_number(text, value) || !(closed ? value >= least : value > least)) return expected;
                   place = value;
+                  return {};
+                }));
+  }
+  /// A size with its unit, or in bytes: "64MiB", "1.5GB", "65536". `Place`: of bytes, as whole() has it.
+  template <class Place>
+  CLI::Option* size(const std::string& flag, Place& place, std::int64_t least, const std::string& help) {
+    const std::string expected =
+        "a size" + (least > 0 ? " of at least " + std::to_string(least) + "B," : "") + " such as 64MiB, 1.5GB or 65536";
+    return read(flag, "SIZE", help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+                  const std::optional<double> bytes = read_bytes(text);
+                  if (!bytes || *bytes < static_cast<double>(least)) return expected;
+                  place = static_cast<Inner<Place>>(*bytes);
+                  return {};
+                }));
+  }
+  /// Bytes a second, with their unit: "2GB/s". `or_unlimited`: that word is read as 0.
+  template <class Place>
+  CLI::Option* rate(const std::string& flag, Place& place, bool or_unlimited, const std::string& help) {
+    const std::string expected =
+        std::string{"a rate of at least 1B/s, with its unit, such as 2GB/s"} + (or_unlimited ? ", or unlimited" : "");
+    return read(flag, "RATE", help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
+                  const bool unlimited = or_unlimited && text == "unlimited";
+                  const std::optional<double> rate = read_rate(text);
+                  if (!unlimited && (!rate || *rate < 1)) return expected;
+                  place = unlimited ? 0 : *rate;
                   return {};
                 }));
   }
@@ -72,7 +98,7 @@ class Flags {
   CLI::Option* numbers(const std::string& flag, std::vector<double>& place, double least, bool closed,
                        const std::string& help) {
     const std::string expected = described(least, closed) + ", or several with commas";
-    return read(flag, help, [=, &place](std::string_view text) -> std::string {
+    return read(flag, "NUMBER,...", help, [=, &place](std::string_view text) -> std::string {
       place.clear();
       for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -90,16 +116,35 @@ class Flags {
   /// Anything else: `take` stores the text's value, or returns what would have been right.
   template <class Take>
   CLI::Option* other(const std::string& flag, const std::string& help, Take take) {
-    return read(flag, help, take);
+    return read(flag, "TEXT", help, take);
   }
 
-  /// `old`, which --help no longer names, is read as `flag`: who has it in a script need not care.
-  void formerly(std::string old, std::string flag) { former_.emplace_back(std::move(old), std::move(flag)); }
+  /// `old`, which --help no longer names, is read as `flag`: who has it in a script need not care. `unit`: what plain
+  /// numbers behind `old` were in, where `flag` wants a unit.
+  void formerly(std::string old, std::string flag, std::string unit = "") {
+    former_.push_back({std::move(old), std::move(flag), std::move(unit)});
+  }
+
+  /// The words of a command line as they are spelt today.
+  [[nodiscard]] std::vector<std::string> current(std::vector<std::string> words) const {
+    for (std::size_t i = 0; i < words.size(); ++i)
+      for (const Former& former : former_) {
+        if (flag_of(words[i]) != former.old) continue;
+        const std::string value = words[i].substr(former.old.size()); // "=value", or it is the next word
+        words[i] = former.now;
+        if (!value.empty())
+          words[i] += "=" + with_unit(value.substr(1), former.unit);
+        else if (i + 1 < words.size())
+          words[i + 1] = with_unit(words[i + 1], former.unit);
+        break;
+      }
+    return words;
+  }
 
   /// Reads the command line. Nothing: go on; otherwise the program's exit status, and what there was to say is said.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
-    std::vector<std::string> words; // back to front, as CLI11 reads a vector
-    for (int i = argc - 1; i > 0; --i) words.push_back(renamed(argv[i]));
+    std::vector<std::string> words = current({argv + std::min(argc, 1), argv + argc});
+    std::reverse(words.begin(), words.end()); // as CLI11 reads a vector
     try {
       app_.parse(std::move(words));
     } catch (const CLI::ExtrasError&) {
@@ -129,13 +174,21 @@ class Flags {
     if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
     return word.substr(0, word.find('='));
   }
-  std::string renamed(const std::string& word) const {
-    const std::string_view flag = flag_of(word);
-    for (const auto& [old, now] : former_)
-      if (flag == old) return now + word.substr(flag.size());
-    return word;
+  /// Numbers with commas between them, each with the unit behind it; what is no number as it is.
+  static std::string with_unit(const std::string& text, const std::string& unit) {
+    std::string all;
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      const std::string one = text.substr(begin, end - begin);
+      double value = 0;
+      all += (begin > 0 ? "," : "") + one + (read_number(one, value) ? unit : "");
+      begin = end + 1;
+    }
+    return all;
   }
-  [[nodiscard]] bool knows(const std::string& flag) const { return app_.get_option_no_throw(renamed(flag)) != nullptr; }
+  [[nodiscard]] bool knows(const std::string& flag) const {
+    return app_.get_option_no_throw(current({flag}).front()) != nullptr;
+  }
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const CLI::Option* option : app_.get_options())
@@ -183,11 +236,11 @@ class Flags {
                                   sluice::excerpt(text) + "' is '" + sluice::excerpt(value) + "'";
         if (const std::string expected = take(value); !expected.empty())
           throw CLI::ParseError(where + "; expected " + expected, CLI::ExitCodes::ValidationError);
-        double number = 0;
-        read_number(value, number);
-        if (std::find(known.begin(), known.end(), number) != known.end())
+        const std::optional<double> number = read_quantity(value);
+        if (!number) throw CLI::ParseError(where + "; expected numbers in a list", CLI::ExitCodes::ValidationError);
+        if (std::find(known.begin(), known.end(), *number) != known.end())
           throw CLI::ParseError(where + " once more; expected each number once", CLI::ExitCodes::ValidationError);
-        known.push_back(number);
+        known.push_back(*number);
         begin = end + 1;
       }
       take(listed.values.front());
@@ -196,10 +249,10 @@ class Flags {
     };
   }
 
-  /// `take` stores the text's value, or returns what would have been right.
+  /// `take` stores the text's value, or returns what would have been right. `kind`: how --help calls such a value.
   template <class Take>
-  CLI::Option* read(const std::string& flag, const std::string& help, Take take) {
-    return app_.add_option_function<std::string>(
+  CLI::Option* read(const std::string& flag, const std::string& kind, const std::string& help, Take take) {
+    CLI::Option* option = app_.add_option_function<std::string>(
         flag,
         [flag, take](const std::string& text) {
           if (const std::string expected = take(text); !expected.empty())
@@ -207,10 +260,14 @@ class Flags {
                                   CLI::ExitCodes::ValidationError);
         },
         help);
+    return option->type_name(kind);
   }
 
   std::string program_;
   CLI::App app_;
-  std::vector<std::pair<std::string, std::string>> former_; ///< names of flags, and what they are called now
+  struct Former {
+    std::string old, now, unit;
+  };
+  std::vector<Former> former_; ///< names of flags, and what they are called now
   std::vector<Listed>* lists_ = nullptr;
 };

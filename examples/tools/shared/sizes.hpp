@@ -33,10 +33,19 @@
   return value;
 }
 
-/// Bytes a second of "2GB/s", "500 MB/s" or "2e9".
+/// Bytes a second of "2GB/s" or "500 MB/s". Not of "2": one would read it as bytes a second, another as GB/s.
 [[nodiscard]] inline std::optional<double> read_rate(std::string_view text) {
-  if (text.size() > 2 && text.substr(text.size() - 2) == "/s") text.remove_suffix(2);
+  if (!text.ends_with("B/s")) return std::nullopt;
+  text.remove_suffix(2);
   return read_bytes(text);
+}
+
+/// What a number, a size or a rate comes to in SI units: its place on an axis.
+[[nodiscard]] inline std::optional<double> read_quantity(std::string_view text) {
+  double value = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (wrong == std::errc{} && end == text.data() + text.size()) return value;
+  return text.ends_with("/s") ? read_rate(text) : read_bytes(text);
 }
 
 /// The exact count, with a readable one behind: "26542080 bytes (25.3 MiB)".

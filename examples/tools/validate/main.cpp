@@ -343,7 +343,7 @@ int program(int argc, char** argv) {
   app.add_option("--prompts", options.prompts,
                  "the run's dataset, one JSON object a line with input_tok_ids; found by its name in the run's folder");
   flags.whole("--kv-blocks", options.kv_blocks, 2, std::int64_t{1} << 32,
-              "num_gpu_blocks, for a run whose meta.json does not say");
+              "device memory for KV, in token blocks, for a run whose meta.json has no num_gpu_blocks");
   app.add_flag("--json", options.json, "print JSON instead of a table");
   app.add_option("--list-shared", options.list_shared,
                  "instead: print which prompts of this dataset begin alike (number, earlier number, tokens)")

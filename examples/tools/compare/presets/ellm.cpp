@@ -18,7 +18,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{
       {"--model", "llama2-13b"},
       {"--device", "a100-80"},
-      {"--host-memory", "40"},
+      {"--host-memory", "40GB"},
       {"--batch", "512"},
       {"--plan-nodes", "1"},
       {"--slo-tbt", "0.05"},
@@ -86,7 +86,7 @@ std::vector<Preset> ellm_presets() {
        // Mean TPOTs of half a second are in 6.2: the SLO is taken to be as much.
        .flags = setup({{"--model", "llama2-70b"},
                        {"--tp", "4"},
-                       {"--host-memory", "160"},
+                       {"--host-memory", "160GB"},
                        {"--slo-tbt", "0.5"},
                        {"--generate", "sharegpt:rate=50,requests=1500,cv=1.69,longest=3600"}}),
        .figures = headline({.throughput = {2.0, 2.0, 1.6}, .ttft = {1.62, 1.61, 1.21}, .tpot_met = 0.986})},

@@ -116,10 +116,10 @@ std::vector<Preset> superinfer_presets() {
        .what = "SuperInfer, Fig. 2: what the link's rate does to vLLM with swapping, 20 requests a second",
        .flags =
            setup({scarce, at(20, 2000), {"--systems", "VllmSwap,WaitingFirst,SuperInfer"}, {"--columns", service}}),
-       .cases = {{"10 GB/s", {{"--link-rate", "10"}}},
-                 {"32 GB/s", {{"--link-rate", "32"}}},
-                 {"64 GB/s", {{"--link-rate", "64"}}},
-                 {"256 GB/s", {{"--link-rate", "256"}}}}},
+       .cases = {{"10 GB/s", {{"--link", "10GB/s"}}},
+                 {"32 GB/s", {{"--link", "32GB/s"}}},
+                 {"64 GB/s", {{"--link", "64GB/s"}}},
+                 {"256 GB/s", {{"--link", "256GB/s"}}}}},
   };
 }
 
