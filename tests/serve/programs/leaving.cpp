@@ -60,7 +60,8 @@ void check_nothing_held(const ServerProcess& server, long files) {
     INFO(name);
     CHECK(ServerProcess::eventually([&] { return server.metric(name) == 0; }));
   }
-  CHECK(ServerProcess::eventually([&] { return open_files(server) == files; }));
+  // At most: `files` may count a connection of who asked whether the server is ready, which was not closed yet.
+  CHECK(ServerProcess::eventually([&] { return open_files(server) <= files; }));
 }
 
 } // namespace
