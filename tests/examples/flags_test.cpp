@@ -168,11 +168,14 @@ TEST_CASE("a flag that several programs have is of one kind and in one unit" * n
     if (!built(program)) continue;
     const std::map<std::string, Told> flags = told(program);
     CHECK_FALSE(flags.empty());
-    for (const auto& [flag, here] : flags) {
+    for (const auto& told_here : flags) {
+      const std::string& flag = told_here.first;
+      const Told& here = told_here.second;
       const auto [there, is_first] = first.try_emplace(flag, program, here);
       if (is_first) continue;
       ++shared;
-      const auto& [other, as_told] = there->second;
+      const std::string& other = there->second.first;
+      const Told& as_told = there->second.second;
       CAPTURE(program);
       CAPTURE(other);
       CAPTURE(flag);
