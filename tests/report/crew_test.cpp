@@ -63,3 +63,28 @@ TEST_CASE("a queue gives what stays to who asks here alone, and nothing behind a
   JobQueue together(jobs, false);
   for (std::size_t i = 0; i < 10; ++i) CHECK(together.next(true) == i);
 }
+
+TEST_CASE("after an interrupt no job begins, those under way are dropped, and what has ended stands") {
+  for (const int threads : {1, 3}) {
+    std::vector<std::atomic<int>> begins(100), ends(100);
+    ThreadCrew crew;
+    crew.threads(threads);
+    Jobs jobs;
+    jobs.count = 100;
+    jobs.run = [&](std::size_t i) {
+      ++begins[i];
+      if (i == 20) interrupt_as(2);
+      if (i >= 20)
+        for (;;) drop_if_interrupted(); // a run that takes long
+      return Status{};
+    };
+    jobs.ended = [&](std::size_t i) { ++ends[i]; };
+    CHECK(crew.run(jobs).ok()); // nothing is wrong with a job that was dropped
+    CHECK(interrupted_code() == 130);
+    interrupt_as(0);
+    for (std::size_t i = 0; i < 100; ++i) {
+      CHECK(ends[i] == (i < 20 ? 1 : 0));
+      CHECK(begins[i] <= (i < 20 + static_cast<std::size_t>(threads) ? 1 : 0));
+    }
+  }
+}

@@ -139,7 +139,7 @@ Status search_one(const Options& options, const Comparison& c, const Row& row, s
     }
     Outcome outcome;
     if (Status ran = run_row(
-            options, c, row, prepared->setup, seed, false, [](std::int64_t) {}, outcome);
+            options, c, row, prepared->setup, seed, false, [](std::int64_t) { drop_if_interrupted(); }, outcome);
         !ran)
       return ran.error();
     into.row.engine = outcome.report.engine_type;
@@ -174,6 +174,7 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
   std::mutex telling;
   double done = 0;
   std::vector<Searched> found(searches.size());
+  std::vector<bool> finished(searches.size(), false);
   Jobs jobs;
   jobs.count = searches.size();
   const auto name = [&](std::size_t i) {
@@ -205,9 +206,12 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
   jobs.ended = [&](std::size_t i) {
     const std::lock_guard lock(telling);
     progress.update(++done, name(i));
+    finished[i] = true;
   };
   if (Status ran = crew.run(jobs); !ran) return ran.error();
   if (!crew.leads()) return report;
+  report.searches = {static_cast<std::size_t>(std::count(finished.begin(), finished.end(), true)), searches.size()};
+  if (!report.searches.whole()) progress.finish("interrupted after");
   std::size_t next = 0;
   for (std::size_t i = 0; i < sweep.cells.size(); ++i) {
     const Comparison& c = grid.cells[i].comparison;
@@ -219,13 +223,16 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
       of.deposit = row.deposit;
       of.slo_scale = row.scale;
       of.own_rates.clear();
+      bool whole = true; // of all seeds, or none to set beside others
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed, ++next) {
+        whole = whole && finished[next];
+        if (!whole) continue;
         of.seeds.push_back(std::move(found[next].search));
         of.own_rates.push_back(found[next].row.own_rates.front());
       }
-      cell.rows.push_back(std::move(of));
+      if (whole) cell.rows.push_back(std::move(of));
     }
-    report.cells.push_back(std::move(cell));
+    if (!cell.rows.empty()) report.cells.push_back(std::move(cell));
   }
   return report;
 }

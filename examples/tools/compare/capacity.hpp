@@ -56,13 +56,15 @@ struct CapacityReport {
   std::vector<Axis> axes; ///< none of one comparison
   std::vector<CapacityCell> cells;
   std::string command, note;
+  sluice::RunCount searches{};
 };
 
 /// What cannot be searched: rates given besides, tenants.
 sluice::Status check_capacity(const CommandLine& asked, const Sweep& sweep);
 
 /// Searches every system's capacity on every seed of every cell, side by side. `grid`: as prepared. Nothing where the
-/// crew is led by another process.
+/// crew is led by another process. After an interrupt it has the rows that were searched on every seed, and the cells
+/// that have any.
 sluice::Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, sluice::Crew& crew);
 
 /// The rows under one SLO, with a deposit or without, by what at least half of the seeds bear: the median orders rows

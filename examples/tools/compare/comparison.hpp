@@ -7,6 +7,7 @@
 
 #include "compare/run.hpp"
 #include "shared/default_machine.hpp"
+#include "shared/interrupt.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -90,10 +91,16 @@ struct Asked {
   const Comparison& comparison;
 };
 
-/// Runs every row of all, side by side as the crew runs them, and writes the trace files of those with a folder;
-/// nothing else is written. None where the crew is led by another process.
-sluice::Expected<std::vector<sluice::ComparisonReport>> compare_all(std::span<const Asked> all, sluice::Crew& crew,
-                                                                    sluice::Status& files);
+/// The report of each; none where the crew is led by another process. After an interrupt they have those rows that
+/// have run on every seed, if any.
+struct Compared {
+  std::vector<sluice::ComparisonReport> reports;
+  sluice::RunCount runs{};
+};
+
+/// Runs every row of all, side by side as the crew runs them, and writes the trace files and tables of those with a
+/// folder; nothing else is written, and after an interrupt nothing.
+sluice::Expected<Compared> compare_all(std::span<const Asked> all, sluice::Crew& crew, sluice::Status& files);
 
 /// The folder of `--out`.
 sluice::Status make_folder(const std::string& path);

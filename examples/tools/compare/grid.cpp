@@ -36,23 +36,35 @@ Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
   return grid;
 }
 
+namespace {
+
+/// Of an interrupted grid the cells that nothing is known of.
+void leave_out_empty(Grid& grid) {
+  std::erase_if(grid.cells, [](const Ran& cell) { return cell.report.systems.empty(); });
+}
+
+} // namespace
+
 Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& files) {
   std::vector<Asked> all;
   for (std::size_t i = 0; i < grid.cells.size(); ++i)
     all.push_back({sweep.cells[i].run.options, grid.cells[i].comparison});
   if (!all.front().options.cells) {
-    Expected<std::vector<ComparisonReport>> reports = compare_all(all, crew, files);
-    if (!reports) return reports.error();
+    Expected<Compared> made = compare_all(all, crew, files);
+    if (!made) return made.error();
     if (!crew.leads()) return false;
-    for (std::size_t i = 0; i < all.size(); ++i) grid.cells[i].report = std::move((*reports)[i]);
+    grid.runs = made->runs;
+    for (std::size_t i = 0; i < all.size(); ++i) grid.cells[i].report = std::move(made->reports[i]);
+    leave_out_empty(grid);
     return true;
   }
   for (std::size_t i = 0; i < all.size(); ++i) { // the curves of one comparison are in memory at once
-    Expected<std::vector<ComparisonReport>> report = compare_all({&all[i], 1}, crew, files);
-    if (!report) return report.error();
+    Expected<Compared> made = compare_all({&all[i], 1}, crew, files);
+    if (!made) return made.error();
     if (!crew.leads()) continue;
-    grid.cells[i].report = std::move(report->front());
-    if (files.ok()) files = write_report(all[i].options, grid.cells[i].report);
+    grid.runs += made->runs;
+    grid.cells[i].report = std::move(made->reports.front());
+    if (files.ok() && made->runs.whole()) files = write_report(all[i].options, grid.cells[i].report);
     for (SystemReport& row : grid.cells[i].report.systems) {
       row.ttft_cdf.clear(), row.tbt_cdf.clear(), row.e2e_cdf.clear(), row.distributions.clear();
       row.time = {};
@@ -60,6 +72,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
       row.iteration = {};
     }
   }
+  leave_out_empty(grid);
   return crew.leads();
 }
 

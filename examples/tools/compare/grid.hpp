@@ -23,13 +23,15 @@ struct Grid {
   std::vector<Ran> cells; ///< `Ran::at` is each one's place
   std::string command;    ///< of all
   std::string note;       ///< of a preset
+  sluice::RunCount runs{};
 };
 
 /// Reads everything that the cells serve. The first error says of which cell it is.
 sluice::Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command);
 
 /// Runs all cells beside one another; with `--cells` one after the other, each with its own report. False where the
-/// crew is led by another process, which alone has the grid.
+/// crew is led by another process, which alone has the grid. After an interrupt the grid has the cells of which any row
+/// is whole.
 sluice::Expected<bool> run_grid(const Sweep& sweep, Grid& grid, sluice::Crew& crew, sluice::Status& files);
 
 /// report.json and report.html of a grid. Equal grids give equal bytes.

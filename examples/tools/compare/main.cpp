@@ -17,6 +17,7 @@
 #include "compare/sweep.hpp"
 #include "compare/why.hpp"
 #include "shared/crew.hpp"
+#include "shared/interrupt.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,12 +76,23 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
                options.out);
 }
 
+/// The line of an interrupted program, behind what it prints of what is finished; its exit code.
+int tell_interrupted(const RunCount& runs, const char* what, bool rows, std::string_view files) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: interrupted: {} of {} {} finished; {}{}\n", compared::program_name(), runs.finished, runs.of,
+             what, rows ? "the rows above are those that are whole" : "no row is whole, and none is shown", files);
+  return interrupted_code();
+}
+constexpr std::string_view no_files = "; no file is written: the folder of --out is as it was";
+
 /// --capacity: a search for each system of each comparison, one table, one report.
 int capacity(const Options& options, const compared::Sweep& sweep, const compared::Grid& grid, Crew& crew) {
   const Expected<compared::CapacityReport> found = find_capacities(sweep, grid, crew);
   if (!found) return fail(found.error());
   if (!crew.leads()) return 0;
-  std::fputs(capacity_text(*found, options.table).c_str(), stdout);
+  if (!found->cells.empty()) std::fputs(capacity_text(*found, options.table).c_str(), stdout);
+  if (!found->searches.whole())
+    return tell_interrupted(found->searches, "searches", !found->cells.empty(), options.out.empty() ? "" : no_files);
   if (options.out.empty()) return 0;
   Status written = compared::write_tables(options.out, *found);
   if (written.ok()) written = compared::write_pages(options.out, capacity_json(*found), capacity_html(*found));
@@ -126,10 +139,20 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   Status files;
   if (!options.out.empty() && crew.leads()) files = compared::make_folder(options.out);
   if (!files) return fail(files.error());
+  heed_interrupts();
   if (options.capacity) return capacity(options, *sweep, *grid, crew);
   const Expected<bool> led = run_grid(*sweep, *grid, crew, files);
   if (!led) return fail(led.error());
   if (!*led) return 0;
+  if (!grid->runs.whole()) {
+    if (!grid->cells.empty()) std::fputs(column_table(columns, grid->cells).c_str(), stdout);
+    const int code = tell_interrupted(grid->runs, "runs", !grid->cells.empty(),
+                                      options.out.empty() ? ""
+                                      : options.cells     ? "; cells that are whole have their reports, and no other "
+                                                            "file is written"
+                                                          : no_files);
+    return files.ok() ? code : fail(files.error());
+  }
   if (files.ok() && !options.out.empty()) files = compared::write_tables(options.out, *grid);
   if (files.ok() && !options.out.empty())
     files = compared::write_pages(options.out, grid_json(*grid, {.wall_times = options.wall_times}), grid_html(*grid));
@@ -192,18 +215,32 @@ int program(int argc, char** argv) {
     for (std::size_t i = 0; i < all.size(); ++i) announce((*runs)[i], all[i].comparison);
     return 0;
   }
+  heed_interrupts();
+  RunCount runs_of_all;
   Status files; // a full disk does not take the tables with it
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& options = (*runs)[i].options;
     const compared::Asked one{options, all[i].comparison};
-    Expected<std::vector<ComparisonReport>> report = compared::compare_all({&one, 1}, crew, files);
-    if (!report) return fail(report.error());
+    Expected<compared::Compared> made = compared::compare_all({&one, 1}, crew, files);
+    if (!made) return fail(made.error());
     if (!crew.leads()) continue;
-    all[i].report = std::move(report->front());
-    if (files.ok()) files = write_report(options, all[i].report);
-    print_report(options, all[i].report, files.ok());
+    const bool whole = made->runs.whole();
+    runs_of_all += made->runs;
+    all[i].report = std::move(made->reports.front());
+    if (files.ok() && whole) files = write_report(options, all[i].report);
+    if (!all[i].report.systems.empty()) print_report(options, all[i].report, files.ok() && whole);
   }
   if (!crew.leads()) return 0;
+  if (!runs_of_all.whole()) {
+    std::erase_if(all, [](const Ran& ran) { return ran.report.systems.empty(); });
+    if (first.table != "full" && !all.empty()) std::fputs(column_table(first, all).c_str(), stdout);
+    const int code = tell_interrupted(runs_of_all, "runs", !all.empty(),
+                                      first.out.empty()   ? ""
+                                      : runs->size() == 1 ? no_files
+                                                          : "; comparisons that are whole have their reports, and no "
+                                                            "other file is written");
+    return files.ok() ? code : fail(files.error());
+  }
   if (first.table != "full") std::fputs(column_table(first, all).c_str(), stdout);
   if (preset != nullptr && !csv) std::fputs(figures_table(preset->figures, all).c_str(), stdout);
   return files.ok() ? 0 : fail(files.error());

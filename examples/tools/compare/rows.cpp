@@ -58,6 +58,10 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
   ComparisonReport report{c.workload, {}, options.baseline, made_by()};
   const std::size_t seeds = seeds_in(c);
   const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
+  if (!options.out.empty()) { // an earlier run's stay until these are here to be written
+    forget_traces(options.out);
+    if (files.ok()) files = make_folder(traces.string());
+  }
   const CsvRows csv = take_rows(outcomes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
@@ -140,7 +144,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
   return row.system->run(request, outcome);
 }
 
-Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, Crew& crew, Status& files) {
+Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& files) {
   struct One {
     std::size_t asked, row, seed;
   };
@@ -156,8 +160,7 @@ Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, 
     requests += static_cast<double>(c.workload.requests) * static_cast<double>(of->size() * seeds_in(c));
     rows.push_back(*std::move(of));
     const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
-    if (options.out.empty() || !crew.leads()) continue;
-    forget_traces(options.out);
+    if (options.out.empty() || !crew.leads() || interrupted() != 0) continue;
     if (Status made = make_folder(traces.string()); !made)
       return flag_error("--out", "the folder " + options.out + " cannot be made", made.error().expected);
   }
@@ -165,7 +168,8 @@ Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, 
   const bool quiet = all.empty() || all.front().options.quiet;
   Progress progress(requests, stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
   std::vector<double> ended(runs.size(), 0);
-  std::mutex telling; // of `progress` and `ended`
+  std::vector<bool> finished(runs.size(), false);
+  std::mutex telling; // of `progress`, `ended` and `finished`
   double sum = 0;
   const auto tell = [&](std::size_t run, double count, std::string_view label) {
     const std::lock_guard lock(telling);
@@ -181,7 +185,10 @@ Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, 
     const auto& [options, c] = all[one.asked];
     const std::string label = name_of_run(options, c, rows[one.asked][one.row], one.seed);
     const Setup& setup = c.redrawn.empty() ? c.setup : c.redrawn[one.seed];
-    const auto count = [&, i](std::int64_t of) { tell(i, static_cast<double>(of), label); };
+    const auto count = [&, i](std::int64_t of) {
+      drop_if_interrupted();
+      tell(i, static_cast<double>(of), label);
+    };
     Status ran = run_row(options, c, rows[one.asked][one.row], setup, one.seed, details(i), count, outcomes[i]);
     if (!details(i) && !(options.why && one.seed == 0)) forget_curves(outcomes[i]); // nobody draws them
     return ran;
@@ -194,17 +201,38 @@ Expected<std::vector<ComparisonReport>> compare_all(std::span<const Asked> all, 
     const auto& [options, c] = all[runs[i].asked];
     const Row& row = rows[runs[i].asked][runs[i].row];
     tell(i, static_cast<double>(c.workload.requests), name_of_run(options, c, row, runs[i].seed));
+    const std::lock_guard lock(telling);
+    finished[i] = true;
   };
   if (Status ran = crew.run(jobs); !ran) return ran.error();
-  std::vector<ComparisonReport> reports;
-  if (!crew.leads()) return reports;
-  std::span<Outcome> left = outcomes;
+  Compared made;
+  if (!crew.leads()) return made;
+  made.runs = {static_cast<std::size_t>(std::count(finished.begin(), finished.end(), true)), runs.size()};
+  if (!made.runs.whole()) progress.finish("interrupted after");
+  std::size_t first = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t count = rows[i].size() * seeds_in(all[i].comparison);
-    reports.push_back(report_of(all[i].options, all[i].comparison, rows[i], left.first(count), files));
-    left = left.subspan(count);
+    const auto& [options, c] = all[i];
+    Options shown = options;
+    if (!made.runs.whole() && !options.out.empty()) { // whole files or none
+      std::error_code not_empty;
+      std::filesystem::remove(std::filesystem::path{options.out} / "traces", not_empty);
+      shown.out.clear();
+    }
+    std::vector<Row> whole; // a mean of fewer seeds than its neighbours' is none to set beside them
+    std::vector<Outcome> of_whole;
+    for (const Row& row : rows[i]) {
+      const std::size_t behind = first + seeds_in(c);
+      const auto begin = finished.begin();
+      const bool ran =
+          std::find(begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(behind), false) ==
+          begin + static_cast<std::ptrdiff_t>(behind);
+      for (; first < behind; ++first)
+        if (ran) of_whole.push_back(std::move(outcomes[first]));
+      if (ran) whole.push_back(row);
+    }
+    made.reports.push_back(report_of(shown, c, whole, of_whole, files));
   }
-  return reports;
+  return made;
 }
 
 Status make_folder(const std::string& path) {

@@ -66,6 +66,7 @@ struct Exploration {
   std::vector<Row> rows;                ///< by rank, the control last
   std::string reference;                ///< of several seeds: the published system that rows are judged against
   std::vector<RoleMarginals> marginals; ///< the role that matters most first
+  sluice::RunCount runs{};
 
   [[nodiscard]] bool of_seeds() const { return workload.seeds.size() > 1; }
   [[nodiscard]] const Row* best(bool published) const;
@@ -84,7 +85,7 @@ template <class Figure>
 }
 
 /// Runs everything, with progress on stderr unless quiet. The same whoever runs what. Where the crew is led by another
-/// process there is nothing to tell: no rows.
+/// process there is nothing to tell: no rows. After an interrupt the rows are those that have run on every seed.
 sluice::Expected<Exploration> explore(const compared::Options& options, const compared::Comparison& comparison,
                                       sluice::Crew& crew);
 

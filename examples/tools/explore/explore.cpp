@@ -8,6 +8,7 @@
 #include "shared/progress.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -38,13 +39,14 @@ class Runs {
         deposit_(deposit),
         tasks_(std::move(tasks)),
         setups_(comparison.redrawn.empty() ? std::vector{comparison.setup} : comparison.redrawn),
-        outcomes_(tasks_.size() * setups_.size()) {}
+        outcomes_(tasks_.size() * setups_.size()),
+        finished_(outcomes_.size(), false) {}
 
   Status run(Crew& crew, bool quiet) {
     Progress progress(static_cast<double>(total()), stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
     std::mutex telling; // of `progress` and of what has ended
     std::int64_t ended = 0;
-    std::size_t finished = 0;
+    std::size_t finished = 0; // of those told of
     std::vector<std::int64_t> told(outcomes_.size(), 0);
     const auto tell = [&](std::size_t i, std::int64_t of) {
       ended += of - std::exchange(told[i], of);
@@ -60,6 +62,7 @@ class Runs {
                                       .deposit = deposit_,
                                       .rule = task.rule,
                                       .tell = [&, i](std::int64_t of) {
+                                        drop_if_interrupted();
                                         const std::lock_guard lock(telling);
                                         tell(i, of);
                                       }};
@@ -72,9 +75,22 @@ class Runs {
     jobs.ended = [&](std::size_t i) {
       const std::lock_guard lock(telling);
       ++finished;
+      finished_[i] = true;
       tell(i, comparison_.workload.requests);
     };
-    return crew.run(jobs);
+    Status ran = crew.run(jobs);
+    if (!count().whole()) progress.finish("interrupted after");
+    return ran;
+  }
+
+  [[nodiscard]] RunCount count() const {
+    return {static_cast<std::size_t>(std::count(finished_.begin(), finished_.end(), true)), finished_.size()};
+  }
+  /// Whether the task has run on every seed.
+  [[nodiscard]] bool whole(std::size_t task) const {
+    for (std::size_t i = 0; i < setups_.size(); ++i)
+      if (!finished_[task * setups_.size() + i]) return false;
+    return true;
   }
 
   /// What a task's runs gave, one of each seed, as one.
@@ -97,6 +113,7 @@ class Runs {
   std::vector<Task> tasks_;
   std::vector<compared::Setup> setups_; ///< one of each seed
   std::vector<compared::Outcome> outcomes_;
+  std::vector<bool> finished_;
 };
 
 Row row_of(SystemReport&& report) {
@@ -130,15 +147,20 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   Runs runs(comparison, slo, found.deposit, std::move(tasks));
   if (Status ran = runs.run(crew, options.quiet); !ran) return ran.error();
   if (!crew.leads()) return found;
+  found.runs = runs.count();
   std::size_t task = 0;
   for (const Candidate& candidate : found.space.engines) {
-    Row row = row_of(runs.report(task++));
+    const std::size_t which = task++;
+    if (!runs.whole(which)) continue;
+    Row row = row_of(runs.report(which));
     row.name = row.engine = candidate.name;
     row.number = candidate.number;
     found.rows.push_back(std::move(row));
   }
   for (std::size_t i = 0; i < systems.size(); ++i) {
-    SystemReport report = runs.report(task++);
+    const std::size_t which = task++;
+    if (!runs.whole(which)) continue;
+    SystemReport report = runs.report(which);
     std::string engine = std::move(report.engine_type);
     Row row = row_of(std::move(report));
     row.name = systems[i]->name;

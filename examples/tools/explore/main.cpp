@@ -8,6 +8,7 @@
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
 #include "shared/crew.hpp"
+#include "shared/interrupt.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/whole_output.hpp"
@@ -55,8 +56,8 @@ Status check(const Options& options) {
 }
 
 Status publish(const Options& options, const Exploration& found) {
-  std::fputs(exploration_text(found, static_cast<std::size_t>(options.top)).c_str(), stdout);
-  if (options.out.empty()) return {};
+  if (!found.rows.empty()) std::fputs(exploration_text(found, static_cast<std::size_t>(options.top)).c_str(), stdout);
+  if (options.out.empty() || !found.runs.whole()) return {};
   std::vector<NamedText> files = exploration_tables(found);
   files.emplace_back("explore.json", exploration_json(found));
   files.emplace_back("explore.html", exploration_html(found));
@@ -81,11 +82,19 @@ int run(const Options& options, const std::string& command, Crew& crew) {
       return fail(
           flag_error("--out", "the folder " + options.out + " cannot be made", "a path that can be written to"));
   }
+  heed_interrupts();
   const Expected<Exploration> found = explored::explore(options, *comparison, crew);
   if (!found) return fail(found.error());
   if (!crew.leads()) return 0;
   if (Status published = publish(options, *found); !published) return fail(published.error());
-  return 0;
+  if (found->runs.whole()) return 0;
+  std::fflush(stdout);
+  fmt::print(stderr, "sluice-explore: interrupted: {} of {} runs finished; {}{}\n", found->runs.finished,
+             found->runs.of,
+             found->rows.empty() ? "no row is whole, and none is shown"
+                                 : "the rows above, and what choices are worth, are of those that are whole",
+             options.out.empty() ? "" : "; no file is written: the folder of --out is as it was");
+  return interrupted_code();
 }
 
 int program(int argc, char** argv) {

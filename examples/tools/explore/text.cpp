@@ -214,7 +214,9 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
                                             : fmt::format("; judged seed by seed against {}, the best published; of a "
                                                           "hundred equals some five are no tie by chance",
                                                           found.reference));
-  out += fmt::format("The best compositions of {}\n\n", engines);
+  const auto ran = std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return !row.published; });
+  out += fmt::format("The best compositions of {}{}\n\n", ran,
+                     found.runs.whole() ? "" : fmt::format(" that have run, of {}", engines));
   append_rows(out, found, false, top);
   out += "\nPublished systems, ranked among all\n\n";
   append_rows(out, found, true, found.rows.size());
@@ -222,7 +224,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   append_livelocked(out, found);
   append_marginals(out, found);
   out += '\n';
-  append_finding(out, found);
+  if (found.runs.whole()) append_finding(out, found); // which is of every published system
   if (const std::string note = one_seed_note(w); !note.empty()) out += note + "\n";
   return out;
 }

@@ -9,6 +9,7 @@
 #include "run/options.hpp"
 #include "run/results.hpp"
 #include "run/serve.hpp"
+#include "shared/interrupt.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -61,6 +62,14 @@ int program(int argc, char** argv) {
   else if (!served->nothing)
     text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
   std::fputs(text.c_str(), stdout);
+  if (served->interrupted) {
+    std::fflush(stdout);
+    fmt::print(stderr,
+               "sluice-run: interrupted: {} of {} requests finished; the figures above are of what was served "
+               "until then, and no file is written\n",
+               served->results.done(), served->results.requests.size());
+    return sluice::interrupted_code();
+  }
   if (served->nothing) return fail(*served->nothing);
   if (served->unwritten) return fail(*served->unwritten);
   if (!options.out.empty() && !options.json)

@@ -28,6 +28,11 @@ std::size_t Results::done() const {
       std::count_if(requests.begin(), requests.end(), [](const Result& one) { return one.done; }));
 }
 
+std::size_t Results::unfinished() const {
+  return static_cast<std::size_t>(
+      std::count_if(requests.begin(), requests.end(), [](const Result& one) { return one.unfinished; }));
+}
+
 namespace {
 
 /// What `tokens` say behind `prompt`: the prompt's text and this are the text of both.
@@ -55,7 +60,7 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
     const bool known = i < results.summary.requests.size();
     const RequestRecord record = known ? results.summary.requests[i] : RequestRecord{};
     json.field("ttft_s", record.started() ? record.ttft().count() : Metrics::absent);
-    json.field("status", one.done ? "done" : "refused").field("reason", one.reason);
+    json.field("status", one.done ? "done" : one.unfinished ? "unfinished" : "refused").field("reason", one.reason);
     json.field("prompt_tokens", workload.requests[i].prompt.count());
     json.field("e2e_s", one.done ? record.e2e().count() : Metrics::absent);
     json.field("longest_gap_s", record.started() ? record.longest_gap.count() : Metrics::absent);
@@ -97,12 +102,13 @@ std::string table_text(const Options& options, const LocalModel& model, const Re
   const auto row = [&text](const char* name, const std::string& content) {
     text += fmt::format("{:<14}{}\n", name, content);
   };
-  const std::size_t done = results.done();
+  const std::size_t done = results.done(), unfinished = results.unfinished();
   row("system", fmt::format("{} on {}, {} thread{}", options.system, without_controls(model.weights.config.shape.name),
                             options.threads, options.threads == 1 ? "" : "s"));
-  row("requests",
-      fmt::format("{} done, {} refused; {} tokens in {}, {} a second", done, results.requests.size() - done,
-                  m.tokens_delivered, time_text(results.end.count()), short_text(m.throughput_tokens_per_s)));
+  row("requests", fmt::format("{} done, {} refused{}; {} tokens in {}, {} a second", done,
+                              results.requests.size() - done - unfinished,
+                              unfinished > 0 ? fmt::format(", {} not finished", unfinished) : "", m.tokens_delivered,
+                              time_text(results.end.count()), short_text(m.throughput_tokens_per_s)));
   row("TTFT",
       fmt::format("mean {:>9}   P95 {:>9}   max {:>9}", ms(m.mean_ttft_s), ms(m.p95_ttft_s), ms(of.ttft.quantile(1))));
   row("TBT", fmt::format("mean {:>9}   P95 {:>9}   max {:>9}", ms(m.mean_tbt_s), ms(m.p95_tbt_s), ms(m.longest_gap_s)));
@@ -121,7 +127,7 @@ std::string table_text(const Options& options, const LocalModel& model, const Re
       fmt::format("{} of {}", exact_bytes(results.device_peak.count()), exact_bytes(results.device_memory.count())));
   std::size_t shown = 0;
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
-    if (results.requests[i].done) continue;
+    if (results.requests[i].done || results.requests[i].unfinished) continue;
     if (++shown > 10) continue;
     row("refused", fmt::format("request {}: {}", i, without_controls(results.requests[i].reason)));
   }

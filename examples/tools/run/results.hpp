@@ -22,7 +22,8 @@ namespace running {
 struct Result {
   std::vector<std::int32_t> tokens; ///< generated
   bool done = false;
-  std::string reason; ///< of a refusal
+  bool unfinished = false; ///< when the run was interrupted
+  std::string reason;      ///< of a refusal
 };
 
 struct Results {
@@ -35,6 +36,7 @@ struct Results {
   sluice::Seconds end{0};
 
   [[nodiscard]] std::size_t done() const;
+  [[nodiscard]] std::size_t unfinished() const;
 };
 
 /// The object that --json prints, on one line.

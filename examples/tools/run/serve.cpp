@@ -12,6 +12,7 @@
 #include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
+#include "run/interruptible_world.hpp"
 #include "run/logits.hpp"
 #include "run/model.hpp"
 #include "run/outputs.hpp"
@@ -20,6 +21,7 @@
 #include "run/resident.hpp"
 #include "run/shown.hpp"
 #include "run/tables.hpp"
+#include "shared/interrupt.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
@@ -85,7 +87,9 @@ class Requests final : public Arrivals {
   Requests(const Options& options, const Workload& workload, Results& results, TokenWorld* machine, ShownText* shown)
       : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
 
+  /// An engine's loop asks between two steps: there it ends where the program is interrupted.
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
+    drop_if_interrupted();
     if (next_ == workload_.requests.size()) return std::nullopt;
     return workload_.requests[next_].arrival;
   }
@@ -162,7 +166,7 @@ Expected<Served> serve(const Options& options) {
   if (!computer) return computer.error();
   Expected<LocalModel> model = open_model(options.model, !options.prompts.empty(), options.random_weights);
   if (!model) return model.error();
-  Served served{std::move(*model), {}, {}, {}, {}};
+  Served served{std::move(*model), {}, {}, {}, {}, false};
   const ModelWeights& weights = served.model.weights;
   const ModelShape shape = weights.config.shape;
   if (Status status = check_outputs(options, {}, Tables::files_of(options)); !status) return status.error();
@@ -244,7 +248,8 @@ Expected<Served> serve(const Options& options) {
   if (replay) {
     world = std::make_shared<ReplayedWorld>(*replay);
   } else if (auto made = computer->make_machine(setup, std::move(listener))) {
-    world = machine = *std::move(made);
+    machine = *std::move(made);
+    world = std::make_shared<InterruptibleWorld>(machine);
     if (files->clock) world = std::make_shared<RecordedWorld>(world, clock);
   } else {
     ran = made.error();
@@ -267,7 +272,13 @@ Expected<Served> serve(const Options& options) {
     Requests requests(options, workload, results, machine.get(), shown ? &*shown : nullptr);
     Job job{engine, {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}, world, requests, recorded};
     if (replay) job.replay = &*replay;
-    ran = (*system)->run(job);
+    heed_interrupts();
+    try {
+      ran = (*system)->run(job);
+    } catch (const Dropped&) {
+      served.interrupted = true;
+      recorded.end = world->now();
+    }
   }
   if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
   if (machine) {
@@ -278,14 +289,22 @@ Expected<Served> serve(const Options& options) {
     results.host_peak = memory.block * machine->host_peak().count();
   }
   results.peak_resident = peak_resident();
-  progress.finish();
+  progress.finish(served.interrupted ? "interrupted after" : "done in");
   results.summary = std::move(recorded.summary);
   results.end = recorded.end;
+  if (served.interrupted) {
+    for (std::size_t i = 0; i < results.requests.size(); ++i) {
+      Result& one = results.requests[i];
+      one.unfinished = !one.done && one.reason.empty();
+      if (shown && !one.done) shown->ended(i, one.unfinished ? "interrupted" : "refused: " + one.reason);
+    }
+    return served;
+  }
   served.nothing = Refusals(options, **system, engine, memory).explain(workload, ran, results);
   if (served.nothing) return served;
   if (shown)
     for (std::size_t i = 0; i < results.requests.size(); ++i)
-      if (!results.requests[i].done) shown->ended(i, results.requests[i].reason);
+      if (!results.requests[i].done) shown->ended(i, "refused: " + results.requests[i].reason);
 
   const bool parts = replay && !replay->finished(); // its decisions say how it came to that
   const auto write = [&]() -> Status {

@@ -22,6 +22,8 @@ struct Served {
   std::optional<sluice::Error> nothing;
   /// Which file could not be written, where one could not: the run is over, and what came of it is to be told.
   std::optional<sluice::Error> unwritten;
+  /// The run was ended by a signal: its results are of what it served until then, and no file was written.
+  bool interrupted = false;
 };
 
 /// Runs what the options ask for: text goes to standard output as it comes (but with --json), progress of a trace to

@@ -46,10 +46,10 @@ class ShownText {
     one.any = true;
     if (request == turn_) show(one);
   }
-  void ended(std::size_t request, std::string_view refusal = {}) {
+  void ended(std::size_t request, std::string_view remark = {}) {
     One& one = each_[request];
     if (one.stream != nullptr) one.waiting += printable(one.stream->finish());
-    if (!refusal.empty()) one.waiting.append("(refused: ").append(sluice::without_controls(refusal)).append(")");
+    if (!remark.empty()) one.waiting.append("(").append(sluice::without_controls(remark)).append(")");
     one.ended = true;
     while (turn_ < each_.size()) {
       show(each_[turn_]);

@@ -4,6 +4,8 @@
 
 #include "sluice/core/expected.hpp"
 
+#include "shared/interrupt.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +36,7 @@ struct Jobs {
 };
 
 /// Which job is next: each is given once, in order, and none behind the first that failed. So the first failure is the
-/// same whoever is quicker.
+/// same whoever is quicker. None after an interrupt.
 class JobQueue {
  public:
   /// `apart`: those that stay are for who asks `here` alone.
@@ -44,6 +46,7 @@ class JobQueue {
   }
 
   [[nodiscard]] std::optional<std::size_t> next(bool here) {
+    if (interrupted() != 0) return std::nullopt;
     const std::lock_guard lock(mutex_);
     if (here)
       if (const std::optional<std::size_t> job = first(staying_)) return job;
@@ -82,7 +85,8 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Runs all jobs; the first of them that fails is the error. Every process calls it with the same jobs.
+  /// Runs all jobs; the first of them that fails is the error. Every process calls it with the same jobs. After an
+  /// interrupt no job begins and those under way are dropped: `Jobs::ended` tells which have a result.
   virtual Status run(const Jobs& jobs) = 0;
   [[nodiscard]] virtual bool leads() const { return true; }
   /// Whether every process has come so far, to the same: `what` says what it is about to do.
@@ -97,10 +101,20 @@ class Crew {
     const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, threads_.value_or(processors)));
     return std::min(wanted, std::max<std::size_t>(1, jobs));
   }
+  /// Nothing where the run was dropped.
+  static std::optional<Status> attempt(const Jobs& jobs, std::size_t job) {
+    try {
+      return jobs.run(job);
+    } catch (const Dropped&) {
+      return std::nullopt;
+    }
+  }
   /// One thread's share of a queue, until nothing is left of it.
   static void work(JobQueue& queue, const Jobs& jobs) {
     while (const std::optional<std::size_t> job = queue.next(true)) {
-      if (Status ran = jobs.run(*job); !ran) queue.failed(*job, ran.error());
+      const std::optional<Status> ran = attempt(jobs, *job);
+      if (!ran) return;
+      if (!*ran) queue.failed(*job, ran->error());
       if (jobs.ended) jobs.ended(*job);
     }
   }

@@ -51,13 +51,13 @@ class Progress {
     draw(elapsed(now));
   }
 
-  /// The last state, and the end of the line. The destructor calls it.
-  void finish() {
+  /// The last state, and the end of the line: how it came to that. The destructor calls it.
+  void finish(const char* how = "done in") {
     if (finished_) return;
     finished_ = true;
     if (style_ == Style::silent || !any_) return;
     if (style_ == Style::bar) std::fputs("\r\x1b[K", to_);
-    std::fprintf(to_, "done in %s\n", time_text(elapsed(Clock::now())).c_str());
+    std::fprintf(to_, "%s %s\n", how, time_text(elapsed(Clock::now())).c_str());
     std::fflush(to_);
   }
 

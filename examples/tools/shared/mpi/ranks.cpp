@@ -137,6 +137,10 @@ class MpiCrew final : public Crew {
         send(message->from, next ? job : none, next ? json(*next) : json());
       } else if (message->kind == result) {
         const std::size_t of = message->content.at(0);
+        if (message->content.at(1).is_number()) { // a rank was interrupted: all are
+          interrupt_as(message->content.at(1));
+          continue;
+        }
         Status status = status_of(message->content.at(1));
         if (status) {
           const json::binary_t& bytes = message->content.at(2).get_binary();
@@ -162,7 +166,7 @@ class MpiCrew final : public Crew {
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<std::size_t> given;
-    std::deque<std::pair<std::size_t, Status>> ran;
+    std::deque<std::pair<std::size_t, std::optional<Status>>> ran; // nothing: dropped
     bool stop = false;
     const std::size_t count = threads_for(jobs.count, sharing());
     std::vector<std::jthread> threads;
@@ -174,7 +178,7 @@ class MpiCrew final : public Crew {
           const std::size_t next = given.front();
           given.pop_front();
           lock.unlock();
-          Status status = jobs.run(next);
+          std::optional<Status> status = attempt(jobs, next);
           lock.lock();
           ran.emplace_back(next, std::move(status));
         }
@@ -184,14 +188,14 @@ class MpiCrew final : public Crew {
     std::optional<Status> ended;
     while (!ended && (more || asked + running > 0)) {
       for (; more && asked + running < count; ++asked) send(0, wants, nullptr);
-      std::deque<std::pair<std::size_t, Status>> results;
+      std::deque<std::pair<std::size_t, std::optional<Status>>> results;
       {
         const std::lock_guard lock(mutex);
         results.swap(ran);
       }
       for (const auto& [which, status] : results) {
-        json content{which, as_json(status)};
-        if (status) {
+        json content{which, status ? as_json(*status) : json(interrupted())};
+        if (status && *status) {
           const std::string bytes = jobs.pack(which);
           content.push_back(json::binary({bytes.begin(), bytes.end()}));
         }
