@@ -17,6 +17,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -453,6 +454,32 @@ TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_p
   CHECK(livelocked > 0);
   CHECK(ran.out.find(std::to_string(livelocked) + " engines livelock on this workload") != std::string::npos);
   CHECK(content(folder.path / "explore.html").find("livelocked: in ") != std::string::npos);
+}
+
+TEST_CASE("tables: of several seeds a run says why it was ended itself, and one that was not says nothing" *
+          needs_program()) {
+  const std::string workload =
+      "--generate 'poisson:rate=0.1,requests=8,prompt=uniform(500,3000),output=uniform(20,100)' "
+      "--kv-blocks 300 --batch 8 --systems VllmSwap --quiet ";
+  using Text = std::map<std::pair<std::string, std::string>, std::string>; // by system and seed
+  const auto texts = [&](const std::string& seeds, Text& all) {
+    const TemporaryFolder folder;
+    REQUIRE(run(workload + seeds + " --out '" + folder.path.string() + "' >/dev/null").code == 0);
+    for (const auto& row : sluice_test::read_csv(content(folder.path / "compositions.csv"))) {
+      const std::string served = row.at("served");
+      CAPTURE(served);
+      CHECK((row.at("livelock").empty() || served != "8"));
+      all[{row.at("system"), row.at("seed")}] = row.at("livelock");
+    }
+  };
+  Text together, alone;
+  texts("--seeds 1,2", together);
+  for (const char* seed : {"--seed 1", "--seed 2"}) texts(seed, alone);
+  CHECK(together == alone);
+  std::size_t differ = 0;
+  for (const auto& [run_of, text] : together)
+    if (run_of.second == "1" && text.empty() != together.at({run_of.first, "2"}).empty()) ++differ;
+  CHECK(differ > 0);
 }
 
 TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {

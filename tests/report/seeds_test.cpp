@@ -68,6 +68,7 @@ TEST_CASE("a joined row has the mean of every number, and all that was refused")
   CHECK(spread_of(row, [](const Metrics& m) { return m.served; }).mean == doctest::Approx(32.0 / 3));
   CHECK(row.refusals == detail::Refusals{{"its KV takes 12 blocks, and the like", 5}, {"another", 1}});
   CHECK(row.livelock == "of 3 seeds 1 (9), the first livelocked: in 5000 iterations");
+  CHECK(row.livelocks == std::vector<std::string>{"", "", "livelocked: in 5000 iterations"});
 }
 
 TEST_CASE("verdicts name who has more, how surely, and in how many seeds") {

@@ -43,8 +43,11 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
     for (std::size_t i = 0; i < seeds.size(); ++i) {
       run.seed = seeds[i];
       text += place;
-      append_system(text, run, {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.livelock},
-                    row.per_seed.empty() ? row.metrics : row.per_seed[i]);
+      const bool one = row.per_seed.empty();
+      append_system(
+          text, run,
+          {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, one ? row.livelock : row.livelocks[i]},
+          one ? row.metrics : row.per_seed[i]);
     }
   }
 }

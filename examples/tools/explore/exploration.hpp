@@ -31,6 +31,7 @@ struct Row {
   std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
   sluice::Metrics metrics; ///< of several seeds their means
   std::vector<sluice::Metrics> per_seed; ///< empty of one seed
+  std::vector<std::string> livelocks;    ///< of each of these; empty of one seed
   sluice::Paired against;                ///< of several seeds: the TBT attainment less Exploration::reference's
 
   std::size_t rank = 0;               ///< from 1, of all rows but the control; equal figures, equal rank

@@ -120,6 +120,7 @@ Row row_of(SystemReport&& report) {
   Row row;
   row.metrics = report.metrics;
   row.per_seed = std::move(report.per_seed);
+  row.livelocks = std::move(report.livelocks);
   row.refusals = std::move(report.refusals);
   row.transfer = std::move(report.transfer);
   row.livelock = std::move(report.livelock);

@@ -59,7 +59,6 @@ void append_rows(std::string& text, const Exploration& found) {
   const std::vector<std::uint64_t> seeds = seeds_served(found.workload);
   for (const Row& row : found.rows) {
     CsvRun run{.system = row.name, .deposit = found.deposit, .slo_scale = found.slo_scale};
-    const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s}, row.livelock};
     for (std::size_t i = 0; i < seeds.size(); ++i) {
       run.seed = seeds[i];
       CsvRow cells(text);
@@ -78,7 +77,10 @@ void append_rows(std::string& text, const Exploration& found) {
           cells.none();
         else
           cells.cell(found.space.roles[r].models[found.space.model_of(row.number, r)]);
-      detail::cells(cells, figures, row.per_seed.empty() ? row.metrics : row.per_seed[i]);
+      const bool one = row.per_seed.empty();
+      const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s},
+                               one ? row.livelock : row.livelocks[i]};
+      detail::cells(cells, figures, one ? row.metrics : row.per_seed[i]);
     }
   }
 }

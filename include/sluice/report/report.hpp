@@ -62,6 +62,7 @@ struct SystemReport {
 
   Metrics metrics;               ///< of several seeds their means (report/seeds.hpp)
   std::vector<Metrics> per_seed; ///< in the order of WorkloadReport::seeds; empty: one seed
+  std::vector<std::string> livelocks; ///< why each of these seeds' runs was ended, as `livelock`; empty: one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many; of several seeds all
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
   std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; as the curves of the first seed

@@ -46,10 +46,12 @@ namespace sluice {
   std::vector<Metrics> each;
   detail::RefusalGroups refusals;
   std::vector<std::uint64_t> caught;
+  std::vector<std::string> livelocks;
   std::string livelock;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     each.push_back(runs[i].metrics);
     for (const auto& [reason, count] : runs[i].refusals) refusals.add(reason, count);
+    livelocks.push_back(runs[i].livelock);
     if (runs[i].livelock.empty()) continue;
     if (caught.empty()) livelock = runs[i].livelock;
     caught.push_back(seeds[i]);
@@ -58,6 +60,7 @@ namespace sluice {
   for (std::size_t i = 1; i < runs.size(); ++i) row.time.add(runs[i].time);
   row.metrics = mean_metrics(each);
   row.per_seed = std::move(each);
+  row.livelocks = std::move(livelocks);
   row.refusals = refusals.all();
   row.livelock = caught.empty() ? std::string{}
                                 : "of " + std::to_string(seeds.size()) + " seeds " + std::to_string(caught.size()) +
