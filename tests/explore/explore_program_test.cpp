@@ -354,7 +354,7 @@ TEST_CASE("tables: datapackage.json and docs/results.md have the columns that ar
   }
 }
 
-TEST_CASE("tables of an earlier run that are not written go, and what is nobody's table stays" * needs_program()) {
+TEST_CASE("what an earlier run left that is not written goes, and what is nobody's stays" * needs_program()) {
   const TemporaryFolder folder;
   const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
   const std::string named = R"({"name": "sluice", "resources": [{"path": "systems.csv"}, {"path": "notes.csv"}]})";
@@ -362,10 +362,16 @@ TEST_CASE("tables of an earlier run that are not written go, and what is nobody'
   write("systems.csv", "system\n");
   write("notes.csv", "mine\n");
   write("requests.csv", "not named\n");
+  fs::create_directory(folder.path / "traces");
+  for (const char* name : {"report.html", "report.json", "traces/VllmSwap-x1.5.json", "traces/mine.json"})
+    write(name, "as it was");
   REQUIRE(run(std::string{workload} + " --out '" + folder.path.string() + "'").code == 0);
   CHECK_FALSE(fs::exists(folder.path / "systems.csv"));
   CHECK(content(folder.path / "notes.csv") == "mine\n");
   CHECK(fs::exists(folder.path / "requests.csv"));
+  for (const char* gone : {"report.html", "report.json", "traces/VllmSwap-x1.5.json"})
+    CHECK_FALSE(fs::exists(folder.path / gone));
+  CHECK(content(folder.path / "traces/mine.json") == "as it was");
   CHECK(content(folder.path / "datapackage.json") != named);
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -222,4 +223,44 @@ TEST_CASE("a grid leaves its rows as a table, and nothing of an earlier run besi
   REQUIRE(run(out).code == 0);
   CHECK(there("requests.csv"));
   CHECK_FALSE(there("probes.csv"));
+}
+
+TEST_CASE("over what sluice-explore left, no page of it stays that would pass for the comparison's" * needs_program()) {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  const std::string out = workload + "--deposit off --out '" + folder.path.string() + "' ";
+  for (const char* more : {"", "--kv-blocks 400,800", "--capacity 0.5"}) {
+    CAPTURE(more);
+    write("datapackage.json", R"({"name": "sluice", "resources": [{"path": "compositions.csv"}]})");
+    for (const char* name : {"compositions.csv", "explore.html", "explore.json", "explored.html"})
+      write(name, "as it was");
+    REQUIRE(run(out + more).code == 0);
+    for (const char* gone : {"compositions.csv", "explore.html", "explore.json"})
+      CHECK_FALSE(std::filesystem::exists(folder.path / gone));
+    CHECK(sluice_test::content(folder.path / "explored.html") == "as it was");
+  }
+}
+
+TEST_CASE("a run that cannot write all of its files leaves an earlier run's as they were" * needs_program()) {
+  const TemporaryFolder folder;
+  const auto files = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path))
+      if (entry.is_regular_file()) all[entry.path().string()] = sluice_test::content(entry.path());
+    return all;
+  };
+  const std::string out = workload + "--deposit off --out '" + folder.path.string() + "' ";
+  REQUIRE(run(out).code == 0);
+  const auto before = files();
+  REQUIRE(before.size() == 7 + 3);
+  for (const char* more : {"--seed 2", "--kv-blocks 400,800", "--capacity 0.5"}) {
+    // Small tables can be written, pages cannot: as on a full disk.
+    const Ran ran =
+        sluice_test::run_program("sluice-compare", "--quiet " + out + more + " 2>&1", "trap '' XFSZ; ulimit -f 16; ");
+    CAPTURE(more);
+    CAPTURE(ran.out);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.find("the file cannot be written") != std::string::npos);
+    CHECK((files() == before)); // not in the log
+  }
 }

@@ -98,14 +98,11 @@ struct Compared {
   sluice::RunCount runs{};
 };
 
-/// Runs every row of all, side by side as the crew runs them, and writes the trace files and tables of those with a
-/// folder; nothing else is written, and after an interrupt nothing.
+/// Runs every row of all, side by side as the crew runs them, and writes the files of those with a folder; after an
+/// interrupt none.
 sluice::Expected<Compared> compare_all(std::span<const Asked> all, sluice::Crew& crew, sluice::Status& files);
 
 /// The folder of `--out`.
 sluice::Status make_folder(const std::string& path);
-
-/// The files of `--out`, if it was given.
-sluice::Status write_report(const Options& options, const sluice::ComparisonReport& report);
 
 } // namespace compared

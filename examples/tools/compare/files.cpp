@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of --out.
+// Files of --out.
 #include "compare/files.hpp"
 
 #include "sluice/report/csv_package.hpp"
+#include "sluice/report/html.hpp"
+#include "sluice/report/json.hpp"
 #include "sluice/report/order.hpp"
 
 #include "compare/capacity.hpp"
@@ -18,8 +20,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,13 +111,14 @@ constexpr std::array<CsvColumn, 4> probe_columns{{
     {"livelocked", "boolean", "", "whether the run was ended, as nothing went on"},
 }};
 
-} // namespace
-
-void forget_traces(const std::string& folder) {
+/// `texts` into the folder, with all that this program's systems left there before.
+Status write_files(const std::string& folder, std::span<const NamedText> texts) {
   std::vector<std::string_view> names;
   for (const System& system : systems()) names.push_back(system.name);
-  remove_traces(std::filesystem::path{folder} / "traces", names);
+  return write_all(folder, texts, names);
 }
+
+} // namespace
 
 Wanted wanted_of(const Options& options, const Comparison& comparison, const System& system, double slo_scale,
                  std::size_t seed) {
@@ -138,7 +142,8 @@ CsvRows take_rows(std::span<Outcome> outcomes) {
   return all;
 }
 
-Status write_tables(const Asked& asked, const ComparisonReport& report, const CsvRows& rows) {
+Status write_files(const Asked& asked, const ComparisonReport& report, const CsvRows& rows,
+                   std::span<NamedText> traces) {
   const auto& [options, comparison] = asked;
   const std::vector<CsvColumn> figures = csv_figure_columns();
   std::string remark;
@@ -154,29 +159,32 @@ Status write_tables(const Asked& asked, const ComparisonReport& report, const Cs
        {"iterations", "a row for each iteration of each run", csv_run_columns, csv_iteration_columns, remark}}};
   std::string systems = csv_head(csv_run_columns, figures);
   append_systems(systems, report);
-  const std::array<NamedText, 5> texts{
-      {{"systems.csv", std::move(systems)},
-       {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
-       {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
-       {"iterations.csv", csv_head(csv_run_columns, csv_iteration_columns) + rows.iterations},
-       {"datapackage.json", csv_package(files, report.made_by, report.workload.command)}}};
-  return write_all(options.out, texts);
+  std::vector<NamedText> texts{{"systems.csv", std::move(systems)},
+                               {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
+                               {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
+                               {"iterations.csv", csv_head(csv_run_columns, csv_iteration_columns) + rows.iterations},
+                               {"datapackage.json", csv_package(files, report.made_by, report.workload.command)},
+                               {"report.json", report_json(report, {.wall_times = options.wall_times})},
+                               {"report.html", report_html(report)}};
+  texts.insert(texts.end(), std::move_iterator(traces.begin()), std::move_iterator(traces.end()));
+  return write_files(options.out, texts);
 }
 
-Status write_tables(const std::string& folder, const Grid& grid) {
+Status write_files(const Options& options, const Grid& grid) {
   const std::vector<CsvColumn> first = joined_columns(place_columns(grid.axes), csv_run_columns);
   const std::vector<CsvColumn> figures = csv_figure_columns();
   std::string systems = csv_head(first, figures);
   for (const Ran& cell : grid.cells) append_systems(systems, cell.report, place_of(grid.axes, cell.at, cell.label));
   const std::array<CsvFile, 1> files{{{"systems", "a row for each run of a system in each cell", first, figures,
                                        "requests and iterations are in the cells' own folders: --cells"}}};
-  const std::array<NamedText, 2> texts{
-      {{"systems.csv", std::move(systems)}, {"datapackage.json", csv_package(files, made_by(), grid.command)}}};
-  forget_traces(folder);
-  return write_all(folder, texts);
+  const std::array<NamedText, 4> texts{{{"systems.csv", std::move(systems)},
+                                        {"datapackage.json", csv_package(files, made_by(), grid.command)},
+                                        {"report.json", grid_json(grid, {.wall_times = options.wall_times})},
+                                        {"report.html", grid_html(grid)}}};
+  return write_files(options.out, texts);
 }
 
-Status write_tables(const std::string& folder, const CapacityReport& report) {
+Status write_files(const Options& options, const CapacityReport& report) {
   const std::vector<CsvColumn> first = joined_columns(place_columns(report.axes), csv_run_columns);
   std::string capacities = csv_head(first, capacity_columns), probes = csv_head(first, probe_columns);
   for (const CapacityCell& cell : report.cells) {
@@ -213,11 +221,12 @@ Status write_tables(const std::string& folder, const CapacityReport& report) {
   const std::array<CsvFile, 2> files{
       {{"capacities", "a row for each search: of a system, on the workload of a seed", first, capacity_columns},
        {"probes", "a row for each rate that a search tried", first, probe_columns}}};
-  const std::array<NamedText, 3> texts{{{"capacities.csv", std::move(capacities)},
+  const std::array<NamedText, 5> texts{{{"capacities.csv", std::move(capacities)},
                                         {"probes.csv", std::move(probes)},
-                                        {"datapackage.json", csv_package(files, made_by(), report.command)}}};
-  forget_traces(folder);
-  return write_all(folder, texts);
+                                        {"datapackage.json", csv_package(files, made_by(), report.command)},
+                                        {"report.json", capacity_json(report)},
+                                        {"report.html", capacity_html(report)}}};
+  return write_files(options.out, texts);
 }
 
 } // namespace compared

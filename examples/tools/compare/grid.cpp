@@ -2,15 +2,12 @@
 // The comparisons of a grid: read, run, and as JSON.
 #include "compare/grid.hpp"
 
-#include "sluice/report/unfinished_file.hpp"
-
 #include "shared/crew.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,7 +61,6 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
     if (!crew.leads()) continue;
     grid.runs += made->runs;
     grid.cells[i].report = std::move(made->reports.front());
-    if (files.ok() && made->runs.whole()) files = write_report(all[i].options, grid.cells[i].report);
     for (SystemReport& row : grid.cells[i].report.systems) {
       row.ttft_cdf.clear(), row.tbt_cdf.clear(), row.e2e_cdf.clear(), row.distributions.clear();
       row.time = {};
@@ -134,12 +130,6 @@ std::string grid_json(const Grid& grid, const JsonOptions& options) {
   json.line(2).end_array().line().end_object();
   text += '\n';
   return text;
-}
-
-Status write_pages(const std::string& folder, const std::string& json, const std::string& html) {
-  const std::filesystem::path out{folder};
-  if (Status written = write_whole((out / "report.json").string(), json); !written) return written;
-  return write_whole((out / "report.html").string(), html);
 }
 
 } // namespace compared

@@ -41,7 +41,5 @@ std::string grid_html(const Grid& grid);
 void write_axis(sluice::JsonWriter& json, const Axis& axis);
 void write_at(sluice::JsonWriter& json, const std::vector<std::pair<std::string, std::string>>& at,
               const std::string& label);
-/// Both files, into a folder that is there.
-sluice::Status write_pages(const std::string& folder, const std::string& json, const std::string& html);
 
 } // namespace compared

@@ -94,9 +94,7 @@ int capacity(const Options& options, const compared::Sweep& sweep, const compare
   if (!found->searches.whole())
     return tell_interrupted(found->searches, "searches", !found->cells.empty(), options.out.empty() ? "" : no_files);
   if (options.out.empty()) return 0;
-  Status written = compared::write_tables(options.out, *found);
-  if (written.ok()) written = compared::write_pages(options.out, capacity_json(*found), capacity_html(*found));
-  if (!written) return fail(written.error());
+  if (Status written = compared::write_files(options, *found); !written) return fail(written.error());
   if (options.table != "csv")
     fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
                "(docs/results.md)\n",
@@ -153,9 +151,7 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
                                                           : no_files);
     return files.ok() ? code : fail(files.error());
   }
-  if (files.ok() && !options.out.empty()) files = compared::write_tables(options.out, *grid);
-  if (files.ok() && !options.out.empty())
-    files = compared::write_pages(options.out, grid_json(*grid, {.wall_times = options.wall_times}), grid_html(*grid));
+  if (files.ok() && !options.out.empty()) files = compared::write_files(options, *grid);
   std::fputs(column_table(columns, grid->cells).c_str(), stdout);
   if (files.ok() && !options.out.empty() && options.table != "csv")
     fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
@@ -227,7 +223,6 @@ int program(int argc, char** argv) {
     const bool whole = made->runs.whole();
     runs_of_all += made->runs;
     all[i].report = std::move(made->reports.front());
-    if (files.ok() && whole) files = write_report(options, all[i].report);
     if (!all[i].report.systems.empty()) print_report(options, all[i].report, files.ok() && whole);
   }
   if (!crew.leads()) return 0;

@@ -2,10 +2,7 @@
 // The rows of a comparison: runs them, once for each seed, and publishes what they gave.
 #include "compare/rows.hpp"
 
-#include "sluice/report/html.hpp"
-#include "sluice/report/json.hpp"
 #include "sluice/report/seeds.hpp"
-#include "sluice/report/unfinished_file.hpp"
 
 #include "compare/files.hpp"
 #include "compare/program_name.hpp"
@@ -18,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <span>
@@ -52,16 +50,26 @@ Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
   return all;
 }
 
-/// The report of rows that have run, `outcomes` a row's seeds side by side; writes its trace files.
+/// A trace around a time that no run reached has the run's last iterations, which somebody has to say.
+void tell_of_end(const Options& options, const ComparisonReport& report) {
+  if (options.trace_at.point != TraceAt::Point::time) return;
+  double last = 0;
+  for (const SystemReport& row : report.systems)
+    last = std::max(last, row.per_seed.empty() ? row.metrics.end_s : row.per_seed.front().end_s);
+  if (options.trace_at.time.count() > last)
+    std::fprintf(stderr,
+                 "%s: --trace-at: %g s lies behind the end of every run (the last: %.6g s); traces show the "
+                 "last iterations\n",
+                 program_name(), options.trace_at.time.count(), last);
+}
+
+/// The report of rows that have run, `outcomes` a row's seeds side by side; writes its files.
 ComparisonReport report_of(const Options& options, const Comparison& c, const std::vector<Row>& rows,
                            std::span<Outcome> outcomes, Status& files) {
   ComparisonReport report{c.workload, {}, options.baseline, made_by()};
   const std::size_t seeds = seeds_in(c);
-  const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
-  if (!options.out.empty()) { // an earlier run's stay until these are here to be written
-    forget_traces(options.out);
-    if (files.ok()) files = make_folder(traces.string());
-  }
+  std::deque<std::string> names; // of traces
+  std::vector<NamedText> traces;
   const CsvRows csv = take_rows(outcomes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
@@ -71,9 +79,9 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
     outcome.report.slo_scale = row.scale;
     const auto keep = [&](Outcome& one, const std::string& tenant) {
       if (!options.out.empty()) {
-        const std::string name =
-            trace_name(*row.system, row.deposit, fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant));
-        if (files.ok()) files = write_whole((traces / name).string(), one.trace);
+        const std::string scale = fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant);
+        names.push_back("traces/" + trace_name(*row.system, row.deposit, scale));
+        traces.emplace_back(names.back(), std::move(one.trace));
       }
       report.systems.push_back(std::move(one.report));
     };
@@ -90,7 +98,10 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
       keep(tenant, who);
     }
   }
-  if (!options.out.empty() && files.ok()) files = write_tables({options, c}, report, csv);
+  if (!options.out.empty() && files.ok()) {
+    files = write_files({options, c}, report, csv, traces);
+    if (files.ok()) tell_of_end(options, report);
+  }
   return report;
 }
 
@@ -239,34 +250,6 @@ Status make_folder(const std::string& path) {
   std::error_code refused;
   std::filesystem::create_directories(path, refused);
   if (refused) return flag_error("--out", "the folder " + path + " cannot be made", "a path that can be written to");
-  return {};
-}
-
-namespace {
-
-/// A trace around a time that no run reached has the run's last iterations, which somebody has to say.
-void tell_of_end(const Options& options, const ComparisonReport& report) {
-  if (options.trace_at.point != TraceAt::Point::time) return;
-  double last = 0;
-  for (const SystemReport& row : report.systems)
-    last = std::max(last, row.per_seed.empty() ? row.metrics.end_s : row.per_seed.front().end_s);
-  if (options.trace_at.time.count() > last)
-    std::fprintf(stderr,
-                 "%s: --trace-at: %g s lies behind the end of every run (the last: %.6g s); traces show the "
-                 "last iterations\n",
-                 program_name(), options.trace_at.time.count(), last);
-}
-
-} // namespace
-
-Status write_report(const Options& options, const ComparisonReport& report) {
-  if (options.out.empty()) return {};
-  tell_of_end(options, report);
-  const std::filesystem::path out{options.out};
-  const JsonOptions json{.wall_times = options.wall_times};
-  for (const auto& [name, text] :
-       {std::pair{"report.json", report_json(report, json)}, std::pair{"report.html", report_html(report)}})
-    if (Status written = write_whole((out / name).string(), text); !written) return written;
   return {};
 }
 

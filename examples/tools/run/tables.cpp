@@ -8,7 +8,6 @@
 #include "sluice/report/number_text.hpp"
 
 #include "run/composed.hpp"
-#include "shared/system_texts.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
@@ -156,20 +155,11 @@ Status Tables::finish(const Told& told) {
        {"iterations.csv", std::move(iterations)},
        {"datapackage.json", csv_package(files, report.made_by, report.workload.command)},
        {"report.json", report_json(report)}}};
-  const fs::path folder{told.options.out};
-  const bool another = earlier_tables(folder, [](const std::string&) {});
   if (Status status = files_.finish(texts); !status) {
     Error error = status.error();
     error.where = "--out: " + error.where;
     return error;
   }
-  if (!another) return {};
-  // The page and the traces of a comparison would pass for this run's.
-  std::error_code ignored;
-  fs::remove(folder / "report.html", ignored);
-  std::vector<std::string_view> drawn;
-  for (const SystemText& text : system_texts) drawn.push_back(text.name);
-  remove_traces(folder / "traces", drawn);
   return {};
 }
 

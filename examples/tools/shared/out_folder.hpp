@@ -6,6 +6,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
+#include "shared/system_texts.hpp"
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -35,32 +36,49 @@ bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
   return true;
 }
 
-/// Removes of what an earlier run left in the folder, by its datapackage.json, the tables that this run does not write:
-/// beside a new datapackage.json they would pass for its own. Other files stay, whatever that file says.
-inline void remove_earlier(const std::filesystem::path& folder, std::span<const std::string_view> written) {
-  constexpr std::string_view tables[] = {"systems.csv",    "requests.csv", "series.csv",       "iterations.csv",
-                                         "capacities.csv", "probes.csv",   "compositions.csv", "choices.csv"};
+/// All that a run of a Sluice program may leave in a folder of `--out`, but for its traces. A table is an earlier run's
+/// if that run's datapackage.json names it; a page or a report if there is such a datapackage.json beside it.
+inline constexpr std::string_view left_tables[] = {"systems.csv",      "requests.csv",   "series.csv",
+                                                   "iterations.csv",   "capacities.csv", "probes.csv",
+                                                   "compositions.csv", "choices.csv"};
+inline constexpr std::string_view left_pages[] = {"report.html", "report.json", "explore.html", "explore.json"};
+
+/// Whether a file in `traces` is called as the trace of one of these systems is.
+template <class Names>
+bool is_trace_of(std::string_view file, const Names& systems) {
+  if (!file.ends_with(".json")) return false;
+  for (const std::string_view system : systems)
+    for (const std::string_view behind : {"-x", "-deposit-x"})
+      if (file.starts_with(system) && file.substr(system.size()).starts_with(behind)) return true;
+  return false;
+}
+
+/// Removes what an earlier run of any Sluice program left in the folder and this run does not write: beside a new
+/// datapackage.json it would pass for this run's. Other files stay, whatever the earlier one says. `written`: names in
+/// the folder, such as traces/OrbitFlow-x1.json; `own`: systems besides the published ones.
+inline void remove_earlier(const std::filesystem::path& folder, std::span<const std::string_view> written,
+                           std::span<const std::string_view> own) {
   const auto has = [](const auto& names, std::string_view name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  earlier_tables(folder, [&](const std::string& name) {
-    if (std::error_code ignored; has(tables, name) && !has(written, name))
-      std::filesystem::remove(folder / name, ignored);
-  });
-}
-
-/// Removes from a folder of traces those of these systems, and the folder if nothing is left in it.
-template <class Names>
-void remove_traces(const std::filesystem::path& folder, const Names& systems) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    for (const std::string_view system : systems)
-      for (const std::string_view behind : {"-x", "-deposit-x"})
-        if (name.ends_with(".json") && name.starts_with(std::string{system}.append(behind)))
-          std::filesystem::remove(entry.path(), ignored);
-  }
-  std::filesystem::remove(folder, ignored);
+  const auto forget = [&](std::string_view name) {
+    if (!has(written, name)) std::filesystem::remove(folder / name, ignored);
+  };
+  const bool another = earlier_tables(folder, [&](const std::string& name) {
+    if (has(left_tables, name)) forget(name);
+  });
+  if (!another) return;
+  for (const std::string_view page : left_pages) forget(page);
+  std::vector<std::string_view> systems{own.begin(), own.end()};
+  for (const SystemText& text : system_texts) systems.push_back(text.name);
+  std::vector<std::string> traces;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "traces", ignored))
+    if (const std::string name = entry.path().filename().string(); is_trace_of(name, systems))
+      traces.push_back("traces/" + name);
+  for (const std::string& trace : traces) forget(trace);
+  if (std::none_of(written.begin(), written.end(), [](std::string_view name) { return name.starts_with("traces/"); }))
+    std::filesystem::remove(folder / "traces", ignored); // unless something is left in it
 }
 
 /// The files of one folder: nameless until all of them are written (UnfinishedFile), so that a full disk, or a program
@@ -79,21 +97,23 @@ class OutFolder {
     return opened;
   }
 
-  /// Writes all of them, removes an earlier run's tables, and only then gives each its name. `texts`: one for each
-  /// name, in any order. No call may follow.
-  sluice::Status finish(std::span<const NamedText> texts) {
-    SLUICE_ASSERT(texts.size() == files_.size(), "a text for each file");
+  /// Writes all of them, removes what an earlier run left, and only then gives each its name. `texts`: one for each
+  /// name, in any order; those of other names are written behind these. No call may follow.
+  sluice::Status finish(std::span<const NamedText> texts, std::span<const std::string_view> own_systems = {}) {
     std::vector<std::string_view> names;
+    for (const NamedText& text : texts) names.push_back(text.first);
     for (auto& [name, file] : files_) {
       const auto text = std::find_if(texts.begin(), texts.end(), [&](const NamedText& of) { return of.first == name; });
       SLUICE_ASSERT(text != texts.end(), "the texts of the files that were opened");
       const std::span<const char> bytes{text->second};
       if (sluice::Status status = file.write(0, std::as_bytes(bytes)); !status) return status;
-      names.push_back(name);
     }
-    remove_earlier(folder_, names);
+    remove_earlier(folder_, names, own_systems);
     for (auto& [name, file] : files_)
       if (sluice::Status status = file.finish(); !status) return status;
+    for (const auto& [name, text] : texts)
+      if (std::none_of(files_.begin(), files_.end(), [&](const auto& file) { return file.first == name; }))
+        if (sluice::Status status = sluice::write_whole((folder_ / name).string(), text); !status) return status;
     return {};
   }
 
@@ -104,11 +124,14 @@ class OutFolder {
   std::vector<std::pair<std::string, sluice::UnfinishedFile>> files_;
 };
 
-/// Opens and finishes such files at once.
-[[nodiscard]] inline sluice::Status write_all(const std::string& folder, std::span<const NamedText> texts) {
+/// Opens and finishes such files at once. A system may open a thousand files: of more than `together` the others, which
+/// should be those that others do not refer to, are written one by one behind these.
+[[nodiscard]] inline sluice::Status write_all(const std::string& folder, std::span<const NamedText> texts,
+                                              std::span<const std::string_view> own_systems = {}) {
+  constexpr std::size_t together = 500;
   std::vector<std::string_view> names;
-  for (const NamedText& text : texts) names.push_back(text.first);
+  for (const NamedText& text : texts.first(std::min(together, texts.size()))) names.push_back(text.first);
   sluice::Expected<OutFolder> files = OutFolder::open(folder, names);
   if (!files) return files.error();
-  return files->finish(texts);
+  return files->finish(texts, own_systems);
 }
