@@ -4,12 +4,14 @@
 
 #include "compare/capacity.hpp"
 #include "compare/capacity_script.hpp"
+#include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -93,12 +95,15 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
                       const Varied& what) {
   // Among the rows of several comparisons a control sorts as all others do.
   const bool apart = row.control && report.cells.size() == 1 && !what.scales;
-  std::string out = std::string{apart ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" + escaped(row.name) +
-                    (row.control ? " (control)" : "") + "</th>";
+  std::string out = std::string{apart ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
+                    escaped(row.name) + "\">" + escaped(row.name) + (row.control ? " (control)" : "") + "</th>";
   const auto number = [&out](const Interval& of, const std::string& text) {
     out += "<td " + detail::html_number(of) + ">" + text + "</td>";
   };
-  for (const auto& [axis, value] : cell.at) out += fmt::format("<td data-v=\"{0}\">{0}</td>", escaped(value));
+  for (const auto& [axis, value] : cell.at) {
+    const std::optional<double> place = read_quantity(value); // by which the column is sorted
+    out += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
+  }
   if (what.cases) out += "<td class=\"l\">" + escaped(cell.label) + "</td>";
   if (what.scales) out += fmt::format("<td data-v=\"{}\">&times;{}</td>", row.slo_scale, tidy_text(row.slo_scale));
   const std::vector<double> rates = row.rates(report.lattice);

@@ -104,8 +104,8 @@ std::string number_table(const Grid& grid, bool deposit) {
   for (const Ran& cell : grid.cells)
     for (const SystemReport& row : cell.report.systems) {
       if (row.deposit != deposit) continue;
-      rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\">" +
-              escaped(label_of(row)) + "</th>";
+      rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
+              escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>";
       for (const auto& [axis, value] : cell.at) {
         const std::optional<double> place = read_quantity(value); // by which the column is sorted
         rows += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
