@@ -50,8 +50,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   Flags flags("sluice-train", "Trains a small Llama on a plain text and writes a model folder.");
   LlamaShape& shape = options.shape;
   Recipe& recipe = options.recipe;
-  flags.app().add_option("--text", options.text, "UTF-8, blank lines between paragraphs")->required();
-  flags.app().add_option("--out", options.out, "the folder to write, made if it is not there")->required();
+  flags.app().add_option("--text", options.text, "UTF-8, blank lines between paragraphs");
+  flags.app().add_option("--out", options.out, "the folder to write, made if it is not there");
   flags.whole("--vocabulary", shape.vocabulary, 512, 4096, "tokens (default: 2048)");
   flags.whole("--hidden", shape.hidden, 16, 1024, "size of the residual stream (default: 128)");
   flags.whole("--layers", shape.layers, 1, 64, "(default: 6)");
@@ -76,6 +76,9 @@ Expected<std::string> read_text(const std::string& path) {
 }
 
 Status check(const Options& options) {
+  // Not by the parser: that asks for what is missing before it says which flag is misspelt.
+  if (options.text.empty()) return Error{ErrorCode::bad_input, "--text", "is missing", "a plain text"};
+  if (options.out.empty()) return Error{ErrorCode::bad_input, "--out", "is missing", "a folder to write"};
   const LlamaShape& shape = options.shape;
   if (shape.heads % shape.kv_heads != 0)
     return Error{ErrorCode::bad_input, "--kv-heads",

@@ -77,6 +77,7 @@ must_say("${text}" "mine_conserves [.]+ +Passed" "ctest of the template")
 
 # Fewer systems, and mistakes in the call, each a sentence.
 foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 'Nobody'"
+                      "MyEngine=my_engine.hpp SYSTEMS vllmSwa|there is no system 'vllmSwa' [(]did you mean VllmSwap[?][)]; expected"
                       "MyEngine=my_engine.hpp SYSTEMS|SYSTEMS names nothing"
                       "MyEngine=nowhere.hpp|there is no file [^ ]*/nowhere[.]hpp; expected the header that defines MyEngine"
                       "MyEngine=headers|there is no file [^ ]*/headers;"

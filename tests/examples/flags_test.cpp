@@ -88,6 +88,7 @@ TEST_CASE("a near miss of a flag is answered by the flag, in every program" * ne
                                                {"sluice-run", "--systems OrbitFlow --prompt a", "--system"},
                                                {"sluice-serve", "--prot 1", "--port"},
                                                {"sluice-train", "--text a --out b --setps 3", "--steps"},
+                                               {"sluice-train", "--txt a --out b", "--text"},
                                                {"sluice-validate", "--porfile x", "--profile"}}) {
     if (!built(program)) continue;
     check_refused(program, typed,
@@ -112,6 +113,8 @@ TEST_CASE("a near miss of a name is answered by the name" * needs_program("sluic
   }
   check_refused("sluice-compare", "--preset mirag", "there is no preset 'mirag' (did you mean mirage?)");
   check_refused("sluice-compare", "--transfer fairshare", "there is no rule 'fairshare' (did you mean fair-share?)");
+  check_refused("sluice-compare", "--seeds 1,2 --baseline VllmSwa",
+                "'VllmSwa' is not among the systems (did you mean VllmSwap?)");
   check_refused("sluice-compare", "--table md --columns tokns", "there is no column 'tokns' (did you mean tokens?)");
   if (built("sluice-run"))
     check_refused("sluice-run", "--system orbitflw --prompt a", "there is no system 'orbitflw'; expected OrbitFlow,");

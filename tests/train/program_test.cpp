@@ -63,5 +63,7 @@ TEST_CASE("what cannot be trained is refused in a line" * needs_program()) {
   refused("--text '" + text + "'" + out + " --kv-heads 3", "--kv-heads: 4 heads cannot share 3");
   refused("--text '" + text + "'" + out + " --head-size 15", "--head-size: it is odd");
   refused("--text '" + text + "' --out '" + text + "/folder'", "--out: ");
+  refused(out, "--text: is missing; expected");
+  refused("--text '" + text + "'", "--out: is missing; expected");
   refused("--text '" + text + "'" + out + " --steps 0", "--steps: it is '0'; expected a whole number from 1");
 }

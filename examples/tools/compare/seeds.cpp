@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare_seeds: one comparison of many workloads.
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "compare/comparison.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace compared {
 
@@ -17,9 +20,12 @@ Expected<Comparison> prepare_seeds(const Options& options, const std::string& co
   if (!options.seeds.empty()) one.seed = options.seeds.front();
   Expected<Comparison> first = prepare(one, command);
   if (!first) return first;
-  if (!options.baseline.empty() && std::none_of(first->systems.begin(), first->systems.end(),
-                                                [&](const System* system) { return system->name == options.baseline; }))
-    return flag_error("--baseline", fmt::format("'{}' is not among the systems", excerpt(options.baseline)),
+  std::vector<std::string_view> names;
+  for (const System* system : first->systems) names.push_back(system->name);
+  if (!options.baseline.empty() && std::find(names.begin(), names.end(), options.baseline) == names.end())
+    return flag_error("--baseline",
+                      fmt::format("'{}' is not among the systems{}", excerpt(options.baseline),
+                                  did_you_mean(options.baseline, names)),
                       "the name of a system that is compared");
   if (!options.baseline.empty() && options.seeds.size() < 2)
     return flag_error("--baseline", "there is one seed, and nothing to judge by", "--seeds as well, such as 1..8");
