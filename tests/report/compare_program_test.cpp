@@ -148,6 +148,9 @@ TEST_CASE("what is wrong is one line, with what would be right" * needs_program(
       {"--table html", "--table: it is 'html'; expected full, md or csv"},
       {"--table md --columns system,speed", "--columns: there is no column 'speed'; expected any of case, system, "},
       {"--table md --columns tbt@x", "--columns: there is no column 'tbt@x'"},
+      {"--format csv --columns arrival=ts,prompt=in,output=out",
+       "--columns: 'arrival=ts' is no column of a table; expected names that --columns help lists; which of a trace's "
+       "columns is what, --trace-columns says"},
       {"--table md --columns ''", nullptr},
       {"--columns tbt", "--columns: the full table has columns of its own; expected --table md or csv"},
       {"--slo-base step", "--slo-base: it is 'step'; expected budget or batch"},

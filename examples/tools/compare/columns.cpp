@@ -178,6 +178,9 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
       good = good && one.column != nullptr && wrong == std::errc{} && stopped == text.data() + text.size() && scale > 0;
       one.scale = scale;
     }
+    if (word.find('=') != std::string_view::npos)
+      return flag_error("--columns", fmt::format("'{}' is no column of a table", excerpt(word)),
+                        "names that --columns help lists; which of a trace's columns is what, --trace-columns says");
     if (!good) {
       std::string all = "case, system, scale";
       std::vector<std::string_view> known{"case", "system", "scale"};
