@@ -206,7 +206,9 @@ TEST_CASE("sizes and rates are read alike in every program" * needs_program("slu
   // Gigabytes, before sizes had units.
   check_refused("sluice-compare", "--host-memory 40", "--host-memory: 40 bytes is less than one block of one layer");
   check_refused("sluice-compare", "--host-memory 1GB,1000MB", "value 2 of '1GB,1000MB' is '1000MB' once more");
-  check_refused("sluice-compare", "--link 1GB/s,unlimited", "is 'unlimited'; expected numbers in a list");
+  check_refused("sluice-compare", "--link 1GB/s,unlimited",
+                "value 2 of '1GB/s,unlimited' is 'unlimited', which has no place among numbers; expected numbers alone "
+                "in a list, and --link unlimited by itself");
 }
 
 TEST_CASE("what a flag was called before means what it meant" * needs_program("sluice-compare")) {

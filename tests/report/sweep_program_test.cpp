@@ -188,7 +188,7 @@ TEST_CASE("what is wrong with a list is one line that says which value" * needs_
   refused("--rate-scale 1,2,1.0", "--rate-scale: value 3 of '1,2,1.0' is '1.0' once more; expected each number once");
   refused("--rate-scale 1,-2", "--rate-scale: value 2 of '1,-2' is '-2'; expected a finite number above 0");
   refused("--memory-share 0.8,1.5", "--memory-share: it is 1.5 (at memory-share 1.5); expected");
-  refused("--seed 1,2", "--seed: it is '1,2'; expected a whole number");
+  refused("--seed 1,2", "--seed: it is '1,2'; expected a whole number from 0 to 9223372036854775807, or --seeds");
   refused("--threads 1,2", "--threads: it is '1,2'; expected");
   refused("--slo-scale 1,1", "--slo-scale: it is '1,1'; expected each number once");
   refused("--trace-at 3", "--trace-at: there is no folder for what it is of; expected --out as well");

@@ -42,7 +42,7 @@ CommandLine::CommandLine()
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
   app.footer("Every number of these flags may be several with commas, such as --kv-blocks 400,600,800: a grid of\n"
              "comparisons, with one table and one plot (docs/sweeps.md). --slo-scale, --seeds and --systems are lists "
-             "within\neach comparison.");
+             "within\neach comparison; --seed, --capacity, --iteration-rows and --threads take one number.");
   flags_.lists_into(&listed);
   app.add_option("--preset", options.preset,
                  "a paper's experiment by name, e.g. mirage: a value for every flag that is not given; --list names "
@@ -166,7 +166,8 @@ CommandLine::CommandLine()
 }
 
 void add_seed_flags(Flags& flags, Options& options) {
-  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)");
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)",
+              ", or --seeds for several");
   flags
       .other("--seeds",
              "several, such as 1..20 or 1,2,5: a workload each, means with 95 % intervals, differences judged in pairs",

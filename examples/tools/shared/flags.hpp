@@ -35,11 +35,13 @@ class Flags {
   CLI::App& app() { return app_; }
   [[nodiscard]] const CLI::App& app() const { return app_; }
 
-  /// A whole number from `least` to `most`. `Place`: an integer, or an optional of one.
+  /// A whole number from `least` to `most`. `Place`: an integer, or an optional of one. `else_expected`: what an error
+  /// says besides.
   template <class Place>
   CLI::Option* whole(const std::string& flag, Place& place, std::int64_t least, std::int64_t most,
-                     const std::string& help) {
-    const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+                     const std::string& help, const std::string& else_expected = "") {
+    const std::string expected =
+        "a whole number from " + std::to_string(least) + " to " + std::to_string(most) + else_expected;
     return read(flag, "N", help, one_or_list(flag, [=, &place](std::string_view text) -> std::string {
                   std::int64_t value = 0;
                   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -237,7 +239,10 @@ class Flags {
         if (const std::string expected = take(value); !expected.empty())
           throw CLI::ParseError(where + "; expected " + expected, CLI::ExitCodes::ValidationError);
         const std::optional<double> number = read_quantity(value);
-        if (!number) throw CLI::ParseError(where + "; expected numbers in a list", CLI::ExitCodes::ValidationError);
+        if (!number)
+          throw CLI::ParseError(where + ", which has no place among numbers; expected numbers alone in a list, and " +
+                                    flag + " " + value + " by itself",
+                                CLI::ExitCodes::ValidationError);
         if (std::find(known.begin(), known.end(), *number) != known.end())
           throw CLI::ParseError(where + " once more; expected each number once", CLI::ExitCodes::ValidationError);
         known.push_back(*number);
