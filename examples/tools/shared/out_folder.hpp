@@ -102,18 +102,20 @@ class OutFolder {
   sluice::Status finish(std::span<const NamedText> texts, std::span<const std::string_view> own_systems = {}) {
     std::vector<std::string_view> names;
     for (const NamedText& text : texts) names.push_back(text.first);
-    for (auto& [name, file] : files_) {
-      const auto text = std::find_if(texts.begin(), texts.end(), [&](const NamedText& of) { return of.first == name; });
+    for (auto& opened : files_) {
+      const auto is_its = [&](const NamedText& of) { return of.first == opened.first; };
+      const auto text = std::find_if(texts.begin(), texts.end(), is_its);
       SLUICE_ASSERT(text != texts.end(), "the texts of the files that were opened");
       const std::span<const char> bytes{text->second};
-      if (sluice::Status status = file.write(0, std::as_bytes(bytes)); !status) return status;
+      if (sluice::Status status = opened.second.write(0, std::as_bytes(bytes)); !status) return status;
     }
     remove_earlier(folder_, names, own_systems);
     for (auto& [name, file] : files_)
       if (sluice::Status status = file.finish(); !status) return status;
-    for (const auto& [name, text] : texts)
-      if (std::none_of(files_.begin(), files_.end(), [&](const auto& file) { return file.first == name; }))
-        if (sluice::Status status = sluice::write_whole((folder_ / name).string(), text); !status) return status;
+    for (const NamedText& text : texts)
+      if (std::none_of(files_.begin(), files_.end(), [&](const auto& file) { return file.first == text.first; }))
+        if (sluice::Status status = sluice::write_whole((folder_ / text.first).string(), text.second); !status)
+          return status;
     return {};
   }
 
