@@ -78,7 +78,12 @@ class Child {
   /// Sends the signal once `ready(what it said so far)` holds, and returns its exit code; 128 and the signal's number
   /// where that ended it, as for a shell, but with `died()`.
   int interrupt_when(const std::function<bool(const Child&)>& ready, int number) {
-    until([&] { return ready(*this); });
+    until([&] {
+      siginfo_t over = {};
+      REQUIRE(::waitid(P_PID, static_cast<id_t>(process_), &over, WEXITED | WNOHANG | WNOWAIT) == 0);
+      REQUIRE_MESSAGE(over.si_pid == 0, said_); // it ended by itself: too early to be interrupted
+      return ready(*this);
+    });
     ::kill(process_, number);
     int status = 0;
     until([&] { return ::waitpid(process_, &status, WNOHANG) == process_; });
@@ -164,7 +169,7 @@ long lines(const std::string& text) { return std::count(text.begin(), text.end()
 /// Minutes in all, each run of it a moment.
 const std::string long_comparison =
     "--generate sharegpt:rate=2,requests=600 --deposit off --threads 1 --table csv --systems ";
-const std::string several = "VllmRecompute,VllmSwap,SuperInfer,OrbitFlow,eLLM,HCache,Mirage,OneAtATime ";
+const std::string several = "VllmRecompute,VllmSwap,SuperInfer,OrbitFlow,Ellm,HCache,Mirage,OneAtATime ";
 
 } // namespace
 
@@ -299,7 +304,11 @@ TEST_CASE("an interrupted run waits for no request that is still to come" * need
     std::fputs("arrived_at,num_prefill_tokens,num_decode_tokens\n0,4,4\n86400,4,4\n", file);
     std::fclose(file);
   }
-  Child child("sluice-run", words("--json --trace " + trace.string()), folder.path / "printed");
+  Child child(
+      "sluice-run",
+      words("--json --trace-columns arrival=arrived_at,prompt=num_prefill_tokens,output=num_decode_tokens --trace " +
+            trace.string()),
+      folder.path / "printed");
   // The bar is drawn at the first token; the day after the last one is begun then, or soon.
   CHECK(child.interrupt_when(begun(1), SIGINT) == 130);
   INFO(child.said());
