@@ -239,7 +239,7 @@ TEST_CASE("an interrupted search of capacities prints those that are found, and 
   const fs::path out = folder.path / "out";
   Child child(
       "sluice-compare",
-      words("--generate sharegpt:rate=2,requests=200 --deposit off --threads 1 --table csv --capacity --systems " +
+      words("--generate sharegpt:rate=2,requests=200 --deposit off --threads 1 --table csv --capacity 0.9 --systems " +
             several + "--seeds 1,2 --out " + out.string()),
       folder.path / "printed");
   CHECK(child.interrupt_when(begun(3), SIGINT) == 130);
