@@ -60,8 +60,8 @@ struct SystemReport {
   std::string note;        ///< what a reader must know of this row; empty mostly
   std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Such a row is not ranked
 
-  Metrics metrics;               ///< of several seeds their means (report/seeds.hpp)
-  std::vector<Metrics> per_seed; ///< in the order of WorkloadReport::seeds; empty: one seed
+  Metrics metrics;                    ///< of several seeds their means (report/seeds.hpp)
+  std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< why each of these seeds' runs was ended, as `livelock`; empty: one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many; of several seeds all
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
