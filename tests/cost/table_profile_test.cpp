@@ -258,7 +258,8 @@ TEST_CASE("the RTX 4090 bundle: exact at every measured decode, within the corne
   }
   const auto attention = [&](std::int64_t count, std::int64_t context) {
     // The rest of a layer is the same for equal counts, so a difference to a fixed context leaves attention alone.
-    return (profile->step(decoding(count, context + 1)).layer - profile->step(decoding(count, 17)).layer).count() * 1e6 +
+    return (profile->step(decoding(count, context + 1)).layer - profile->step(decoding(count, 17)).layer).count() *
+               1e6 +
            points.at({0, 0, static_cast<int>(count), 16});
   };
   std::vector<int> contexts;

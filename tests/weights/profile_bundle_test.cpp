@@ -43,7 +43,8 @@ TEST_CASE("a bundle's files appear together, in place of those that were there")
     REQUIRE(bundle);
   }
   CHECK(files_in(folder) == 6);
-  for (const char* name : profiled::Bundle::names) CHECK(sluice_test::content(folder / name) == std::string{"second "} + name);
+  for (const char* name : profiled::Bundle::names)
+    CHECK(sluice_test::content(folder / name) == std::string{"second "} + name);
 }
 
 TEST_CASE("a bundle that is not finished leaves no folder, and one that was there") {

@@ -35,7 +35,8 @@ struct OnKernels {
   }
 };
 
-constexpr int most_rounds = sanitized ? 1 : 4; // each CUDA thread is a fiber under ThreadSanitizer, and a stack under AddressSanitizer
+constexpr int most_rounds =
+    sanitized ? 1 : 4; // each CUDA thread is a fiber under ThreadSanitizer, and a stack under AddressSanitizer
 
 /// Two requests of a few tokens, where a trial as it is drawn takes minutes.
 void shorten(RealTrial& trial) {

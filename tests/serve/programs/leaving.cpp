@@ -107,7 +107,8 @@ TEST_CASE("a hundred connections that send a byte at a time do not hold up /heal
   }
   std::sort(times.begin(), times.end());
   MESSAGE("/health: median " << times[times.size() / 2] << " ms, longest " << times.back() << " ms");
-  // Each was answered while all of them waited; how soon is bench/serve's to say, for whoever tests may have other work to do.
+  // Each was answered while all of them waited; how soon is bench/serve's to say, for whoever tests may have other work
+  // to do.
 }
 
 TEST_CASE("a client that never reads is cut, and its request's blocks are free" * needs_program("sluice-serve")) {
