@@ -32,6 +32,23 @@ TEST_CASE("every program says that its output cannot be written" * needs_program
           std::string::npos);
 }
 
+TEST_CASE("a reader that closes the pipe ends every program, and where that signal is ignored it is an error" *
+          needs_program("sluice-compare")) {
+  // The shell writes until nobody reads any more, and then starts the program; 3 is what popen reads.
+  const std::string gone = "{ { (trap '' PIPE; while echo; do :; done) 2>/dev/null; ", told = "; } | true; } 3>&1";
+  std::error_code ignored;
+  for (const std::string name :
+       {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
+    CAPTURE(name);
+    const std::string program = "sluice-" + name;
+    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library
+    CHECK(run_program(program, "--help 2>&3; echo $? >&3" + told, gone).out ==
+          "141\n"); // by SIGPIPE, as `yes | head` ends
+    CHECK(run_program(program, "--help 2>&3; echo $? >&3" + told, gone + "trap '' PIPE; ").out ==
+          program + ": standard output: it cannot be written; expected room for it\n2\n");
+  }
+}
+
 TEST_CASE("a full disk under --out does not take the table, and leaves no part of a file" *
           needs_program("sluice-compare")) {
   const std::string generated = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
