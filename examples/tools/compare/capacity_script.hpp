@@ -30,10 +30,16 @@ function controls() {
   controlRow('cells', cells.map((c, i) => button(nameOfCell(c), i === view.cell, () => { view.cell = i; })));
   systemControls();
 }
+/// How far an axis goes: to the ends of intervals, but not where few seeds leave them so far out that capacities lie on one spot. A
+/// bar that goes on has no end in the picture; the text says where it is.
+const farthest = systems => {
+  const most = Math.max(...systems.map(s => s.capacity ?? 0));
+  return Math.min(Math.max(most, ...systems.map(s => (s.interval || [])[1] ?? 0)), most * 3) || 1;
+};
 /// A dot and its interval for each system; words where there is no capacity.
 function ranking(host) {
   const rows = byCapacity(inCell(view.cell)), width = widthOf(host), label = labelWidth(rows.map(s => s.name)) + 16, right = width - 170, top = 8, rowHeight = paper ? 16 : 20;
-  const height = top + rows.length * rowHeight + 40, most = Math.max(...rows.flatMap(s => [s.capacity ?? 0, (s.interval || [])[1] ?? 0])) || 1, x = linear(0, most * 1.03, label, right);
+  const height = top + rows.length * rowHeight + 40, most = farthest(rows), x = linear(0, most * 1.03, label, right);
   const svg = picture(width, height, 'Capacity by system', rows.map(s => `${s.name}: ${absent(s.capacity) ? s.remark : rate(s.capacity)}`).join('; '));
   axisX(svg, linearTicks(most, 6), x, tidy(plain), top, height - 36);
   svg.append(text(right, height - 4, 'requests/s', 'm s', 'end'));
@@ -92,8 +98,8 @@ function linesAlong(axis) {
 function against(host) {
   for (const axis of swept) {
     const lines = linesAlong(axis);
-    const width = widthOf(host), height = paper ? 240 : 320, left = 58, right = width - 16, top = 12, bottom = height - 44, all = lines.flatMap(l => l[1].filter(p => !absent(p[1].capacity)).map(p => Math.max(p[1].capacity, (p[1].interval || [])[1] ?? 0)));
-    const low = Math.min(...axis.values), high = Math.max(...axis.values), wide = low > 0 && high / low > 6, most = Math.max(...all, 0) || 1;
+    const width = widthOf(host), height = paper ? 240 : 320, left = 58, right = width - 16, top = 12, bottom = height - 44, of = lines.flatMap(l => l[1].map(p => p[1]).filter(s => !absent(s.capacity)));
+    const low = Math.min(...axis.values), high = Math.max(...axis.values), wide = low > 0 && high / low > 6, most = farthest(of);
     const x = (wide ? logarithmic : linear)(low, high, left + 10, right - 10), y = linear(0, most, bottom, top);
     const svg = picture(width, height, `Capacity against ${axis.name}`, lines.map(([n, ps]) => `${n}: ${ps.map(p => `${shownOf(axis.name, p[0])}: ${absent(p[1].capacity) ? p[1].remark : digits(p[1].capacity)}`).join(', ')}`).join('; '));
     axisY(svg, linearTicks(most, 5), y, tidy(plain), left, right);
@@ -112,7 +118,7 @@ function against(host) {
           svg.append(spot);
           continue;
         }
-        if (slot >= 0 && s.interval && !absent(s.interval[0])) spot.append(el('path', {d: `M${px} ${y(s.interval[0])}V${y(s.interval[1])}`, stroke: paint, 'stroke-width': 1.4}));
+        if (slot >= 0 && s.interval && !absent(s.interval[0])) spot.append(el('path', {d: `M${px} ${y(s.interval[0])}V${y(Math.min(most, s.interval[1]))}`, stroke: paint, 'stroke-width': 1.4}));
         spot.append(slot < 0 ? el('circle', {cx: x(v), cy: y(s.capacity), r: 2, fill: paint}) : marker(slot, x(v), y(s.capacity), 3.8, paint));
         svg.append(spot);
       }
