@@ -5,18 +5,17 @@
 #include "sluice/systems/one_at_a_time.hpp"
 #include "sluice/systems/vllm.hpp"
 
+#include "serve/what_if_answered.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace sluice;
-using namespace std::chrono_literals;
 using nlohmann::json;
+using sluice::testing::answered;
 
 namespace {
 
@@ -25,15 +24,6 @@ Server machine(std::int64_t kv_blocks) {
   limits.batch = 16;
   limits.max_context = Tokens{4096};
   return {llama3_8b(), *find_device("h100"), TokenBlocks{kv_blocks}, limits};
-}
-
-json answered(auto& what_if) {
-  for (int i = 0; i < 4000; ++i) {
-    json answer = json::parse(what_if.json());
-    if (!answer["computing"].get<bool>()) return answer;
-    std::this_thread::sleep_for(5ms);
-  }
-  return {};
 }
 
 /// What VllmSwap makes of requests that come faster than one at a time could serve, as its server would have noted.

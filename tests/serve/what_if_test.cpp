@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/what_if.hpp"
 
+#include "serve/what_if_answered.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 using namespace sluice;
+using sluice::testing::answered;
 using namespace std::chrono_literals;
 using nlohmann::json;
 
@@ -60,16 +62,6 @@ WhatIfSystem paced(std::string name, double first, double gap, std::int64_t most
         }
         return {};
       }};
-}
-
-/// The answer that the next question's replay gives.
-json answered(WhatIfThread& thread, WhatIfThread::Clock::time_point now = WhatIfThread::Clock::now()) {
-  for (int i = 0; i < 2000; ++i) {
-    json answer = json::parse(thread.json(now));
-    if (!answer["computing"].get<bool>()) return answer;
-    std::this_thread::sleep_for(5ms);
-  }
-  return {};
 }
 
 } // namespace
