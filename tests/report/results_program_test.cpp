@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sluice-compare --out leaves: tables whose sums are the report's figures, and traces that have what happened.
+#include "report/compare_program.hpp"
 #include "report/read_csv.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
@@ -21,12 +22,9 @@ using doctest::Approx;
 using nlohmann::json;
 using sluice_test::Ran;
 using sluice_test::TemporaryFolder;
+using sluice_test::comparing::needs_program;
+using sluice_test::comparing::run;
 namespace fs = std::filesystem;
-
-doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
-Ran run(const std::string& arguments) {
-  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1");
-}
 
 using Table = std::vector<std::map<std::string, std::string>>;
 struct Left {

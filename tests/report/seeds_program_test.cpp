@@ -3,6 +3,7 @@
 // judgements can be counted again, and the number of threads is nowhere to be seen.
 #include "sluice/statistics/paired.hpp"
 
+#include "report/compare_program.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -23,11 +24,8 @@ namespace {
 using nlohmann::json;
 using sluice_test::Ran;
 using sluice_test::TemporaryFolder;
-
-doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
-Ran run(const std::string& arguments) {
-  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1");
-}
+using sluice_test::comparing::needs_program;
+using sluice_test::comparing::run;
 
 const std::string systems = "--systems OneAtATime,VllmRecompute,VllmSwap,OrbitFlow ";
 const std::string workload = "--generate demo:requests=8 --deposit off " + systems;

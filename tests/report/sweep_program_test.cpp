@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-compare over lists of numbers: each cell is the comparison of its own command line, the number of threads is
 // nowhere to be seen, and what is wrong with a list is one line.
+#include "report/compare_program.hpp"
 #include "support/page.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
@@ -21,11 +22,9 @@ namespace {
 using nlohmann::json;
 using sluice_test::Ran;
 using sluice_test::TemporaryFolder;
+using sluice_test::comparing::needs_program;
+using sluice_test::comparing::run;
 
-doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
-Ran run(const std::string& arguments) {
-  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1");
-}
 const std::string workload = "--generate demo:requests=8 --systems OneAtATime,VllmSwap,FutureMemory ";
 
 struct Compared {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-compare --why: what it prints adds up, and what cannot be answered is said in a line.
+#include "report/compare_program.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -15,11 +16,8 @@ namespace {
 using nlohmann::json;
 using sluice_test::Ran;
 using sluice_test::TemporaryFolder;
-
-doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
-Ran run(const std::string& arguments) {
-  return sluice_test::run_program("sluice-compare", "--quiet " + arguments + " 2>&1");
-}
+using sluice_test::comparing::needs_program;
+using sluice_test::comparing::run;
 
 const std::string workload = "--generate demo:requests=12 --systems VllmSwap,OrbitFlow,DynamicHeuristic --deposit off ";
 
