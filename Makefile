@@ -3,7 +3,7 @@ JOBS ?= 2
 OUT ?= out/demo
 RELEASE := build/release
 
-.PHONY: demo test serve build setup umbrella fields format ci clean
+.PHONY: demo test serve bench reproductions build setup umbrella fields transcripts format ci clean
 .DEFAULT_GOAL := build
 
 ## demo: build sluice-compare and run it on generated workloads, one of each seed; table on the screen, report in out/demo
@@ -23,6 +23,17 @@ FLAGS =
 serve: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-serve
 	$(RELEASE)/bin/sluice-serve --model demo --system $(SYSTEM) $(FLAGS)
+
+## bench: what a step, a policy asked, a plan and a copy cost, in one table; about two minutes
+bench: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS) --target bench_engine --target bench_placement --target bench_copy
+	@bench/table.py $(RELEASE)/bin
+
+## reproductions: write the tables of docs/reproductions.md and docs/reproductions/ anew; NAMES="superinfer mirage-c1" for some
+NAMES =
+reproductions: $(RELEASE)/build.ninja
+	@cmake --build --preset release -j$(JOBS) --target sluice-compare $(addprefix --target ,$(if $(NAMES),$(filter bench_%,$(NAMES)),bench_orbitflow_paper bench_select_n_paper bench_ellm_paper))
+	@bench/reproductions.py $(NAMES)
 
 ## build: everything, benchmarks included
 build: $(RELEASE)/build.ninja
@@ -44,9 +55,13 @@ umbrella:
 fields:
 	@cmake -P cmake/fields.cmake
 
+## transcripts: record tests/transcripts anew with the programs that are built; git diff shows what changed
+transcripts:
+	@for file in tests/transcripts/*.txt; do SLUICE_BIN=$(CURDIR)/$(RELEASE)/bin tests/transcripts/play $$file --record; done
+
 ## format: clang-format every source in place
 format:
-	@git ls-files -z '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 clang-format-14 -i
+	@git ls-files -z '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.js' | xargs -0 clang-format-14 -i
 
 ## ci: everything that .ci/run checks
 ci:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does the copy engine keep the rate that it is told, when does a lone copy end, and what does it cost its core?
 // Every figure is a median, over windows of 50 ms or over copies. Time it on a quiet machine.
-#include "sluice/backend/cpu/copy_engine.hpp"
-#include "sluice/backend/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
+#include "sluice/world/cpu/virtual_memory.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

@@ -6,11 +6,11 @@
 // Each benchmark runs in turn with a raw twin: a plain loop that sums the same bytes, or Eigen's product of the same
 // matrices. `of_raw` is the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one
 // thread times are of the processor, so that other work on the machine disturbs them less; with two, of the wall.
-#include "sluice/checkpoint/tiny.hpp"
-#include "sluice/decoder/aligned.hpp"
-#include "sluice/decoder/eigen/make_decoder.hpp"
-#include "sluice/decoder/eigen/paged_attention.hpp"
-#include "sluice/decoder/eigen/projection.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
+#include "sluice/model/decoder/eigen/paged_attention.hpp"
+#include "sluice/model/decoder/eigen/projection.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include <Eigen/Core>
 #include <benchmark/benchmark.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What eLLM's decisions cost: the batch and the uncached share by the exact search and by SLSQP, and a whole plan.
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/named.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/placement/token_wise.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/placement/token_wise.hpp"
+#include "sluice/state/view/view.hpp"
 #ifdef SLUICE_HAVE_NLOPT
-#include "sluice/placement/nlopt/slsqp_batch_share.hpp"
+#include "sluice/policy/placement/nlopt/slsqp_batch_share.hpp"
 #endif
 
 #include <benchmark/benchmark.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // eLLM's comparison on the paper's setup (section 6): headline, ablations, wrong costs, units of F layers, and what the
 // paper's own equations leave room for. Prints the tables of docs/reproductions.md.
-#include "sluice/placement/ellm_equations.hpp"
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/hcache.hpp"
+#include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/simulation.hpp"
-#include "sluice/systems/ellm.hpp"
-#include "sluice/systems/hcache.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -19,6 +19,7 @@ using namespace sluice;
 /// What the metrics of a run do not tell: how much was without KV, how long decoding took, and what units waste.
 struct Uncached {
   using role = roles::Observer;
+  using hears = Events<events::Iterated>;
   static constexpr bool wants_timeline = false;
   struct State {
     double blocks = 0, uncached = 0;      ///< token blocks, an iteration each
@@ -26,16 +27,8 @@ struct Uncached {
     double decode_s = 0, predicted_s = 0; ///< of iterations without prompts
     std::int64_t decodes = 0, iterations = 0;
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void preempted(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void cancelled(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     constexpr Tokens block{16};
     const int layers = 40;
     std::int64_t heads = 0;

@@ -5,16 +5,16 @@
 //
 // Time is per iteration of the engine. `by_hand_ns` is a plain loop that keeps the same accounts, measured beside each
 // benchmark; `x_by_hand` their ratio; `iterations/s` what a simulation gets.
-#include "sluice/admission/fcfs.hpp"
-#include "sluice/backend/simulated.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/placement/fixed_distance.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/replan/once.hpp"
-#include "sluice/systems/orbitflow.hpp"
+#include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/replan/once.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include "virtual_policies.hpp"
 #include <benchmark/benchmark.h>

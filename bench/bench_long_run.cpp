@@ -7,15 +7,15 @@
 // that the group cannot serve fills memory with those who wait. CPU seconds, so that others on the machine do not
 // count; and the most memory that the process has used so far: if a day needs no more than a tenth of it did, memory
 // does not grow with the run. No observer watches: `Summary` keeps 16 bytes an iteration for its exact quantiles.
-#include "sluice/cost/roofline.hpp"
-#include "sluice/cost/tensor_parallel.hpp"
-#include "sluice/device/group_member.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/group_member.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/tensor_shard.hpp"
-#include "sluice/systems/dynamic_heuristic.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/cost/tensor_parallel.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"
 

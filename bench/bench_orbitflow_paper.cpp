@@ -2,12 +2,12 @@
 // OrbitFlow's Fig. 15: what placements by distance leave out. Runs OrbitFlow on the traces of its artifact and solves a
 // sample of the planner's own inputs again: over all even placements, and over any. Prints a table of
 // docs/reproductions.md.
-#include "sluice/cost/nlohmann/orbitflow_profile.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/systems/orbitflow.hpp"
+#include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
 #include <CLI/CLI.hpp>

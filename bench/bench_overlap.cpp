@@ -15,12 +15,12 @@
 // ruins the comparison unseen. So figures are medians of the half of the turns of which least was stolen (of all where
 // nothing was, or nobody tells), ratios of each turn's ratio; `stolen` is the most of one of them. Pie moves nothing
 // where its KV has room, and is not asked.
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/cpu/cpu_machine.hpp"
-#include "sluice/checkpoint/tiny.hpp"
-#include "sluice/decoder/eigen/make_decoder.hpp"
-#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
 #include "sluice/simulation.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -51,20 +51,13 @@ struct Bench {
 /// Iterations in which everybody decodes, by their durations.
 struct Steps {
   using role = roles::Observer;
+  using hears = Events<events::Iterated>;
   static constexpr bool wants_timeline = false;
   struct State {
     std::vector<double> seconds, stalls, blocks, weight_bytes;
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void preempted(State&, const RequestRow&, Kept, Seconds) const {}
-  void resumed(State&, const RequestRow&, Seconds) const {}
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void cancelled(State&, const RequestRow&, Seconds) const {}
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     if (record.decodes != record.tokens.count()) return;
     state.seconds.push_back(record.duration.count());
     state.stalls.push_back(record.stall.count());

@@ -2,7 +2,7 @@
 // bench_placement: how long the planner takes, how near its bound comes, and a MILP solver on the same instances.
 //
 //   bench_placement [--instances N] [--seed S] [--milp N]
-#include "sluice/placement/solver/planner.hpp"
+#include "sluice/policy/placement/solver/planner.hpp"
 
 #include "planning_instances.hpp"
 

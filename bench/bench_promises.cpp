@@ -2,8 +2,8 @@
 // bench_promises: what a server promises under twice its capacity, and what becomes of it, with gates and without.
 //
 // On a virtual clock, so that every figure but the forecasts' time is the same on every machine.
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 #include "serve/honesty.hpp"
 #include <CLI/CLI.hpp>
@@ -59,7 +59,7 @@ void run(std::string_view name, const Wanted& wanted) {
     print_row(name, truth.what, "none", serve_clients<System>(of, gate));
     fmt::print(" | | |\n");
     gate.open = false;
-    gate.gate.promises = Promises::hard;
+    gate.gate.mode = ForecastMode::hard;
     gate.gate.most_s = std::numeric_limits<double>::infinity();
     gate.gate.clock = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
     const Served served = serve_clients<System>(of, gate);

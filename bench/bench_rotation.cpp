@@ -6,7 +6,7 @@
 // A full device, 256 requests that run, as many on the host, and a queue of the given length whose head has waited
 // beyond its SLO: everybody is ranked, and some change places. `worst` is a queue of which nobody fits what is left, so
 // that all of it is read.
-#include "sluice/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 
 #include <benchmark/benchmark.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Select-N's comparison on the paper's setup (sections 4.4 and 5), one engine at a time. Prints the tables of
 // docs/reproductions.md.
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/systems/streamed_weights.hpp"
-#include "sluice/weights/record_intervals.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/weights/record_intervals.hpp"
 
 #include <fmt/core.h>
 

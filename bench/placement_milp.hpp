@@ -2,7 +2,7 @@
 // placement_milp: a planning instance as a mixed-integer program, solved by GLPK. docs/planner.md states the program.
 #pragma once
 
-#include "sluice/plan/instance.hpp"
+#include "sluice/state/plan/instance.hpp"
 
 #include <glpk.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/random.hpp"
-#include "sluice/plan/instance.hpp"
+#include "sluice/state/plan/instance.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -3,8 +3,8 @@
 // were chosen when it runs: the comparison of bench_engine, and no part of the library.
 #pragma once
 
-#include "sluice/backend/simulated.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include <memory>
 #include <type_traits>

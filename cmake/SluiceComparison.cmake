@@ -11,43 +11,6 @@
 # Each engine is also held to what every engine owes, by a test program <program>_conserves (and a test of that name,
 # where testing is on): random small worlds and traces in which no token is lost, no memory used that is not there.
 
-# sluice_compared_table(<out declarations> <out rows> <entry>...): C++ for compare/systems.cpp.in of entries of
-# shared/systems.cmake, of variants by their names alone, and of one's own: NAME!what it is.
-function(sluice_compared_table out_declarations out_rows)
-  set(declarations "")
-  set(rows "")
-  set(engines "")
-  foreach(entry IN LISTS ARGN)
-    string(REGEX MATCH "^([A-Za-z0-9_]+)([=:!]?)(.*)$" matched "${entry}")
-    set(name ${CMAKE_MATCH_1})
-    set(kind "${CMAKE_MATCH_2}")
-    set(engine ${name})
-    set(what "system_text(\"${name}\")")
-    if(kind STREQUAL ":")
-      set(engine ${CMAKE_MATCH_3})
-    elseif(kind STREQUAL "!")
-      set(what "\"${CMAKE_MATCH_3}\"")
-    endif()
-    set(besides "")
-    if(row_${name})
-      string(APPEND besides ", ${row_${name}}")
-    endif()
-    if(kind STREQUAL "")
-      string(APPEND besides ", .variant = true")
-    elseif(kind STREQUAL "=" AND tenants_${name})
-      string(APPEND besides ", .tenants = true")
-    endif()
-    list(APPEND engines ${engine})
-    string(APPEND rows "      System{.name = \"${name}\", .what = ${what}, .run = run_${engine}${besides}},\n")
-  endforeach()
-  list(REMOVE_DUPLICATES engines)
-  foreach(engine IN LISTS engines)
-    string(APPEND declarations "sluice::Status run_${engine}(const Request&, Outcome&);\n")
-  endforeach()
-  set(${out_declarations} "${declarations}" PARENT_SCOPE)
-  set(${out_rows} "${rows}" PARENT_SCOPE)
-endfunction()
-
 if(NOT DEFINED sluice_comparison_folder) # Sluice itself is built, and has no need of the rest
   return()
 endif()
@@ -67,12 +30,7 @@ function(sluice_add_comparison program)
   if("SYSTEMS" IN_LIST own_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "sluice_add_comparison(${program}): SYSTEMS names nothing; ${expected}")
   endif()
-  include(${sluice_comparison_folder}/shared/systems.cmake)
-
-  # The published systems that were asked for, in the order of the table.
-  set(published ${compared_systems} ${compared_variants})
-  set(names ${published})
-  list(TRANSFORM names REPLACE "[=:].*" "")
+  set(names ${sluice_published_systems})
   set(wanted ${own_SYSTEMS})
   if(NOT DEFINED own_SYSTEMS OR wanted STREQUAL "all")
     set(wanted ${names})
@@ -98,15 +56,10 @@ function(sluice_add_comparison program)
                           "none, or any of ${names}")
     endif()
   endforeach()
-  set(table "")
-  foreach(entry name IN ZIP_LISTS published names)
-    if(name IN_LIST wanted)
-      list(APPEND table ${entry})
-    endif()
-  endforeach()
-
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${program}.sluice)
   set(units "")
+  set(declarations "")
+  set(own "")
   set(trials "")
   set(uses "")
   foreach(pair IN LISTS own_UNPARSED_ARGUMENTS)
@@ -137,28 +90,52 @@ function(sluice_add_comparison program)
     file(CONFIGURE OUTPUT ${HEADER}.hpp @ONLY CONTENT "// Generated of ${call}.
 #pragma once
 #include \"${header}\"
-#include \"compare/own_engine.hpp\"
+#include \"engines/own_engine.hpp\"
 
 namespace sluice_own {
 using ${SYSTEM} = ::${type}; // ${call}: expected a type that this header defines
-static_assert(compared::OwnEngine<${SYSTEM}>,
+static_assert(engines::OwnEngine<${SYSTEM}>,
               \"sluice: ${call}: ${type} is no engine; expected a type that sluice::Engine<...> or sluice::With<...> makes\");
 } // namespace sluice_own
 ")
-    set(TYPE ::sluice_own::${SYSTEM})
-    set(RULES "${sluice_comparison_rules}")
-    set(RUN run_engine)
-    set(TENANTS "")
-    configure_file(${sluice_comparison_folder}/compare/system.cpp.in ${HEADER}.cpp @ONLY)
+    file(CONFIGURE OUTPUT ${HEADER}.cpp @ONLY CONTENT "// Generated of ${call}.
+#include \"${HEADER}.hpp\"
+#include \"engines/entry.hpp\"
+
+namespace engines {
+System own_${SYSTEM}();
+System own_${SYSTEM}() { return simulated_entry<::sluice_own::${SYSTEM}>(\"${SYSTEM}\", \"yours, of ${given}\"); }
+} // namespace engines
+")
     list(APPEND units ${HEADER}.cpp)
-    list(APPEND table "${SYSTEM}!yours, of ${given}")
+    string(APPEND declarations "System own_${SYSTEM}();\n")
+    list(APPEND own "engines::own_${SYSTEM}()")
     string(APPEND trials "#include \"${HEADER}.hpp\"\n")
     string(APPEND uses "SLUICE_CONSERVES(${SYSTEM})\n")
   endforeach()
 
-  set(PROGRAM ${program})
-  sluice_compared_table(DECLARATIONS ROWS ${table})
-  configure_file(${sluice_comparison_folder}/compare/systems.cpp.in ${folder}/systems.cpp @ONLY)
+  list(TRANSFORM wanted REPLACE "(.+)" "\"\\1\"")
+  list(LENGTH wanted count)
+  list(JOIN wanted ", " wanted)
+  list(JOIN own ", " own)
+  file(CONFIGURE OUTPUT ${folder}/systems.cpp @ONLY CONTENT "// Generated of sluice_add_comparison(${program} ...).
+#include \"compare/run.hpp\"
+#include \"engines/registry.hpp\"
+
+#include <array>
+
+namespace engines {
+${declarations}} // namespace engines
+
+namespace compared {
+const char* program_name() { return \"${program}\"; }
+std::span<const System> systems() {
+  static const std::array<std::string_view, ${count}> published{${wanted}};
+  static const std::vector<System> table = engines::with_own(published, {${own}});
+  return table;
+}
+} // namespace compared
+")
   add_executable(${program} ${units} ${folder}/systems.cpp)
   target_link_libraries(${program} PRIVATE sluice::comparison)
 

@@ -6,6 +6,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 install(TARGETS sluice sluice_compiled EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY ${sluice_written}/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # The kernels' headers in a folder of their own, which their target alone adds: "kernels/" is too common a name for every
 # user's include path.
 set(kernels_folder ${CMAKE_INSTALL_INCLUDEDIR}/sluice-kernels)

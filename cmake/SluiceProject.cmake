@@ -54,7 +54,7 @@ if(SLUICE_USE_COMPILED)
 endif()
 
 # What computes a decoder is built for the vectors that the machine which builds it has: a third of the speed without.
-# Results agree between widths (decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: as all else.
+# Results agree between widths (model/decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: as all else.
 include(CheckCXXSourceRuns)
 if(NOT DEFINED SLUICE_VECTOR_FLAGS)
   set(found "")

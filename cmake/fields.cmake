@@ -1,5 +1,5 @@
-# Writes docs/fields.md, what a policy is shown and what it answers, from the comments of the headers. `make fields` runs
-# this; the test `fields` runs it with -DCHECK=1 and fails when the page is stale, so nobody edits that by hand.
+# Writes docs/fields.md, the fields that policies read and write, from the comments of the headers. `make fields` runs
+# this. The test `fields` runs it with -DCHECK=1 and fails if the page is stale.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
 include(${CMAKE_CURRENT_LIST_DIR}/written.cmake)
@@ -17,6 +17,28 @@ function(shown text out)
   string(REPLACE "<close>" "]" text "${text}")
   string(REGEX REPLACE "  +" " " text "${text}") # paragraphs of a comment
   string(STRIP "${text}" text)
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+# The text in lines of at most 120 columns.
+function(wrapped text out)
+  hide("${text}" text)
+  string(REPLACE " " ";" words "${text}")
+  set(lines "")
+  set(line "")
+  foreach(word IN LISTS words)
+    shown("${line} ${word}" longer)
+    string(LENGTH "${longer}" length)
+    if(length GREATER 120)
+      string(APPEND lines "${line}\n")
+      set(line "${word}")
+    else()
+      hide("${longer}" line)
+    endif()
+  endforeach()
+  shown("${line}" line)
+  set(text "${lines}${line}")
+  shown("${text}" text)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
@@ -123,7 +145,8 @@ function(fields_of header struct out)
     message(FATAL_ERROR "${header} has no ${struct} with fields: mend the list in cmake/fields.cmake.")
   endif()
   shown("${head}" head)
-  set(section "\n## ${struct}\n\n${head} ([${header}](../include/sluice/${header}))\n")
+  wrapped("${head} ([${header}](../include/sluice/${header}))" head)
+  set(section "\n## ${struct}\n\n${head}\n")
   if(sort STREQUAL "enum class")
     string(REPLACE " | `` | " " | " fields "${fields}")
     string(APPEND section "\n| value | |\n|---|---|\n${fields}")
@@ -143,22 +166,24 @@ endfunction()
 
 set(page "# What a policy sees and answers, field by field
 
-Made from the comments of the headers by `make fields`, and tested to be current. [writing-a-policy.md](writing-a-policy.md) says what the roles do with them,
-[architecture.md](architecture.md) who writes them. A deciding policy is handed a `View`; a placement a `PlacementTask`, which has one; both answer for
-requests by their `Slot`, which `view.row(slot)` turns into a `RequestRow`. A `RequestId` and a `Slot` are numbers
-([ids.hpp](../include/sluice/core/ids.hpp)); so are `Seconds`, `Bytes`, `Tokens`, `TokenBlocks` (of all layers) and `LayerBlocks` (of one), which do not mix and
-whose `count()` is the plain number ([units.hpp](../include/sluice/core/units.hpp)). Every other type has its section here.
+`make fields` makes this page from the comments of the headers; do not edit it.
+[writing-a-policy.md](writing-a-policy.md) explains how the roles use these types, and
+[architecture.md](architecture.md) who writes them. A deciding policy gets a
+`View`. A placement gets a `PlacementTask`, which contains one. Both refer to requests by `Slot`, and `view.row(slot)`
+returns the `RequestRow`. `RequestId` and `Slot` are numbers ([ids.hpp](../include/sluice/core/ids.hpp)), and so are
+`Seconds`, `Bytes`, `Tokens`, `TokenBlocks` (of all layers) and `LayerBlocks` (of one). These do not mix, and `count()`
+returns the plain number ([units.hpp](../include/sluice/core/units.hpp)). Every other type has a section here.
 ")
 set(seen_types "")
 set(sections "")
-foreach(what IN ITEMS view/view.hpp:View view/request_row.hpp:RequestRow view/proposal.hpp:Claim placement/placement.hpp:PlacementTask
-                      plan/plan.hpp:Plan plan/plan.hpp:RequestPlan memory/holding.hpp:Holding plan/plan.hpp:WeightsPlan
-                      placement/placement.hpp:Verdict view/proposal.hpp:Proposal view/view.hpp:Limits view/view.hpp:Geometry
-                      workload/request.hpp:RequestSpec workload/request.hpp:Slo view/request_row.hpp:Phase plan/plan.hpp:Binding
-                      core/layer_set.hpp:LayerSet memory/ledger.hpp:Ledger memory/ledger.hpp:Account memory/holding.hpp:Footprint
-                      memory/holding.hpp:HiddenSize plan/window.hpp:Window plan/weight_stream.hpp:WeightStream
-                      transfer/pipeline.hpp:BlockLink cost/work.hpp:Work cost/work.hpp:ChunkWork cost/work.hpp:RebuiltWork
-                      cost/work.hpp:LayerRebuild)
+foreach(what IN ITEMS state/view/view.hpp:View state/view/request_row.hpp:RequestRow state/view/proposal.hpp:Claim policy/placement/placement.hpp:PlacementTask
+                      state/plan/plan.hpp:Plan state/plan/plan.hpp:RequestPlan state/memory/holding.hpp:Holding state/plan/plan.hpp:WeightsPlan
+                      policy/placement/placement.hpp:Verdict state/view/proposal.hpp:Proposal state/view/view.hpp:Limits state/view/view.hpp:Geometry
+                      workload/request.hpp:RequestSpec workload/request.hpp:Slo state/view/request_row.hpp:Phase state/plan/plan.hpp:Binding
+                      core/layer_set.hpp:LayerSet state/memory/ledger.hpp:Ledger state/memory/ledger.hpp:Account state/memory/holding.hpp:Footprint
+                      state/memory/holding.hpp:HiddenSize state/plan/window.hpp:Window state/plan/weight_stream.hpp:WeightStream
+                      policy/transfer/pipeline.hpp:BlockLink policy/cost/work.hpp:Work policy/cost/work.hpp:ChunkWork policy/cost/work.hpp:RebuiltWork
+                      policy/cost/work.hpp:LayerRebuild)
   string(REPLACE ":" ";" what "${what}")
   list(GET what 0 header)
   list(GET what 1 struct)

@@ -57,5 +57,6 @@ int main() {
                100 * seen->ttft_attainment, seen->p99_ttft_s, 100 * seen->tbt_attainment, 1e3 * seen->p99_tbt_s,
                seen->throughput_tokens_per_s, seen->times_preempted, 100 * seen->device_peak_share);
   }
+  if (std::fflush(stdout) != 0) return std::perror("serve_a_workload: standard output"), 2;
   return 0;
 }

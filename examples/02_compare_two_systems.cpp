@@ -56,5 +56,6 @@ int main() {
   fmt::print(
       "\n`stalled` is the share of all iterations' time in which the device waited for the link, `longest gap` "
       "what one\nuser waited for a token. Read the columns together: who is set aside stalls nobody, and waits.\n");
+  if (std::fflush(stdout) != 0) return std::perror("compare_two_systems: standard output"), 2;
   return 0;
 }

@@ -95,5 +95,6 @@ int main() {
                       row<DynamicHeuristic>("DynamicHeuristic", server, slo) && //
                       row<OrbitFlow>("OrbitFlow", server, slo) &&               //
                       row<OneAtATime>("OneAtATime", server, slo);
+  if (std::fflush(stdout) != 0) return std::perror("your_first_policy: standard output"), 2;
   return served ? 0 : 2;
 }

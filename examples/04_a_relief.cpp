@@ -86,5 +86,6 @@ int main() {
                       row<PauseRandom>("PauseRandom", "anybody") &&
                       row<MostSlack>("MostSlack", "who is furthest ahead") &&
                       row<MostSlackGated>("MostSlackGated", "the same, back when somebody ends");
+  if (std::fflush(stdout) != 0) return std::perror("a_relief: standard output"), 2;
   return served ? 0 : 2;
 }

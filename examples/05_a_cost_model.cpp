@@ -103,5 +103,6 @@ int main() {
                       row("an envelope, thrice it", envelope(1.0 / 3)) &&                         //
                       row("a third, calibrated by the way", Calibrated<Envelope>{envelope(3)}) && //
                       row("thrice, calibrated by the way", Calibrated<Envelope>{envelope(1.0 / 3)});
+  if (std::fflush(stdout) != 0) return std::perror("a_cost_model: standard output"), 2;
   return served ? 0 : 2;
 }

@@ -109,5 +109,6 @@ int main() {
       });
       fmt::print("{:<20} {:>10.1f} %\n", names[role][model], 100 * sum / std::max(count, 1));
     }
+  if (std::fflush(stdout) != 0) return std::perror("a_product: standard output"), 2;
   return 0;
 }

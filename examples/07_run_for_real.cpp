@@ -5,17 +5,17 @@
 // read. Goals of this program: to take an engine from the simulated clock to this machine's processor by naming another
 // backend; to give it less device memory than its KV needs, and a slow link; and to see that whatever moves, the tokens
 // are the same to the bit. Nothing is downloaded: the model is a small random one, whose text means nothing.
-// `read_model(folder)` (sluice/local/nlohmann) is the line for a model that does mean something; docs/running.md has
-// the program that does all this with flags.
-#include "sluice/backend/cpu/cpu_machine.hpp"
-#include "sluice/decoder/eigen/make_decoder.hpp"
-#include "sluice/local/configure.hpp"
-#include "sluice/local/memory.hpp"
-#include "sluice/local/model.hpp"
-#include "sluice/local/prompt.hpp"
-#include "sluice/local/rates.hpp"
+// `read_model(folder)` (sluice/world/local/nlohmann) is the line for a model that does mean something; docs/running.md
+// has the program that does all this with flags.
+#include "sluice/core/utf8.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/simulation.hpp"
-#include "sluice/tokenizer/utf8.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/local/model.hpp"
+#include "sluice/world/local/prompt.hpp"
+#include "sluice/world/local/rates.hpp"
 
 #include <fmt/format.h>
 
@@ -109,5 +109,6 @@ int main() {
   fmt::print("\nthe tokens are {}; the first request says (of a random model):\n{}\n",
              same ? "the same" : "NOT the same",
              without_controls(replace_broken_utf8(model.tokenizer->decode(tight->tokens.begin()->second))));
+  if (std::fflush(stdout) != 0) return std::perror("run_for_real: standard output"), 2;
   return same ? 0 : 1;
 }

@@ -102,5 +102,6 @@ int main() {
                1e3 * plan.lower_bound_s, plan.proven_optimal ? "proven" : "the search was stopped before the proof",
                plan.nodes, name_of(plan.binding));
   }
+  if (std::fflush(stdout) != 0) return std::perror("plan_one_instance: standard output"), 2;
   return 0;
 }

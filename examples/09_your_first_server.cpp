@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// your_first_server: an engine type behind the OpenAI API, with a gate of one's own.
+// your_first_server: an engine type behind the OpenAI API, with a gate of your own.
 //
-// The problem: to see what a policy does to users, the users' programs have to reach it. Goals of this program: a
-// server as one type, composed as its engine is, that forecasts, and says what other systems would have done; a gate in
-// ten lines; and any client of the API in front of it. Nothing is downloaded and no GPU is there: OrbitFlow serves
-// Llama-3-8B on a simulated A5000, at the pace that the A5000 would have, with drawn letters for tokens.
-// `your_first_server PORT` serves until TERM.
-#include "sluice/device/named.hpp"
+// The problem: to see what a policy does to users, their programs have to reach it. Goals of this program: a server
+// that forecasts latencies and shows what other systems would have achieved; a gate in ten lines; any client of the
+// OpenAI API. It downloads nothing and needs no GPU: OrbitFlow serves Llama-3-8B on a simulated A5000, at that
+// device's pace, and tokens are random letters. `your_first_server PORT` serves until TERM.
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/serve/beast/live_server.hpp"
+#include "sluice/model/tokenizer/bytes.hpp"
+#include "sluice/serve/beast/nlohmann/live_server.hpp"
 #include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/nlohmann/simulated_config.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/superinfer.hpp"
-#include "sluice/systems/vllm.hpp"
-#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/serve/what_if_engines.hpp"
 
 #include <fmt/format.h>
 
@@ -28,9 +28,8 @@ namespace {
 
 using namespace sluice;
 
-/// Refuses prompts that would keep everybody else waiting.
+/// Refuses long prompts, which make all other requests wait.
 struct PromptLimit {
-  using role = roles::Gate;
   std::size_t most = 2'000; ///< tokens
 
   GateAnswer answer(const Generation& newcomer, const auto& /*engine*/) const {
@@ -41,7 +40,7 @@ struct PromptLimit {
 };
 
 using Mine = With<OrbitFlow, GenerationFeed>;
-using MyServer = LiveServer<Mine, OpenAi, PromptLimit, QueueLimit, ForecastSlo, WhatIf<VllmSwap, SuperInfer>>;
+using MyServer = LiveServer<Mine, PromptLimit, QueueLimit, ForecastSlo>;
 
 } // namespace
 
@@ -51,12 +50,13 @@ int main(int argc, char** argv) {
   MyServer::Config config = simulated_config<MyServer>(machine, tokenizer);
   config.address.port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 8080);
   config.api.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.06}};
-  config.what_if.names = {"VllmSwap", "SuperInfer"};
+  config.what_if = {what_if_system<Mine>(machine, "this server"), what_if_system<VllmSwap>(machine, "VllmSwap"),
+                    what_if_system<SuperInfer>(machine, "SuperInfer")};
   config.gates = {PromptLimit{.most = 2'000}, QueueLimit{.most = 64}, ForecastSlo{}};
 
   const Status served = MyServer::serve(std::move(config), [](const MyServer& server) {
     fmt::print("llama3-8b on an A5000, simulated, until TERM\n{}/v1\n", server.url());
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) std::perror("your_first_server: standard output"), std::quick_exit(2);
   });
   if (!served) fmt::print(stderr, "your_first_server: {}\n", served.error().line());
   return served ? 0 : 2;

@@ -2,7 +2,7 @@
 // The numbers that lie in a device's memory: f32, f16 and bf16, and their way to f32 and back.
 #pragma once
 
-#include "sluice/decoder/element_type.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 
 #include "kernels/device.hpp"
 

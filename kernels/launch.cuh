@@ -2,9 +2,9 @@
 // Launcher: a kernel on a GPU's stream, with the limits of the launch checked and the driver's error as this project's.
 #pragma once
 
-#include "sluice/backend/cuda/cudart/driver.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/type_name.hpp"
+#include "sluice/world/cuda/cudart/driver.hpp"
 
 #include "kernels/cuda_cta.cuh"
 #include <cuda_runtime.h>

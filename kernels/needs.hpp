@@ -3,8 +3,7 @@
 // what else may keep the kernels from it.
 #pragma once
 
-#include "sluice/decoder/config.hpp"
-#include "sluice/decoder/shape_decoder.hpp"
+#include "sluice/model/decoder/config.hpp"
 
 #include "kernels/families.hpp"
 
@@ -67,7 +66,7 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
 /// What no configuration says and a model may still exceed: a sentence for each limit that it does, none where the
 /// kernels compute it. One more limit no DecoderConfig can exceed: shares of the experts that a token takes add up to 1
 /// (Route, and the CPU's decoder). Checkpoints that say `"norm_topk_prob": false` are of families whose experts
-/// checkpoint/nlohmann/decoder_config.hpp does not read; it reads Mixtral's.
+/// model/checkpoint/nlohmann/decoder_config.hpp does not read; it reads Mixtral's.
 [[nodiscard]] inline std::vector<std::string> exceeded_limits(const DecoderConfig& decoder, ElementType element) {
   const ModelShape& shape = decoder.shape;
   std::vector<std::string> exceeded;

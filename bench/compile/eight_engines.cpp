@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a comparison pays for eight engines of its own: published systems that differ in placement, rule, relief and
 // delivery, each with one policy replaced, so that no library has them.
-#include "sluice/systems/deepspeed_inference.hpp"
-#include "sluice/systems/dynamic_heuristic.hpp"
-#include "sluice/systems/flexgen.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/slo_aware.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/deepspeed_inference.hpp"
+#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/flexgen.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/slo_aware.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 namespace mine { // a name of its own, as in one_engine.cpp
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program pays for one engine of its own: the most expensive of the published systems, with one policy replaced,
 // so that no library has it.
-#include "sluice/systems/orbitflow.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
 
 namespace mine { // a name of its own: what is made of types without one is nobody's, and the compiler drops it
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program pays that uses eight published engines out of sluice::compiled.
-#include "sluice/systems/deepspeed_inference.hpp"
-#include "sluice/systems/dynamic_heuristic.hpp"
-#include "sluice/systems/flexgen.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/slo_aware.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/deepspeed_inference.hpp"
+#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/flexgen.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/slo_aware.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program pays that uses a published engine out of sluice::compiled.
-#include "sluice/systems/orbitflow.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
 
 sluice::Stepped serve(sluice::OrbitFlow::Config config, const sluice::RequestSpec& request) {
   auto engine = sluice::OrbitFlow::make(std::move(config));

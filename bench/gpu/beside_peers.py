@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage peers: tokens a second of this project and of others, on one device, of the same shape, prompts and memory
-for KV. A row of ours names in `against` the row of theirs, so that its share is how many times as fast."""
+"""The stage peers: tokens per second of this project and of others, on one device, with the same shape, prompts and KV
+memory. Our row names their row in `against`, so its share is the speedup."""
 import sys
 import tempfile
 import time
@@ -31,7 +31,7 @@ def peers(run):
             run.add(ours(served, name, asked))
         except StageSkipped as why:
             run.add(skipped(STAGE, name, str(why)))
-        except StageFailed as why:  # also a program that cannot start: theirs are measured all the same
+        except StageFailed as why:  # a program that cannot start, too; the peers are still measured
             run.add(row(STAGE, name, "", "failed", n=0, reason=str(why)))
     flags = ["--tiny"] if served.emulated else []
     limits = {"row_limit": served.call_s, "first_limit": served.first_call_s}
@@ -39,13 +39,13 @@ def peers(run):
 
 
 def ours(served, name, asked):
-    """Rounds of as many prompts as run at once: each is over before the next begins, for all are as long."""
+    """Rounds of as many prompts as run at once. All have the same length, so a round ends before the next begins."""
     begin = time.monotonic()
     asked = asked.rehearsed() if served.emulated else asked
     system = SYSTEM_OF[name]
     served.wants(system)
     model = served.shape(asked.layers)
-    layers = 2 if system == "DeepSpeedInference" else None  # as theirs: the one that computes, and the next
+    layers = 2 if system == "DeepSpeedInference" else None  # as theirs: the layer that computes, and the next
     memory = kv_bytes(model, asked.requests, asked.prompt + asked.generated, layers)
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--system", system, *served.model("sluice-run", folder, asked.layers)]
@@ -70,6 +70,6 @@ def ours(served, name, asked):
 
 
 def rates_of(requests, asked):
-    """Tokens a second of each round but the first, from the last token of one to the last of the next."""
+    """Tokens per second of each round but the first, from one round's last token to the next one's."""
     ends = sorted(one["e2e_s"] for one in requests)[asked.requests - 1 :: asked.requests]
     return [asked.requests * asked.generated / (end - before) for before, end in zip(ends, ends[1:])]

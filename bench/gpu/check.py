@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a result file of bench/gpu/run to its schema, a line for each thing that is wrong. usage: check.py FILE..."""
+"""Checks a result file of bench/gpu/run against its schema, with a line for each mistake. usage: check.py FILE..."""
 import json
 import math
 import re
@@ -27,7 +27,7 @@ def unique(pairs):
 
 
 def is_of(value, types):
-    """bool is no number here, though Python says it is one."""
+    """Unlike in Python, bool is not a number."""
     if isinstance(value, bool):
         return False
     if isinstance(value, float) and not math.isfinite(value):
@@ -125,7 +125,7 @@ def check_row(where, row):
 
 
 def check(data):
-    """What is wrong with a result file's data: a list of lines."""
+    """The mistakes in a result file's data: a list of lines."""
     wrong = fields("the file", data, {"header": dict, "rows": list})
     if wrong:
         return wrong
@@ -201,11 +201,11 @@ def check(data):
 
 
 class Unreadable(ValueError):
-    """No file, or none of text."""
+    """The file does not exist, or is not text."""
 
 
 def load(path):
-    """A result file's data, or a ValueError with what is wrong."""
+    """A result file's data. Raises a ValueError with the mistake."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file, parse_constant=refuse_constant, object_pairs_hook=unique)

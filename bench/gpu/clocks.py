@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the card's clocks were while a stage loaded it, read beside the stage: a clock read when the work is over is one
-of a card that rests."""
+"""The card's clocks while a stage loads it, read during the stage: after the work they would be an idle card's."""
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ from programs import kill
 from rows import row, skipped
 
 ASKED = "clocks.sm,utilization.gpu,clocks.mem,power.draw,temperature.gpu"
-# A driver that lacks a field says nothing of the others: the reasons have had two names.
+# A driver that lacks a field reports none: the throttle reasons have had two names.
 FIELDS = (f"{ASKED},clocks_event_reasons.active", f"{ASKED},clocks_throttle_reasons.active", ASKED)
 EVERY_MS = 500
 FIRST_S = 2
@@ -23,7 +22,7 @@ def command(fields, *more):
 
 
 def values_of(line, fields):
-    """A line of nvidia-smi's by field, or nothing where it is none."""
+    """A line of nvidia-smi by field, or None if it is malformed."""
     values = [one.strip() for one in line.split(",")]
     if len(values) != len(fields) or not re.fullmatch(r"\d+(\.\d+)?", values[0]):
         return None
@@ -31,7 +30,7 @@ def values_of(line, fields):
 
 
 def summary(name, lines, fields):
-    """A row of the samples in which the card had work; where no sample says so, of all."""
+    """A row of the samples in which the card had work; of all samples if none says so."""
     fields = fields.split(",")
     seen = [one for one in (values_of(line, fields) for line in lines) if one is not None]
     if not seen:
@@ -51,7 +50,7 @@ def summary(name, lines, fields):
 
 
 class Clocks:
-    """Reads them twice a second from `start` to `stop`."""
+    """Reads the clocks twice a second from `start` to `stop`."""
 
     def __init__(self):
         self.process = None
@@ -75,13 +74,13 @@ class Clocks:
         return done.returncode == 0 and values_of(done.stdout.strip(), fields.split(",")) is not None
 
     def stop(self, name):
-        """The row of what was read since."""
+        """The row of the samples since `start`."""
         if self.process is None:
             return skipped("environment", name, "nvidia-smi does not say the clock")
-        until = time.monotonic() + FIRST_S  # a stage may be over before nvidia-smi has begun
+        until = time.monotonic() + FIRST_S  # a stage may end before nvidia-smi starts
         while os.fstat(self.said.fileno()).st_size == 0 and time.monotonic() < until:
             time.sleep(0.01)
-        self.process.terminate()  # what it has not written yet would be lost with a kill
+        self.process.terminate()  # kill would lose output that is not written yet
         try:
             self.process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:

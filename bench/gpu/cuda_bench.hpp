@@ -2,11 +2,11 @@
 // CudaBench: a GPU through the CUDA runtime (bench_device.hpp). Host code alone: the kernels are sluice::kernels'.
 #pragma once
 
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
-#include "sluice/backend/cuda/cudart/measure_gather.hpp"
-#include "sluice/backend/cuda/gather.hpp"
-#include "sluice/backend/machine/copy.hpp"
-#include "sluice/backend/machine/fed_stream.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
+#include "sluice/world/cuda/cudart/measure_gather.hpp"
+#include "sluice/world/cuda/gather.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/fed_stream.hpp"
 
 #include "bench_device.hpp"
 #include "fill.hpp"

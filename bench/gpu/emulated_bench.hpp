@@ -2,7 +2,7 @@
 // EmulatedBench: the rehearsal of a device (bench_device.hpp). Its seconds are the emulator's and say nothing of a GPU.
 #pragma once
 
-#include "sluice/backend/machine/copy.hpp"
+#include "sluice/world/machine/copy.hpp"
 
 #include "bench_device.hpp"
 #include "drawn.hpp"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage identity: tokens that are the same whoever decides what is where, logits that are the CPU's, and what it
-costs that a row's bits do not depend on the rows beside it."""
+"""The stage identity: tokens that are the same under every system, logits that match the CPU's, and the cost of making
+a row's bits independent of the other rows in its batch."""
 import math
 import statistics
 import tempfile
@@ -37,7 +37,7 @@ def identity(run):
 
 
 def tokens_of_all(served, _folder, _batches):
-    """Every system's tokens beside those of a device that holds everything: of a memory that is short."""
+    """Every system's tokens with too little memory, compared with those of a device that holds everything."""
     systems = served.systems()
     if served.emulated:
         systems = [one for one in systems if one in REHEARSED]
@@ -46,7 +46,7 @@ def tokens_of_all(served, _folder, _batches):
     asked = [range(1, 19), range(5, 21), range(16, 0, -1)]
     flags = [*ids(asked), "--max-tokens", "40", "--ignore-end", "--kv-memory", "640KiB"]
     flags += served.on_device("sluice-run") + served.products("invariant")
-    # Each would measure below which size a kernel copies; stated, every other system has all copied by it.
+    # Each run would measure the size below which a kernel copies. With a fixed size, every other system always uses it.
     below = [["--gather-below", size] for size in ("0", "1MiB")]
     stated = not served.emulated and served.takes("sluice-run", "--gather-below")
     asked_of = {system: flags + (below[i % 2] if stated else []) for i, system in enumerate(systems)}
@@ -94,7 +94,7 @@ def tokens_of_all(served, _folder, _batches):
 
 
 def told_by(served, system, flags):
-    """What a system's run told, or in a line why there is none."""
+    """A system's result, or one line with the reason why there is none."""
     try:
         return served.told("--system", system, *flags)
     except StageCut:
@@ -104,14 +104,14 @@ def told_by(served, system, flags):
 
 
 def logits_beside_the_cpu(served, folder, _batches):
-    """Of demo, whose weights are bf16: the row that is farthest from what the processor computes in f32. Rows count up
-    to the first token that differs, for what comes after answers another text."""
+    """The largest difference of demo's logits (bf16 weights) from the processor's in f32. Rows count up to the first
+    token that differs, since later ones belong to another text."""
     begin = time.monotonic()
     asked = [range(3, 40), range(700, 760), range(2000, 1980, -1)]
     flags = ["--model", root / "examples/models/demo", *ids(asked), "--max-tokens", "48", "--ignore-end"]
     here, cpu = Path(folder) / "device.npy", Path(folder) / "cpu.npy"
     on_device = served.on_device("sluice-run") + served.products("invariant")
-    # The rehearsal has no second device; there, at least, the rows are of another batch.
+    # The rehearsal has no second device, but its rows are in another batch.
     alone = ["--batch", "1"] if served.emulated else []
     found = served.told(*flags, *on_device, *alone, "--logits", here)
     expected = served.told(*flags, "--logits", cpu)
@@ -136,7 +136,7 @@ def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
             errors.append(off / math.hypot(*expected_rows[i]))
         at += len(theirs)
     sizes = len(rows) == len(expected_rows) == at and all(map(len, tokens)) and len(tokens) == len(expected_tokens)
-    # A NaN is larger than nothing: max() would lose it.
+    # max() would ignore a NaN.
     worst = math.nan if any(map(math.isnan, errors)) else max(errors, default=math.nan)
     passed = sizes and len(errors) > 0 and worst <= LOGITS_LIMIT
     config = f"demo, bf16, the farthest of {len(errors)} rows of {len(tokens)} requests, of {at}"
@@ -156,8 +156,8 @@ def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run of Batches took: an iteration in which all decode, one of all prompts, each of every batch but the
-    first, which warms up; the tokens that it owes, how layers were launched, if it says so, and the command."""
+    """Times of a run of Batches: an iteration in which all decode, and one of all prompts, for every batch but the
+    first, which warms up; then missing tokens, how layers were launched if the program reports it, and the command."""
 
     decoding: list
     prompts: list
@@ -167,10 +167,9 @@ class Ran:
 
 
 class Batches:
-    """Requests of one length, so many at once that each batch is over before the next begins: run with some flags, and
-    with the same flags once."""
+    """Requests of one length, in batches that end before the next begins; run once with each set of flags."""
 
-    LAYERS = 8  # the same kernels in each: more layers would be more of the same, and seconds of loading
+    LAYERS = 8  # all layers have the same kernels; more would only take seconds to load
     COUNT, REQUESTS, LENGTH, GENERATED = 6, 16, 512, 9
     TOKENS = COUNT * REQUESTS * GENERATED
     TEXT = f"{COUNT - 1} batches of {REQUESTS} x {LENGTH} tokens, llama3-8b of {LAYERS} layers, random weights"
@@ -201,7 +200,7 @@ class Batches:
 
 
 def dearer(name, slow, fast, slow_took, fast_took, wrong="", about="", **more):
-    """How much longer one run's iterations take than the other's in the middle."""
+    """By how much the median iteration of one run is longer than the other's."""
     owed = slow.owed + fast.owed
     few = min(len(slow_took), len(fast_took)) < 3
     if not wrong and (owed or few):
@@ -223,7 +222,7 @@ def dearer(name, slow, fast, slow_took, fast_took, wrong="", about="", **more):
 
 
 def cost_of_invariance(served, _folder, batches):
-    """A decoding iteration's time and a prompt's with products of which rows keep their bits, beside the fastest."""
+    """Times of a decoding iteration and of a prompt with invariant products, compared with the fastest products."""
     if served.emulated:
         raise StageSkipped("the processor has no other products")
     if not served.takes("sluice-run", "--products"):
@@ -241,7 +240,7 @@ def cost_of_invariance(served, _folder, batches):
 
 
 def cost_of_launches(served, _folder, batches):
-    """A decoding iteration whose kernels are launched one by one, beside one whose layers are graphs."""
+    """A decoding iteration with kernels launched one by one, compared with one whose layers are graphs."""
     if served.emulated:
         raise StageSkipped("a processor launches no kernels")
     if not served.takes("sluice-run", "--no-graphs"):
@@ -263,7 +262,7 @@ def cost_of_launches(served, _folder, batches):
     return [dearer(NAMES[cost_of_launches][0], launched, graphed, launched.decoding, graphed.decoding, **more)]
 
 
-# In the order in which they are asked: the last is what a cut would leave the most of.
+# In the order of the calls: a cut drops the last ones.
 NAMES = {
     logits_beside_the_cpu: ["logits beside the CPU"],
     cost_of_invariance: ["what invariant products cost, decoding", "what invariant products cost, prompts"],

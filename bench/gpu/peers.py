@@ -22,7 +22,7 @@ CALLS = 16  # of attention, between two events
 
 
 class Missing(Exception):
-    """Something that is not installed, or not as this program wants it."""
+    """A library is not installed, or has an unsupported version."""
 
 
 def module(name):
@@ -54,7 +54,7 @@ class Peers:
         return of_layers(TINY if self.tiny else LLAMA3_8B, layers)
 
     def of_layers(self, layers):
-        """The model, on the device; of the same size it is the same."""
+        """The model on the device, kept while its size stays the same."""
         torch, transformers = module("torch"), module("transformers")
         if self.model is not None and self.layers == layers:
             return self.model
@@ -62,13 +62,13 @@ class Peers:
         gc.collect()
         fields = {name: value for name, value in self.config(layers).items() if name[0] != "_"}
         dtype = getattr(torch, fields.pop("torch_dtype"))
-        # Versions call the base of the rotation by several names, and it costs the same whatever it is.
+        # The rotation's base has several names, depending on the version; its value does not change the cost.
         for name in ("architectures", "model_type", "rope_theta"):
             fields.pop(name)
         config = transformers.LlamaConfig(**fields, bos_token_id=None, eos_token_id=None, pad_token_id=None)
         torch.manual_seed(1)
         before = torch.get_default_dtype()
-        torch.set_default_dtype(dtype)  # or the weights would be drawn as f32 first, twice the memory
+        torch.set_default_dtype(dtype)  # otherwise weights would be drawn as f32 first, in twice the memory
         try:
             with torch.device(self.device()):
                 model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
@@ -83,7 +83,7 @@ class Peers:
     # --- rows
 
     def generation(self, name, asked, make, **flags):
-        """Tokens a second over prompts and decoding, as ours are counted."""
+        """Tokens per second over prompts and decoding, counted as ours."""
         begin = time.monotonic()
         asked = asked.rehearsed() if self.tiny else asked
         torch = module("torch")
@@ -137,13 +137,13 @@ class Peers:
 
         def hooked(layers):
             model = self.of_layers(layers).to("cpu")
-            self.model = None  # what comes after wants one without hooks
+            self.model = None  # later rows need a model without hooks
             return accelerate.cpu_offload(model, execution_device=self.device())
 
         return self.generation(name, asked, hooked)
 
     def attention(self, name, asked):
-        """Of a layer of the shape: bytes of K and V a second where rows decode, else operations."""
+        """One layer of the shape: bytes of K and V per second if rows decode, else operations per second."""
         begin = time.monotonic()
         torch = module("torch")
         call = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
@@ -158,7 +158,7 @@ class Peers:
         heads, kv_heads, dim = (shape[one] for one in ("num_attention_heads", "num_key_value_heads", "head_dim"))
         dtype = getattr(torch, shape["torch_dtype"])
         draw = lambda *size: torch.randn(*size, device=device, dtype=dtype)
-        # Sets of K and V that no second-level cache holds together.
+        # More K and V than any second-level cache holds.
         sets = [
             (
                 draw(asked.requests, heads, rows, dim),
@@ -196,14 +196,14 @@ class Peers:
         )
 
     def seconds(self, work):
-        """Between two events; of the processor, by its clock."""
+        """Time between two events; on the processor, by its clock."""
         torch = module("torch")
         if self.tiny:
             begin = time.monotonic()
             work()
             return time.monotonic() - begin
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        work()  # warms up, and keeps the first event from being stamped before the host has launched anything
+        work()  # warms up, and delays the first event until the host has launched work
         first.record()
         work()
         last.record()
@@ -211,7 +211,7 @@ class Peers:
         return first.elapsed_time(last) * 1e-3
 
     def off(self, attend, query, key, value, causal):
-        """The last row of the first and the last head, beside softmax in double."""
+        """Compares the last row of the first and the last head with softmax in double."""
         got = attend(query, key, value)
         group, dim = query.shape[1] // key.shape[1], query.shape[3]
         off = exact_all = 0.0
@@ -224,7 +224,7 @@ class Peers:
 
 
 def own_output():
-    """Standard output for rows alone: whatever libraries print, also without a newline and from C++, goes to standard
+    """Reserves standard output for rows: output of libraries, even from C++ or without a newline, goes to standard
     error."""
     rows = os.fdopen(os.dup(1), "w", encoding="utf-8")
     sys.stdout.flush()
@@ -256,7 +256,7 @@ def main():
             one = measure(name, PEERS[name])
         except Missing as why:
             one = skipped(STAGE, name, str(why))
-        except Exception as error:  # a peer's own, of any kind: the other rows may still be measured
+        except Exception as error:  # any failure of a peer; the other rows may still be measured
             said = (str(error).strip().splitlines() or [""])[0]
             one = row(STAGE, name, "", "failed", n=0, reason=f"{type(error).__name__}: {said}")
         failed = failed or one["status"] == "failed"

@@ -22,7 +22,7 @@ def ceiling(rows, name):
 
 
 def attention(rows):
-    """Of decoding rows: K and V read a second, over the tokens of each request."""
+    """Decoding rows: bytes of K and V read per second, over each request's tokens."""
     series = {}
     for row in passed(rows, "rates"):
         size = re.match(r"(\d+) x 1 rows of (\d+) tokens", row["config"])
@@ -38,7 +38,7 @@ def size_text(size):
 
 
 def copies(rows, where):
-    """Scattered blocks, each way of copying them, over their size."""
+    """Each way of copying scattered blocks, over the blocks' size."""
     series = {}
     for row in passed(rows, "copies"):
         size = re.match(r"\d+ blocks of (\d+) (bytes|KiB|MiB)", row["config"])
@@ -50,7 +50,7 @@ def copies(rows, where):
 
 
 def lines(title, x_name, series, limit, x_text):
-    """A plot, x by its logarithm, in GB/s; nothing where no line has a point."""
+    """A plot in GB/s with a logarithmic x axis; None if no line has a point."""
     series = {name: sorted(points) for name, points in series.items() if points}
     xs = sorted({x for points in series.values() for x, _ in points})
     if not xs:
@@ -99,7 +99,7 @@ def lines(title, x_name, series, limit, x_text):
 
 
 def plots(rows):
-    """Each picture's name, what it shows, and its text; of rows that say nothing, none."""
+    """Each picture's name, caption and text; no picture without measured rows."""
     every = [
         ("gpu-attention.svg", "Attention of decoding rows over the length of a context", attention(rows)),
         ("gpu-copies-in.svg", "Scattered copies to the device over the size of a block", copies(rows, "to the device")),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a run starts, each in a process group of its own, which is killed whole and then waited for: what still
-holds the device would slow what comes next."""
+"""Programs that a run starts, each in a process group of its own. The group is killed and waited for, since a process
+that still holds the device would slow the next one."""
 import os
 import queue
 import re
@@ -10,7 +10,7 @@ import threading
 
 from rows import StageFailed
 
-KILLED_S = 5  # one that is stuck in the driver does not die: it is left behind
+KILLED_S = 5  # a process that is stuck in the driver does not die and is abandoned
 
 
 def started(arguments, stderr, environment=None, cwd=None, stdout=subprocess.PIPE):
@@ -31,11 +31,11 @@ def started(arguments, stderr, environment=None, cwd=None, stdout=subprocess.PIP
 
 
 def kill(process):
-    """Ends a program and what it has started, and waits for that."""
+    """Kills a program and its children, and waits for them."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # it has just ended
+        pass  # it ended meanwhile
     try:
         process.wait(timeout=KILLED_S)
     except subprocess.TimeoutExpired:
@@ -43,7 +43,7 @@ def kill(process):
 
 
 def communicate(process, timeout):
-    """What a program said on both its streams, and whether it was killed, for it ran past the time."""
+    """A program's output on both streams, and whether it was killed because it ran past its time."""
     try:
         return *process.communicate(timeout=timeout), False
     except subprocess.TimeoutExpired:
@@ -56,7 +56,7 @@ def communicate(process, timeout):
 
 
 def lines_of(process):
-    """A queue of the lines that a program prints, with None behind the last."""
+    """A queue of the lines that a program prints, followed by None."""
     lines = queue.Queue()
 
     def read():
@@ -73,8 +73,8 @@ def last_line(text, other):
 
 
 def other_commit(version, commit):
-    """What is wrong with a program of that --version beside sources of that commit; nothing where they are the same.
-    That either was changed beyond its commit is no difference: what a copy has lost of its files looks the same."""
+    """Why a program with this --version is not of the sources' commit; empty if it is. Uncommitted changes do not
+    count: an incomplete copy of the sources looks changed, too."""
     of = re.search(r"\(commit ([0-9a-f]{7,40})(-dirty)?,", version)
     if not of:
         return f"it says no commit ({version.strip() or 'nothing'}), and the sources are of {commit}"

@@ -24,8 +24,8 @@ NOT_YET = "not yet measured"
 
 
 def needs(*names, counts=()):
-    """Names on a claim the rows without which it says nothing, so that a test can take each of them away, and those
-    that count where they are there."""
+    """Attaches to a claim the rows that it needs, so that a test can remove each of them, and those that it counts if
+    they exist."""
 
     def named(measured):
         measured.needs = names
@@ -41,7 +41,7 @@ def passed(rows, stage, name):
 
 
 def shares(stage, *names):
-    """The least share of some rows; nothing unless each was measured and has a ceiling."""
+    """The least share of some rows; None unless each was measured and has a ceiling."""
 
     @needs(*((stage, name) for name in names))
     def measured(rows):
@@ -63,7 +63,7 @@ def values(stage, *names):
 
 
 def best_copies(where):
-    """Of each size of blocks, the best way's share of one large copy: of the ways that passed."""
+    """For each block size, the share of one large copy that the best passing way reaches."""
 
     names = [name for name in STAGES["copies"] if name.endswith(where)]
 
@@ -82,7 +82,7 @@ def best_copies(where):
 
 
 def farthest(what, unit):
-    """Of the systems that were run, the one that is farthest from its simulation."""
+    """The system, of those that were run, that is farthest from its simulation."""
     names = {f"simulated {what}, {system}": system for system in SYSTEMS}
 
     @needs(counts=tuple(("shape", name) for name in names))
@@ -97,7 +97,7 @@ def farthest(what, unit):
 
 
 def times(name, of_ours=True):
-    """How many times as fast ours is as theirs: of the row that stands beside the other."""
+    """Our speedup over theirs."""
     stage, other = AGAINST["peers", name].split("/")
 
     @needs(("peers", name), (stage, other))
@@ -125,7 +125,7 @@ def all_of(stage):
 
 
 DECODE = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
-# What is wanted on a GPU: the measure, the aim, and what a result file says of it.
+# The claims about a GPU: the measure, the aim, and the result file's figure.
 CLAIMS = [
     ("members of the thread block, against a host's computation", "all right", all_of("primitives")),
     ("kernels, against double precision, and rows that keep their bits", "all right", all_of("kernels")),
@@ -215,13 +215,13 @@ CLAIMS = [
 
 
 def newest():
-    """The file of the run that began last, of any device; none is no error."""
+    """The file of the latest run on any device, or None."""
     files = sorted(results.glob("*/*.json"))
     return max(files, key=lambda file: began(load(file)), default=None)
 
 
 def began(data):
-    """When the run did: a text that is in order, or of what is no result file nothing, which check() says more of."""
+    """The time of the run's start, as text that sorts; empty if this is no result file, which check() reports."""
     header = data.get("header") if isinstance(data, dict) else None
     return str(header.get("began", "")) if isinstance(header, dict) else ""
 
@@ -231,7 +231,7 @@ def cell(value, unit=""):
 
 
 def text():
-    """The page, and the pictures that it shows by name."""
+    """The page, and its pictures by name."""
     file = newest()
     data = load(file) if file else None
     if data and (wrong := check(data)):
@@ -240,8 +240,7 @@ def text():
     out = [
         "# On a GPU",
         "",
-        "`bench/gpu/report.py` writes this page from the newest file of `bench/results`; what no such file says is not "
-        "claimed.",
+        "`bench/gpu/report.py` writes this page from the newest file of `bench/results`. It claims nothing else.",
         "",
     ]
     if data:
@@ -254,8 +253,7 @@ def text():
         ]
     else:
         out += [
-            "No GPU has been at hand yet. The whole run is rehearsed on the emulator in every CI run, which says "
-            "whether it is right, not how fast.",
+            "No GPU has been available yet. Every CI run rehearses the run on the emulator: this tests it, but not speed.",
             "",
         ]
     out += ["| what | wanted | measured |", "|---|---|---|"]
@@ -296,7 +294,7 @@ def text():
         out += ["", "## Pictures", ""]
         for name, shows, _ in pictures:
             out += [f"![{shows}](images/{name})", ""]
-    out += ["", "How it is run, and what the fields mean: [bench/gpu/README.md](../bench/gpu/README.md)."]
+    out += ["", "[bench/gpu/README.md](../bench/gpu/README.md) explains how to run it and what the fields mean."]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)) + "\n", {images / name: drawn for name, _, drawn in pictures}
 
 
@@ -310,7 +308,8 @@ def add(path):
     device = re.sub(r"[^a-z0-9]+", "-", header["device"].lower()).strip("-")
     folder = results / device
     folder.mkdir(parents=True, exist_ok=True)
-    # A commit's + stays, so that a run of changed sources takes no other's place; nor does a later run of the same day.
+    # A commit's + stays in the name, so that a run of changed sources replaces no other run, nor does a later run of
+    # the same day.
     name = f"{began(data)[:10]}-{re.sub('[^0-9a-z+]', '', header['commit'])}"
     to = folder / f"{name}.json"
     if to.exists() and began(load(to)) != began(data):

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of a result file, as Python's stages write one, and how a stage says that there is none."""
+"""A row of a result file, as Python's stages write it, and the exceptions of a stage without rows."""
 import statistics
 import time
 
 
 class StageFailed(Exception):
-    """A stage that could not do its work; its rows say so."""
+    """The stage could not do its work; its rows fail."""
 
 
 class StageSkipped(Exception):
-    """A stage of which nothing can be measured here: all its rows say why."""
+    """Nothing can be measured here: all rows of the stage are skipped with the reason."""
 
 
 class StageCut(Exception):
-    """A stage that ran past its limit."""
+    """The stage ran past its limit."""
 
 
 def row(
@@ -31,7 +31,7 @@ def row(
     samples=None,
     against="",
 ):
-    """Of one value, or of samples, whose median is the value."""
+    """A row of one value, or of samples, whose median is the value."""
     if samples is None:
         samples = [] if value is None else [value]
     if status == "skipped":
@@ -62,7 +62,7 @@ def skipped(stage, name, reason):
 
 
 def generation(stage, name, config, *, owed, tokens, rates, begin, repro, against=""):
-    """Tokens a second; of `tokens` that were asked for `owed` are missing. `begin`: of time.monotonic()."""
+    """Tokens per second; `owed` of the `tokens` are missing. `begin`: time.monotonic() at the start."""
     return row(
         stage,
         name,
@@ -80,5 +80,5 @@ def generation(stage, name, config, *, owed, tokens, rates, begin, repro, agains
 
 
 def compared(error, limit, cases):
-    """A refcheck: what is off, what may be, and of how many."""
+    """A refcheck: the error, its limit, and the number of cases."""
     return {"error": float(error), "limit": float(limit), "cases": cases}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a result file of bench/gpu/run holds: the fields of its header and rows, and the rows that each stage has."""
+"""The contents of a result file of bench/gpu/run: the fields of its header and rows, and each stage's rows."""
 from workload import PEERS
 
 HEADER = {  # name: type, meaning
@@ -38,10 +38,10 @@ ROW = {
     "reason": (str, "why it failed or was skipped; empty where it passed"),
 }
 STAGE = {"name": str, "status": str, "seconds": (int, float), "limit_s": (int, float), "reason": str}
-# Stages of which each row that passes was compared with something, and those whose bandwidths stand beside a ceiling.
+# Stages whose passing rows need a comparison, and stages whose bandwidths need a ceiling.
 REFCHECKED = ("primitives", "kernels", "sanitizers", "ceilings", "rates", "copies", "identity", "shape", "peers")
 WITH_CEILING = ("rates", "copies")
-MOST_ERROR = 0.05  # a relative error, or so many wrong, that may be right at all: a larger limit would take anything
+MOST_ERROR = 0.05  # the largest limit of a relative error, or of wrong values: a larger one would accept anything
 STAGE_STATUS = ("done", "cut", "failed", "skipped")
 
 KERNEL_TESTS = [
@@ -101,7 +101,7 @@ RATES = [
     "grouped product, 8 rows each",
     "grouped product, 1024 rows each",
 ]
-# Each kernel in each of its other configurations.
+# Each kernel in each of its other configurations: how many rows.
 CONFIGURATIONS = {
     "norm, each configuration": 6,
     "rope and store, each configuration": 15,
@@ -112,7 +112,7 @@ CONFIGURATIONS = {
     "grouped product, each configuration": 9,
 }
 
-# What sluice-run --list names beside AllResident, the most telling first: a run may be cut.
+# The systems of sluice-run --list but AllResident, the most informative first, since a run may be cut.
 SYSTEMS = [
     "OrbitFlow",
     "VllmSwap",
@@ -144,12 +144,12 @@ SYSTEMS = [
     "OneAtATime",
 ]
 OVERLAPS = ["KV", "weights"]  # what crosses the link
-# Rows that stand beside one certain row.
+# Rows that must name a certain row in `against`.
 AGAINST = {("peers", name): asked.against for name, asked in PEERS.items() if asked.against}
 
-# In the order in which they run, the most valuable first. Rows that a stage must have, passed, failed or skipped,
-# each as often as the number says, for a run may be cut anywhere and its file still has to say what it lacks.
-CLOCKS_DURING = ["ceilings", "rates", "copies", "shape", "peers"]  # clocks, power and reasons to throttle, in those
+# Stages in the order in which they run, the most valuable first, with their rows and how often each must be there:
+# passed, failed or skipped, since a run may be cut anywhere and its file must still list what is missing.
+CLOCKS_DURING = ["ceilings", "rates", "copies", "shape", "peers"]  # when clocks and power are read
 STAGES = {
     "environment": {
         **{name: 1 for name in ["multiprocessors", "cores", "host memory", "state"]},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sluice-run, sluice-profile and sluice-compare as the stages of a run call them: on the card, or rehearsed on the
+"""Calls of sluice-run, sluice-profile and sluice-compare by a run's stages: on the card, or rehearsed on the
 processor."""
 import array
 import ast
@@ -22,7 +22,7 @@ PROGRAMS = ("sluice-run", "sluice-profile", "sluice-compare")
 
 
 class Refused(StageFailed):
-    """What a program said in a line before it ended: of one call, which costs no other."""
+    """A program ended with a line. Only this call is lost."""
 
 
 class Served:
@@ -31,8 +31,8 @@ class Served:
         self.emulated = run.options.emulated
         self.help = {}
         self.listed = None
-        self.call_s = 2 * run.options.row_limit  # of one call, which loads a model
-        self.first_call_s = 1.5 * self.call_s  # which reads programs and libraries from a disk that nobody has read
+        self.call_s = 2 * run.options.row_limit  # limit of one call, which loads a model
+        self.first_call_s = 1.5 * self.call_s  # reads programs and libraries from a cold disk
 
     def needs(self, *programs):
         for name in programs:
@@ -42,18 +42,18 @@ class Served:
                 raise StageFailed(self.run.unfit[name])
 
     def place(self, program):
-        """Where a program is: beside the others, or, where those have been built here, among the carried ones."""
+        """A program's path: next to the others, or, if those were built here, among the carried ones."""
         folders = [self.run.bin, *([here / "packed/bin"] if self.run.header["binaries"] == "built" else [])]
         return next((one / program for one in folders if (one / program).exists()), self.run.bin / program)
 
     def takes(self, program, flag):
-        """Whether a program has that flag: others of its version may not."""
+        """Whether a program has this flag; not every build has it."""
         if program not in self.help:
             self.help[program] = self.answer(program, "--help")
         return re.search(rf"(?m)^\s*(-\w,)?{flag}\b", self.help[program]) is not None
 
     def answer(self, program, flag):
-        """What a program says of itself. StageFailed: it cannot start here, for want of a library, say."""
+        """A program's --version. Raises StageFailed if it cannot start, for example without a library."""
         limit = self.run.options.row_limit
         code, said, complained, cut = self.run.command([self.place(program), flag], self.libraries(), limit=limit)
         if cut and self.run.left() > 0:
@@ -66,7 +66,7 @@ class Served:
         return said
 
     def systems(self):
-        """Those that sluice-run names: a quick build has few."""
+        """The systems that sluice-run lists: a quick build has few."""
         if self.listed is None:
             lines = self.call("sluice-run", "--list").split("\n\n")[0].splitlines()
             self.listed = [line.split()[0] for line in lines if line.strip()]
@@ -77,17 +77,17 @@ class Served:
             raise StageSkipped(f"sluice-run --list does not name {system}")
 
     def on_device(self, program):
-        """The flags that make a program compute where the run does."""
+        """The flags that make a program compute on the run's device."""
         if not self.emulated and not self.takes(program, "--backend"):
             raise StageSkipped(f"{program} has no --backend yet")
         return ["--backend", "cpu" if self.emulated else "cuda"] if self.takes(program, "--backend") else []
 
     def shape(self, layers=32, vocabulary=None):
-        """The model that is measured: the shape of Llama-3-8B, of so many layers; in a rehearsal tiny."""
+        """The model that is measured: Llama-3-8B's shape with this many layers; tiny in a rehearsal."""
         return TINY if self.emulated else of_layers(LLAMA3_8B, layers, vocabulary)
 
     def model(self, program, folder, layers=32, vocabulary=None):
-        """The flags of that model, whose weights nobody has trained. Its config.json goes into the folder."""
+        """The flags of that model with random weights. Its config.json goes into the folder."""
         if not self.takes(program, "--random-weights"):
             if self.emulated:
                 return ["--model", "tiny"]
@@ -99,20 +99,20 @@ class Served:
         return ["--model", str(place), "--random-weights", "1"]
 
     def products(self, which, *others):
-        """The flags for products of which rows keep their bits whatever is beside them, or for the fastest: where
-        sluice-run and the others can be asked for them, and the fastest where there is cuBLASLt."""
+        """The flags for invariant products, or for the fastest: if the programs have the flag, and, for the fastest, if
+        there is cuBLASLt."""
         if self.emulated or not all(self.takes(one, "--products") for one in ("sluice-run", *others)):
             return []
         return ["--products", which if cublas_folders() else "invariant"]
 
     def libraries(self):
-        """Libraries that travelled with the programs are found first; cuBLASLt, which does not, wherever it is."""
+        """Finds libraries that travelled with the programs first, then cuBLASLt, which does not travel."""
         folders = [str(here / "packed/lib"), *([] if self.emulated else cublas_folders())]
         folders.append(os.environ.get("LD_LIBRARY_PATH", ""))
         return {"LD_LIBRARY_PATH": ":".join(one for one in folders if one)}
 
     def call(self, program, *arguments, more_s=0):
-        """What it prints. Refused: it ended with a line, or ran past the limit of a call."""
+        """A program's output. Raises Refused if it ended with a line, or ran past the limit of a call."""
         limit = (self.call_s if self.run.loaded else self.first_call_s) + more_s
         code, said, complained, cut = self.run.command([self.place(program), *arguments], self.libraries(), limit=limit)
         if cut and self.run.left() > 0:
@@ -133,7 +133,7 @@ class Served:
 
 
 def cublas_folders():
-    """Of a toolkit, or of Python's packages: where programs find cuBLASLt when they start."""
+    """Folders with cuBLASLt, of a toolkit or of Python's packages, in which programs find it when they start."""
     folders = ["/usr/local/cuda/lib64", *glob.glob("/usr/local/cuda/targets/*/lib")]
     for packages in [*site.getsitepackages(), *sys.path]:
         folders += glob.glob(os.path.join(packages, "nvidia/*/lib"))
@@ -141,7 +141,7 @@ def cublas_folders():
 
 
 def repro(arguments, folder=None, program="sluice-run"):
-    """A command that does it again, but for prompts, which are long, and for a folder that is gone by then."""
+    """A command that repeats the call, without its long prompts, and with FOLDER for its temporary folder."""
     text, words = [program], [str(one) for one in arguments]
     for at, word in enumerate(words):
         if at > 0 and words[at - 1] == "--prompt-ids":
@@ -159,7 +159,7 @@ def ids(prompts):
 
 
 def missing(told, requests, tokens):
-    """Tokens that a run owes: of each request so many were asked."""
+    """By how many tokens a run's outputs differ from what was asked."""
     there = [len(one["tokens"]) for one in told["requests"]]
     return sum(abs(tokens - count) for count in there) + tokens * abs(requests - len(there))
 
@@ -173,7 +173,7 @@ def steps(timeline):
 
 
 def logits(path):
-    """The rows of a file that sluice-run --logits wrote: NumPy's format, of float32, read without NumPy."""
+    """The rows of a file that sluice-run --logits wrote: NumPy's format with float32, read without NumPy."""
     data = Path(path).read_bytes()
     if data[:6] != b"\x93NUMPY":
         raise StageFailed(f"{path}: it is no .npy; expected what sluice-run --logits writes")

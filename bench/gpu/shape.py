@@ -18,30 +18,30 @@ from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
 STAGE = "shape"
-DEPOSITS = ("OrbitFlow", "OrbitFlowPool")  # which hold tokens back: another table of sluice-compare
-PROMISE = 3  # of a decoding iteration with everything on the device: what users are promised for a token
+DEPOSITS = ("OrbitFlow", "OrbitFlowPool")  # these hold tokens back, and are in another table of sluice-compare
+PROMISE = 3  # the SLO between tokens, in decoding iterations with everything on the device
 
 
 @dataclass(frozen=True)
 class Size:
-    """What is asked."""
+    """The sizes of a measurement."""
 
-    overlap_layers: int = 16  # each call draws its weights anew, and those of 32 take half a minute
-    table_layers: int = 8  # the same kernels and copies in each; of the profile, too, which then foresees what is run
-    table_vocabulary: int = 32768  # a quarter of its own: the head is no layer, and draws as many weights as five
+    overlap_layers: int = 16  # each call draws its weights, which takes half a minute for 32
+    table_layers: int = 8  # all layers have the same kernels and copies; the profile has as many as the runs
+    table_vocabulary: int = 32768  # a quarter of the model's: the head has as many weights as five layers
     requests: int = 8
     prompt: int = 1024
     generated: dict = field(default_factory=lambda: {"KV": 24, "weights": 6})
     batch_tokens: int = 2048
-    kv_blocks: int = 256  # of the table, all layers
+    kv_blocks: int = 256  # for the table, in all layers
     seconds: int = 8  # of profiling
     systems: tuple = tuple(SYSTEMS)
     trace: tuple = ()  # seconds, prompt, output
 
 
 def trace(requests, prompt, output):
-    """Requests of lengths from a half to one and a half, in an order that is none. All arrive at once: who joins which
-    iteration is then no matter of microseconds, and a run and its simulation serve the same batches."""
+    """Requests with lengths from half to one and a half of the mean, in mixed order. All arrive at once, so that a run
+    and its simulation form the same batches whatever the timing."""
     return tuple(
         (0.0, prompt // 2 + i * 7 % 11 * prompt // 10, output // 2 + i * 5 % 7 * output // 6) for i in range(requests)
     )
@@ -58,9 +58,9 @@ REHEARSED = Size(
     systems=("VllmSwap", "DeepSpeedInference", "OrbitFlow"),
     trace=trace(6, 64, 8),
 )
-LINKS = {"KV": "20MB/s", "weights": "100MB/s"}  # of a rehearsal, slow enough to bind
+LINKS = {"KV": "20MB/s", "weights": "100MB/s"}  # of a rehearsal, slow enough to be the bottleneck
 GATHERING = "what copies without the gathering kernel cost, KV"
-SYSTEM_OF = {"KV": "DeepSpeedInference", "weights": "DeepSpeedWeights"}  # all of it crosses the link, each iteration
+SYSTEM_OF = {"KV": "DeepSpeedInference", "weights": "DeepSpeedWeights"}  # all of it crosses the link in each iteration
 
 
 def shape(run):
@@ -93,8 +93,8 @@ def shape(run):
 
 
 def decoding(served, folder, size, system, generated, more):
-    """The iterations in which all requests decode, in seconds, what all iterations moved to the device, how many those
-    are, and the command."""
+    """The times of iterations in which all requests decode, bytes that all iterations moved to the device, their
+    number, and the command."""
     served.wants(system)
     timeline = folder / "timeline.json"
     flags = ["--system", system, *served.model("sluice-run", folder, size.overlap_layers)]
@@ -113,7 +113,7 @@ def decoding(served, folder, size, system, generated, more):
 
 
 def kv_memory(model, size, what):
-    """Of KV that streams two layers are on the device, the one that computes, and the next; else all of it is."""
+    """If KV streams, two of its layers are on the device: the one that computes, and the next. Otherwise all are."""
     return kv_bytes(model, size.requests, size.prompt + size.generated[what], layers=2 if what == "KV" else None)
 
 
@@ -150,8 +150,8 @@ def overlap(run, served, folder, size, what, name, resident, streamed):
 
 
 def gathering(served, folder, size, streamed):
-    """An iteration whose copies are all the driver's beside one whose small ones a kernel makes: below which size was
-    measured of a GPU that did nothing else, and here it computes."""
+    """An iteration with all copies by the driver, compared with one in which a kernel makes the small ones. The size
+    was measured on an idle GPU; here it computes."""
     begin = time.monotonic()
     if served.emulated:
         raise StageSkipped("a processor copies by itself")
@@ -222,13 +222,13 @@ def table(run, served, folder, size):
 
 
 def profiled(served, folder, size, profile):
-    """What sluice-profile measured: all of it numbers above nothing, or at least none below."""
+    """Measures a profile with sluice-profile; its times must be above 0 and its other numbers not below."""
     begin = time.monotonic()
     flags = ["--measure", *served.on_device("sluice-profile"), *served.products("fast", "sluice-profile")]
     flags += served.model("sluice-profile", folder, size.table_layers, size.table_vocabulary)
     flags += ["--seconds", size.seconds, "--quiet", *(["--link", "500MB/s"] if served.emulated else [])]
     served.call("sluice-profile", *flags, "--out", profile, more_s=size.seconds)
-    shutil.make_archive(str(served.run.out / "profile"), "gztar", profile)  # what simulates the card elsewhere, later
+    shutil.make_archive(str(served.run.out / "profile"), "gztar", profile)  # for simulations of the card elsewhere
     device = json.loads((profile / "device.json").read_text(encoding="utf-8"))
     numbers = []
     for file in sorted(profile.glob("*.csv")):

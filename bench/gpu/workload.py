@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this project's programs and their peers are both asked: a model's shape, and prompts of random tokens."""
+"""The workload of this project's programs and of their peers: a model's shape, and prompts of random tokens."""
 import random
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ LLAMA3_8B = {
     "tie_word_embeddings": False,
     "torch_dtype": "bfloat16",
 }
-# As large as `tiny` of sluice-run, with weights of f32: what is rehearsed.
+# The model of rehearsals: as large as sluice-run's `tiny`, with f32 weights.
 TINY = {
     **LLAMA3_8B,
     "_name_or_path": "tiny",
@@ -40,38 +40,38 @@ BLOCK_TOKENS = 16
 
 
 def of_layers(model, layers, vocabulary=None):
-    """The same shape with fewer layers, which are alike, and maybe of a smaller vocabulary."""
+    """The same shape with fewer layers, and optionally a smaller vocabulary."""
     fewer = {**model, "num_hidden_layers": min(layers, model["num_hidden_layers"])}
     return {**fewer, "vocab_size": min(vocabulary or model["vocab_size"], model["vocab_size"])}
 
 
 def prompts(model, count, length, seed=1):
-    """So many prompts, which begin unlike each other."""
+    """This many prompts without a common prefix."""
     draw = random.Random(seed)
     return [[draw.randrange(model["vocab_size"]) for _ in range(length)] for _ in range(count)]
 
 
 def layer_block_bytes(model):
-    """K and V of one layer and a block of tokens."""
+    """Bytes of K and V of a block of tokens in one layer."""
     numbers = 2 * model["num_key_value_heads"] * model["head_dim"] * BLOCK_TOKENS
     return numbers * {"bfloat16": 2, "float32": 4}[model["torch_dtype"]]
 
 
 def kv_bytes(model, sequences, tokens, layers=None):
-    """K and V of so many sequences, of all layers or of some."""
+    """Bytes of K and V of this many sequences, in all layers or in some."""
     blocks = sequences * -(-tokens // BLOCK_TOKENS)
     return blocks * (layers or model["num_hidden_layers"]) * layer_block_bytes(model)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a row of the stage peers asks: so many prompts at once, each of `prompt` tokens, for `generated` more."""
+    """The workload of a row of the stage peers: prompts of `prompt` tokens at once, each for `generated` more."""
 
     layers: int
     requests: int
     prompt: int
     generated: int
-    against: str = ""  # the row that it stands beside
+    against: str = ""  # the row that it is compared with
 
     def rehearsed(self):
         return replace(self, requests=2, prompt=16, generated=4)
@@ -83,8 +83,8 @@ class Asked:
         )
 
 
-# 16 layers on both sides: each program draws its weights anew, and the time of another 16 would be that of four rows.
-# Hooks copy all weights for every token, as does ours beside them: of 8 layers that is some seconds a row.
+# 16 layers on both sides: each program draws its weights, and 16 more layers would take the time of four rows.
+# Hooks copy all weights for every token, as ours does; with 8 layers this takes seconds per row.
 FITS, KV, WEIGHTS = Asked(16, 8, 1024, 64), Asked(16, 8, 1024, 16), Asked(8, 8, 256, 6)
 PEERS = {
     "ours, everything fits": replace(FITS, against="peers/transformers, default cache"),

@@ -2,7 +2,7 @@
 // MyEngine: vLLM's server, but for who gives way when the device's memory is full.
 #pragma once
 
-#include <sluice/systems/vllm.hpp>
+#include <sluice/engine/systems/vllm.hpp>
 
 #include <cstddef>
 #include <span>

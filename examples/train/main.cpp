@@ -5,7 +5,7 @@
 // Goals of this program: from one text to a model folder that every program here reads, in a quarter of an hour of one
 // core; the same folder from the same seed; and the figure that says what was learned, bits a byte of paragraphs that
 // the model has not seen.
-#include "sluice/tokenizer/icu/nlohmann/tokenizer_json.hpp"
+#include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 
 #include "corpus.hpp"
 #include "model_folder.hpp"

@@ -2,10 +2,10 @@
 // What the trainer writes: a model folder as Hugging Face has them.
 #pragma once
 
-#include "sluice/checkpoint/element.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/model/checkpoint/element.hpp"
+#include "sluice/model/tokenizer/byte_level.hpp"
 #include "sluice/report/unfinished_file.hpp"
-#include "sluice/tokenizer/byte_level.hpp"
 
 #include "byte_pairs.hpp"
 #include "llama.hpp"

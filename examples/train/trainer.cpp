@@ -2,8 +2,8 @@
 // The Trainer: what of sluice-train computes, compiled for the vectors of this machine.
 #include "trainer.hpp"
 
-#include "sluice/checkpoint/element.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/model/checkpoint/element.hpp"
 
 #include "adamw.hpp"
 #include "llama_pass.hpp"

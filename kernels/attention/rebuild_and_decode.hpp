@@ -2,7 +2,7 @@
 // RebuildAndDecode: K and V of some prefixes are rebuilt while others decode, in one launch whose blocks are split.
 #pragma once
 
-#include "sluice/cost/fused_kernels.hpp"
+#include "sluice/policy/cost/fused_kernels.hpp"
 
 #include "kernels/attention/paged_attention.hpp"
 #include "kernels/attention/rebuild_tile.hpp"

@@ -2,12 +2,12 @@
 // CudaQueue: the KernelQueue of a GPU, which is the compute stream of a CudaMemory.
 #pragma once
 
-#include "sluice/backend/cuda/cudart/allocation.hpp"
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
-#include "sluice/backend/cuda/cudart/driver.hpp"
-#include "sluice/backend/machine/memory_device.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/world/cuda/cudart/allocation.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
+#include "sluice/world/cuda/cudart/driver.hpp"
+#include "sluice/world/machine/memory_device.hpp"
 
 #include "kernels/decoder/kernel_queue.hpp"
 #include "kernels/decoder/launch_graphs.hpp"

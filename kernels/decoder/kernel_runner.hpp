@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/model_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include "kernels/decoder/kernel_queue.hpp"
 #include "kernels/decoder/runner_room.hpp"

@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/graph_counts.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include <algorithm>
 #include <compare>

@@ -4,8 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/config.hpp"
-#include "sluice/decoder/products.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/copy/copy_segments.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include "kernels/products/product_call.hpp"
 

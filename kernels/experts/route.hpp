@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/sampling_weight.hpp"
+#include "sluice/model/decoder/sampling_weight.hpp"
 
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_math.hpp"

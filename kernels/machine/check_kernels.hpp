@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/config.hpp"
-#include "sluice/decoder/element_type.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 
 namespace sluice::kernels {
 

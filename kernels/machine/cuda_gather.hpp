@@ -2,9 +2,9 @@
 // cuda_gather: CopySegments as the kernel that gathers a link's small copies.
 #pragma once
 
-#include "sluice/backend/cuda/gather.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/world/cuda/gather.hpp"
 
 #include "kernels/copy/copy_segments.hpp"
 #include "kernels/lookup.hpp"

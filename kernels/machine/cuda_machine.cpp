@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/machine/cuda_machine.hpp"
 
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
-#include "sluice/backend/cuda/cudart/measure_gather.hpp"
-#include "sluice/backend/cuda/cudart/pinned_weights.hpp"
-#include "sluice/backend/machine/machine.hpp"
-#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
+#include "sluice/world/cuda/cudart/measure_gather.hpp"
+#include "sluice/world/cuda/cudart/pinned_weights.hpp"
+#include "sluice/world/machine/machine.hpp"
+#include "sluice/world/machine/stream_device.hpp"
 
 #include "kernels/machine/check_kernels.hpp"
 #include "kernels/machine/cuda_gather.hpp"

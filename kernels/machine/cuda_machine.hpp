@@ -3,16 +3,16 @@
 // needed to call it.
 #pragma once
 
-#include "sluice/backend/cuda/gather.hpp"
-#include "sluice/backend/machine/machine_setup.hpp"
-#include "sluice/backend/machine/token_requests.hpp"
-#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/element_type.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/local/memory.hpp"
-#include "sluice/local/rates.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/cuda/gather.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/local/rates.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/token_requests.hpp"
+#include "sluice/world/machine/token_world.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-class CudaMemory; // backend/cuda/cudart/cuda_memory.hpp
+class CudaMemory; // world/cuda/cudart/cuda_memory.hpp
 
 /// A GPU whose memory is not reserved yet.
 struct CudaDevice {

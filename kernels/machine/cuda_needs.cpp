@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a CUDA machine takes of the GPU's memory: the same in a build without CUDA, where a run on a GPU is replayed.
-#include "sluice/backend/machine/stream_memory.hpp"
+#include "sluice/world/machine/stream_memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_runner.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a GPU reaches with a model, measured by the model's own layers.
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
-#include "sluice/backend/machine/beside.hpp"
-#include "sluice/backend/machine/measure_copies.hpp"
-#include "sluice/backend/machine/measure_runner.hpp"
 #include "sluice/core/stopwatch.hpp"
-#include "sluice/cost/layer_work.hpp"
+#include "sluice/policy/cost/layer_work.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
+#include "sluice/world/machine/beside.hpp"
+#include "sluice/world/machine/measure_copies.hpp"
+#include "sluice/world/machine/measure_runner.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_runner.hpp"

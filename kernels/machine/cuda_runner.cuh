@@ -2,10 +2,10 @@
 // CudaRunner: a KernelRunner on a GPU's compute stream, which says when the GPU has failed.
 #pragma once
 
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/forwarding_runner.hpp"
-#include "sluice/decoder/model_runner.hpp"
+#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
 
 #include "kernels/decoder/cuda_queue.cuh"
 #include "kernels/decoder/kernel_runner.hpp"

@@ -2,11 +2,11 @@
 // make_cuda_runner: a model's passes on a GPU, by kernels of one of three elements.
 #pragma once
 
-#include "sluice/backend/machine/machine_setup.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/config.hpp"
-#include "sluice/decoder/element_type.hpp"
-#include "sluice/decoder/model_runner.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
 
 #include "kernels/decoder/runner_room.hpp"
 

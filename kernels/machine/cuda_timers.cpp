@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/machine/cuda_timers.hpp"
 
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
 
 #include "kernels/machine/check_kernels.hpp"
 #include "kernels/machine/cuda_machine.hpp"

@@ -3,13 +3,13 @@
 // sluice::cuda has them; no header of CUDA is needed to call them.
 #pragma once
 
-#include "sluice/backend/machine/machine_setup.hpp"
-#include "sluice/backend/machine/measure_copies.hpp"
-#include "sluice/backend/machine/measure_runner.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/batch_timer.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/decoder/batch_timer.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/measure_copies.hpp"
+#include "sluice/world/machine/measure_runner.hpp"
 
 #include <memory>
 

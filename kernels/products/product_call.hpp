@@ -2,7 +2,7 @@
 // ProductCall and ProductWeights: one matrix product as a decoder asks for it.
 #pragma once
 
-#include "sluice/decoder/element_type.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 
 #include <cstdint>
 

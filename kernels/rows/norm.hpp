@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/kinds.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 
 #include "kernels/aligned.hpp"
 #include "kernels/rows/block_sum.hpp"

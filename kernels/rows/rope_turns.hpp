@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/rotary_frequency.hpp"
+#include "sluice/model/decoder/config.hpp"
 
 #include <cstddef>
 #include <numbers>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/sampling_weight.hpp"
+#include "sluice/model/decoder/sampling_weight.hpp"
 
 #include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"

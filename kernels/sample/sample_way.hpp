@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/sampler.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 
 #include "kernels/sample/sample.hpp"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A steady step allocates nothing, and an engine's memory does not grow with the length of its trace.
-#include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/placement/fixed_distance.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/replan/once.hpp"
-#include "sluice/retention/hidden_states.hpp"
-#include "sluice/systems/ellm.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/superinfer.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/replan/once.hpp"
+#include "sluice/policy/retention/hidden_states.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 #include "allocation/allocations.hpp"
 #include <doctest/doctest.h>

@@ -60,11 +60,16 @@ struct Header {
   std::string text;
 };
 
-/// The folder that a path belongs to: "core" of "sluice/core/units.hpp", "" of an umbrella, "sluice/sluice.hpp".
-inline std::string folder_of(const std::string& path) {
+/// The folder that a path belongs to: the longest listed one that contains it, "policy/cost" for
+/// "sluice/policy/cost/work.hpp". The first folder of a path that is in none, and "" for an umbrella,
+/// "sluice/sluice.hpp".
+inline std::string folder_of(const std::string& path, const Layers& layers) {
   const std::size_t begin = path.find('/') + 1;
-  const std::size_t end = path.find('/', begin);
-  return end == std::string::npos ? std::string{} : path.substr(begin, end - begin);
+  const std::size_t first = path.find('/', begin);
+  if (first == std::string::npos) return {};
+  for (std::size_t end = path.rfind('/'); end > begin && end != std::string::npos; end = path.rfind('/', end - 1))
+    if (layers.rank.count(path.substr(begin, end - begin)) != 0) return path.substr(begin, end - begin);
+  return path.substr(begin, first - begin);
 }
 
 /// Whether `name` is a folder on the path, which is how a header says that it needs the library of that name.
@@ -105,7 +110,7 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
   static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& what) { faults.push_back(header.path + ": " + what); };
-  const std::string from = folder_of(header.path);
+  const std::string from = folder_of(header.path, layers);
   const bool umbrella = from.empty();
   if (!umbrella && layers.rank.count(from) == 0) fault("its folder is not in cmake/layers.txt");
 
@@ -135,7 +140,7 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
     for (const std::string& library : layers.libraries)
       if (in_folder(name, library) && !in_folder(header.path, library))
         fault("includes " + name + " and so needs " + library + "; only headers in a folder " + library + "/ may");
-    const std::string to = folder_of(name);
+    const std::string to = folder_of(name, layers);
     if (to.empty()) {
       if (!umbrella) fault("includes " + name + ", which includes everything; include what is used");
     } else if (layers.rank.count(to) == 0) {
@@ -193,11 +198,14 @@ inline std::vector<std::string> word_faults(const Header& header) {
       {std::regex(R"(\bthrow\b)"), "throws; what can happen at run time is a Status or an Expected", {}},
       {std::regex(R"(\bvirtual\b)"),
        "has a virtual function; policies are composed at compile time",
-       {"sluice/decoder/batch_timer.hpp", "sluice/decoder/decoder.hpp", "sluice/decoder/model_runner.hpp",
-        "sluice/tokenizer/tokenizer.hpp", "sluice/backend/cpu/", "sluice/backend/machine/", "sluice/serve/"}},
+       {"sluice/model/decoder/batch_timer.hpp", "sluice/model/decoder/decoder.hpp",
+        "sluice/model/decoder/model_runner.hpp", "sluice/model/tokenizer/tokenizer.hpp", "sluice/world/cpu/",
+        "sluice/world/machine/", "sluice/serve/", "sluice/engine/any_engine.hpp",
+        "sluice/report/observer/any_observer.hpp"}},
       {std::regex(R"(\bstd::function\b)"),
        "has a std::function, which may allocate; take a template parameter",
-       {"sluice/checkpoint/tiny.hpp", "sluice/decoder/weights.hpp", "sluice/backend/machine/", "sluice/serve/"}},
+       {"sluice/model/checkpoint/tiny.hpp", "sluice/model/decoder/weights.hpp", "sluice/world/machine/",
+        "sluice/serve/", "sluice/engine/any_engine.hpp", "sluice/report/observer/any_observer.hpp"}},
       {std::regex(R"(\b(printf|fprintf|puts)\s*\(|std::(cout|cerr|clog)\b)"), "prints; programs do that", {}},
       {std::regex(R"(\b(abort|exit|terminate)\s*\()"), "ends the process; only SLUICE_ASSERT may", {}},
   };

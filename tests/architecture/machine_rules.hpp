@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine_faults: what a header of backend/machine may know of a device, and of addresses.
+// machine_faults: what a header of world/machine may know of a device, and of addresses.
 #pragma once
 
 #include "architecture/include_graph.hpp"
@@ -16,16 +16,16 @@ namespace architecture {
 /// anything runs, so there is nothing to wait for, and one header tells the runner where it is (beside.hpp says why).
 /// Timers (measure_*.hpp) have a device to themselves, with no machine on it: nobody else uses what they touch.
 inline std::vector<std::string> machine_faults(const Header& header) {
-  static const std::string folder = "sluice/backend/machine/";
+  static const std::string folder = "sluice/world/machine/";
   static const std::vector<std::string> lanes{folder + "memory_device.hpp", folder + "stream_lane.hpp"};
   static const std::vector<std::string> beside_lanes{folder + "memory_device.hpp", folder + "beside.hpp"};
-  static const std::vector<std::string> with_bytes{
-      folder + "copy.hpp",          folder + "placed_copy.hpp", folder + "device.hpp",
-      folder + "memory_device.hpp", folder + "stream_lane.hpp", folder + "stream_link.hpp",
-      folder + "stream_device.hpp", folder + "layer_rows.hpp",  folder + "beside.hpp"};
+  static const std::vector<std::string> with_bytes{folder + "copy.hpp",          folder + "device.hpp",
+                                                   folder + "memory_device.hpp", folder + "stream_lane.hpp",
+                                                   folder + "stream_link.hpp",   folder + "stream_device.hpp",
+                                                   folder + "layer_rows.hpp",    folder + "beside.hpp"};
   std::vector<std::string> faults;
   if (header.path.rfind(folder, 0) != 0) return faults;
-  static const std::regex device(R"(#include [<"](sluice/backend/(cpu|cuda)/|kernels/|cuda|cublas|cub/))");
+  static const std::regex device(R"(#include [<"](sluice/world/(cpu|cuda)/|kernels/|cuda|cublas|cub/))");
   if (std::regex_search(header.text, device))
     faults.push_back(header.path + ": includes a device's header; a device is a template parameter here");
   if (header.path.rfind(folder + "measure_", 0) == 0) return faults;
@@ -36,7 +36,7 @@ inline std::vector<std::string> machine_faults(const Header& header) {
   static const std::regex beside(R"(\bbeside_arena\b)");
   if (!among(header.path, beside_lanes) && std::regex_search(code, beside))
     faults.push_back(header.path + ": knows where a runner's memory begins; only beside.hpp hands it out");
-  static const std::regex bytes(R"(\bbyte\s*\*|\bvoid\s*\*\s*(block|cell|kv))");
+  static const std::regex bytes(R"(\bbyte\s*\*|\bvoid\s*\*\s*(block|entry|kv))");
   if (!among(header.path, with_bytes) && std::regex_search(code, bytes))
     faults.push_back(header.path + ": has an address of bytes; decide by places (DevicePlace)");
   return faults;

@@ -6,28 +6,28 @@
 using namespace architecture;
 
 TEST_CASE("the check of the machine reports a device's header, an arena and an address") {
-  const std::string settle = "sluice/backend/machine/settle.hpp";
-  CHECK(machine_faults({settle, "#include \"sluice/backend/cpu/copy_engine.hpp\"\n"}).size() == 1);
-  CHECK(machine_faults({settle, "#include <cuda_runtime.h>\n"}).size() == 1);
-  CHECK(machine_faults({settle, "auto* at = memory.device_arena();"}).size() == 1);
-  CHECK(machine_faults({settle, "std::byte* at = nullptr;"}).size() == 1);
-  CHECK(machine_faults({settle, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
-  CHECK(machine_faults({"sluice/backend/machine/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
-  CHECK(machine_faults({"sluice/backend/machine/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
-  const std::string beside = "sluice/backend/machine/beside.hpp";
+  const std::string reconcile = "sluice/world/machine/reconcile.hpp";
+  CHECK(machine_faults({reconcile, "#include \"sluice/world/cpu/copy_engine.hpp\"\n"}).size() == 1);
+  CHECK(machine_faults({reconcile, "#include <cuda_runtime.h>\n"}).size() == 1);
+  CHECK(machine_faults({reconcile, "auto* at = memory.device_arena();"}).size() == 1);
+  CHECK(machine_faults({reconcile, "std::byte* at = nullptr;"}).size() == 1);
+  CHECK(machine_faults({reconcile, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
+  CHECK(machine_faults({"sluice/world/machine/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
+  CHECK(machine_faults({"sluice/world/machine/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
+  const std::string beside = "sluice/world/machine/beside.hpp";
   CHECK(machine_faults({beside, "std::byte* at = memory.beside_arena();"}).empty());
   CHECK(machine_faults({beside, "auto* at = memory.device_arena();"}).size() == 1);
-  CHECK(machine_faults({"sluice/backend/machine/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
-  const std::string timer = "sluice/backend/machine/measure_copies.hpp";
+  CHECK(machine_faults({"sluice/world/machine/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
+  const std::string timer = "sluice/world/machine/measure_copies.hpp";
   CHECK(machine_faults({timer, "std::byte* at = memory.device_arena();"}).empty());
   CHECK(machine_faults({timer, "#include <cuda_runtime.h>\n"}).size() == 1);
-  CHECK(machine_faults({"sluice/backend/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());
+  CHECK(machine_faults({"sluice/world/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());
 }
 
 TEST_CASE("no header of the machine knows a device, and none but the lanes an arena") {
   int machine = 0;
   for (const Header& each : read_headers("include")) {
-    machine += each.path.rfind("sluice/backend/machine/", 0) == 0 ? 1 : 0;
+    machine += each.path.rfind("sluice/world/machine/", 0) == 0 ? 1 : 0;
     for (const std::string& fault : machine_faults(each)) FAIL_CHECK(fault);
   }
   CHECK(machine > 20);

@@ -9,9 +9,9 @@
 // says: this Backend needs .static constexpr bool ends_requests = false;.
 // says: this Backend needs .static constexpr bool plans_async = false;.
 // says: this Backend needs .static constexpr bool predicts = false;.
-#include "sluice/backend/backend.hpp"
-#include "sluice/retention/retention.hpp"
-#include "sluice/weights/weights.hpp"
+#include "sluice/policy/retention/retention.hpp"
+#include "sluice/policy/weights/weights.hpp"
+#include "sluice/world/backend.hpp"
 
 using namespace sluice;
 

@@ -8,9 +8,9 @@
 // says: this Backend has .outcomes., but says ends_requests = false
 // says: this Backend has .async., but says plans_async = false
 // says: this Backend has .predict., but says predicts = false
-#include "sluice/backend/simulated.hpp"
-#include "sluice/retention/drop.hpp"
-#include "sluice/weights/resident_weights.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/weights/resident_weights.hpp"
+#include "sluice/world/simulated.hpp"
 
 using namespace sluice;
 

@@ -2,7 +2,7 @@
 // A hook with a typo in its name must not pass for a policy without that hook: every hook is required.
 // sentences: 1
 // says: this Relief policy needs .bool may_return\(const View&, const RequestRow&\) const.
-#include "sluice/relief/relief.hpp"
+#include "sluice/policy/relief/relief.hpp"
 
 struct LastOne {
   using role = sluice::roles::Relief;

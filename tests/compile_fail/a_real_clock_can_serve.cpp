@@ -2,7 +2,7 @@
 // A backend in real time can be woken while it idles, and loads before it serves; one on a virtual clock need not.
 // sentences: 1
 // says: this Backend says real_time = true and needs .void idle_until\(Seconds when, Doorbell& bell\)
-#include "sluice/backend/simulated.hpp"
+#include "sluice/world/simulated.hpp"
 
 using namespace sluice;
 

@@ -2,7 +2,7 @@
 // A transfer rule that does not say whether it reads the room: one sentence, where there was none.
 // sentences: 1
 // says: this Transfer policy needs .static constexpr bool needs_room = true;.
-#include "sluice/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
 
 struct Half : sluice::FairShare {
 #ifndef GOOD

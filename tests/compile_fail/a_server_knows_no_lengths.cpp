@@ -4,8 +4,8 @@
 // says: this engine's Admission looks at how long each request will be
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/systems/by_length.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/by_length.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 using namespace sluice;
 

@@ -3,7 +3,7 @@
 // sentences: 2
 // says: this Coordinator needs .static constexpr bool lends. and .grants.
 // says: this Coordinator needs .int grant\(std::span<const Member>, std::size_t asks\) const.
-#include "sluice/node/coordinator.hpp"
+#include "sluice/engine/node/coordinator.hpp"
 
 #include <cstddef>
 #include <span>

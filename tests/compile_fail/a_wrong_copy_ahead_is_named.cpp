@@ -2,7 +2,7 @@
 // A hook whose answer is of another type is not the hook that the policy says it has.
 // sentences: 1
 // says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead\(const View&
-#include "sluice/retention/eager_copy.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
 
 struct InTokens : sluice::EagerCopy {
 #ifdef GOOD

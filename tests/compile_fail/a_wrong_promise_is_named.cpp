@@ -2,7 +2,7 @@
 // A hook whose answer is of another type is not the hook that the policy says it has.
 // sentences: 1
 // says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
-#include "sluice/weights/resident_weights.hpp"
+#include "sluice/policy/weights/resident_weights.hpp"
 
 struct SaysYes : sluice::ResidentWeights {
   static constexpr bool promises = true;

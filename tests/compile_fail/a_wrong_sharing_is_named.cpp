@@ -2,7 +2,7 @@
 // A sharing policy without a word on who is slowed.
 // sentences: 1
 // says: this Sharing policy needs .double slowdown\(const Occupancy&\) const.
-#include "sluice/node/sharing.hpp"
+#include "sluice/engine/node/sharing.hpp"
 
 struct OnlyTheFirst : sluice::OwnDevices {
 #ifndef GOOD

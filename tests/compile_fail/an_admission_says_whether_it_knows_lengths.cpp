@@ -2,7 +2,7 @@
 // Whether an Admission is an oracle is never guessed: without its word it is a sentence.
 // sentences: 1
 // says: this Admission policy needs .static constexpr bool knows_lengths = false;.
-#include "sluice/admission/admission.hpp"
+#include "sluice/policy/admission/admission.hpp"
 
 using namespace sluice;
 

@@ -8,9 +8,9 @@
 // says: this Backend says ends_requests = true and needs .std::span<const RequestOutcome> outcomes\(\) const.
 // says: this Backend says plans_async = true and needs .void async\(void \(\*work\)\(void\*\), void\* what\).
 // says: this Backend says predicts = true and needs .template <class Transfer, class Sink> IterationCost predict
-#include "sluice/backend/simulated.hpp"
-#include "sluice/retention/drop.hpp"
-#include "sluice/weights/resident_weights.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/weights/resident_weights.hpp"
+#include "sluice/world/simulated.hpp"
 
 using namespace sluice;
 

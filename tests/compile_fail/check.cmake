@@ -5,7 +5,7 @@
 #   // says: REGEX         (CMake's) matches one of the compiler's error lines; a file may have several.
 #   // says[GNU]: REGEX    the same, for one compiler only: GNU, Clang or nvcc. For errors whose words are the compiler's.
 #
-# cmake -DSOURCE=… -DINCLUDE=… -DCOMPILER=… -DID=GNU|Clang|nvcc [-DNVCC=…] -P check.cmake
+# cmake -DSOURCE=… -DINCLUDE=… -DWRITTEN=… -DCOMPILER=… -DID=GNU|Clang|nvcc [-DNVCC=…] -P check.cmake
 cmake_minimum_required(VERSION 3.25)
 
 file(STRINGS ${SOURCE} head LIMIT_COUNT 12 REGEX "^// ")
@@ -32,7 +32,7 @@ else()
   set(command ${COMPILER} -std=c++20 -S -O0 -o /dev/null -fno-diagnostics-show-caret -fconcepts-diagnostics-depth=3)
 endif()
 set(ENV{LC_ALL} C)
-list(APPEND command -I${INCLUDE})
+list(APPEND command -I${INCLUDE} -I${WRITTEN})
 
 execute_process(COMMAND ${command} -DGOOD=1 ${SOURCE} RESULT_VARIABLE good OUTPUT_VARIABLE text ERROR_VARIABLE text)
 if(NOT good EQUAL 0)

@@ -3,7 +3,7 @@
 // sentences: 2
 // says: this Relief policy needs a nested .State.: write .struct State \{\}.
 // says: this Relief policy needs .static constexpr Parting parting
-#include "sluice/relief/relief.hpp"
+#include "sluice/policy/relief/relief.hpp"
 
 struct LastOne {
   using role = sluice::roles::Relief;

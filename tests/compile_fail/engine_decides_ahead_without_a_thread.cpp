@@ -2,9 +2,9 @@
 // In real time an engine decides ahead while an iteration runs, which takes a second thread of the backend.
 // sentences: 1
 // says: OneStepAhead in real time needs a Backend that says plans_async = true
-#include "sluice/backend/doorbell.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/world/doorbell.hpp"
 
 struct Machine {
   using role = sluice::roles::Backend;

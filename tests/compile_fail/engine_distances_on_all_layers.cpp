@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each policy is right, and the two do not go together: distances need a layout that holds some layers and not others.
 // sentences: 1
-// says: this Placement holds some layers of a request and not others, but the Layout gives room to all
+// says: this Placement places layers one by one, but the Layout holds all
 #include "sluice/engine/engine.hpp"
-#include "sluice/layout/all_layers.hpp"
-#include "sluice/placement/fixed_distance.hpp"
+#include "sluice/policy/layout/all_layers.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
 
 using namespace sluice;
 #ifdef GOOD

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A policy of a node, given to an engine, must not be left out in silence.
 // sentences: 1
-// says: an engine has no such role as this policy's
+// says: an engine has no role like this policy's
 #include "sluice/engine/engine.hpp"
-#include "sluice/node/sharing.hpp"
+#include "sluice/engine/node/sharing.hpp"
 
 #ifdef GOOD
 using E = sluice::Engine<sluice::Drop>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A type that says no role: most often the parameter of a policy, or its State, written where the policy belongs.
 // sentences: 1
-// says: this type is no policy: a policy says .using role = roles::
+// says: this type is not a policy: a policy says .using role = roles::
 #include "sluice/engine/engine.hpp"
 
 struct Speed {

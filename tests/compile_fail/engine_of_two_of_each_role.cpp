@@ -8,8 +8,8 @@
 // says: two Layouts in one engine: keep one of them
 // says: two Backends in one engine: keep one of them
 #include "sluice/engine/engine.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 template <class... Roles>
 #ifdef GOOD

@@ -2,8 +2,8 @@
 // Two answers to one question: which of them the engine should take is not for it to guess.
 // sentences: 1
 // says: two Delivery policies in one engine: keep one of them
-#include "sluice/delivery/token_deposit.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/policy/delivery/token_deposit.hpp"
 
 using namespace sluice;
 #ifdef GOOD

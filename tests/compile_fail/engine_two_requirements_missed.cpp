@@ -4,7 +4,7 @@
 // says: this Replan policy needs .void observe\(State&, Seconds predicted, Seconds measured\) const.
 // says: this Replan policy needs .Window window\(\) const.
 #include "sluice/engine/engine.hpp"
-#include "sluice/observer/summary.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 struct Hourly {
   using role = sluice::roles::Replan;

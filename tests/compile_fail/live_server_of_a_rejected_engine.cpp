@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine that was rejected has its own sentences, and the server around it adds none.
+// A rejected engine has sentences of its own, and its server adds none.
 // sentences: 1
 // says: two Delivery policies in one engine: keep one of them
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)
-#include "sluice/delivery/token_deposit.hpp"
-#include "sluice/serve/beast/live_server.hpp"
-#include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/policy/delivery/token_deposit.hpp"
+#include "sluice/serve/beast/nlohmann/live_server.hpp"
 
 #include <utility>
 
@@ -14,7 +13,7 @@ using Mine = sluice::Engine<sluice::TokenDeposit, sluice::GenerationFeed>;
 #else
 using Mine = sluice::Engine<sluice::TokenDeposit, sluice::Immediate, sluice::GenerationFeed>;
 #endif
-using MyServer = sluice::LiveServer<Mine, sluice::OpenAi, sluice::QueueLimit>;
+using MyServer = sluice::LiveServer<Mine, sluice::QueueLimit>;
 
 bool serve(MyServer::Config config) {
   const auto server = MyServer::make(std::move(config));

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose parts make none is explained in a sentence each, and what is written with it is no further error.
-// sentences: 2
-// says: two Connections in one server: keep one of them
-// says: this server has no Api: name one, as OpenAi
+// A server whose first parameter is no engine is rejected in one sentence, and code that uses it adds no error.
+// sentences: 1
+// says: the first parameter of a server is its engine: .LiveServer<With<OrbitFlow, GenerationFeed>, QueueLimit>.
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)
-#include "sluice/serve/beast/live_server.hpp"
-#include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/serve/beast/nlohmann/live_server.hpp"
+#include "sluice/serve/nlohmann/simulated_config.hpp"
 
+#include <tuple>
 #include <utility>
 
 using Mine = sluice::With<sluice::VllmSwap, sluice::GenerationFeed>;
 #ifdef GOOD
-using MyServer = sluice::LiveServer<Mine, sluice::OpenAi, sluice::PlainHttp, sluice::QueueLimit>;
+using MyServer = sluice::LiveServer<Mine, sluice::QueueLimit>;
 #else
-struct Other : sluice::PlainHttp {};
-using MyServer = sluice::LiveServer<Mine, sluice::PlainHttp, Other, sluice::QueueLimit>;
+using MyServer = sluice::LiveServer<sluice::QueueLimit, Mine>;
 #endif
 
-bool serve(MyServer::Config config) {
+bool serve(const sluice::Server& machine, const sluice::Tokenizer& tokenizer) {
+  MyServer::Config config = sluice::simulated_config<MyServer>(machine, tokenizer);
   if (!MyServer::serve(config, [](const MyServer& server) { return server.url(); })) return false;
   const auto server = MyServer::make(std::move(config));
   if (!server) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node looks ahead in its engines' iterations. A backend that runs them for real cannot tell beforehand how they end.
+// A node predicts its engines' iterations. A backend that runs them for real cannot predict their ends.
 // sentences: 1
-// says: a node looks ahead in its engines' iterations: the Backend of each engine needs predicts = true
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/node/node.hpp"
-#include "sluice/systems/vllm.hpp"
+// says: a node predicts its engines' iterations: the Backend of each engine needs predicts = true
+#include "sluice/engine/node/node.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #ifdef GOOD
 using E = sluice::VllmSwap;

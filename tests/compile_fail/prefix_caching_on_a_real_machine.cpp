@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine that drops KV cannot find it again by a ledger that says so: it would go on from the wrong position.
 // sentences: 1
-// says: a backend in real time keeps no released blocks
-#include "sluice/backend/cpu/cpu.hpp"
+// says: a real-time backend keeps no released blocks
 #include "sluice/engine/engine.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #ifdef GOOD
 using System = sluice::VllmSwap;

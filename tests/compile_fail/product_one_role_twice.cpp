@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two lists of one role have no engine in common: no combination of them composes.
 // sentences: 1
-// says: two Choices of one role: make one of them
+// says: two Choices play the same role: merge them
 #include "sluice/engine/product.hpp"
 
 using namespace sluice;

@@ -4,7 +4,7 @@
 // says: this Backend needs .static constexpr bool keeps_requests = false;.
 // says: this Backend says keeps_requests = true and needs .void cancelled\(Slot slot, std::int64_t submitted\).
 // says: this Backend has .cancelled., but says keeps_requests = false
-#include "sluice/backend/simulated.hpp"
+#include "sluice/world/simulated.hpp"
 
 using namespace sluice;
 

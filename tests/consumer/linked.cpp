@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A published engine out of sluice::compiled, and one of the user's own on the same core.
-#include <sluice/device/named.hpp>
 #include <sluice/engine/serve.hpp>
+#include <sluice/engine/systems/orbitflow.hpp>
+#include <sluice/model/device/named.hpp>
 #include <sluice/model/named.hpp>
-#include <sluice/systems/orbitflow.hpp>
 
 #ifndef SLUICE_COMPILED
 #error "sluice::compiled defines SLUICE_COMPILED"

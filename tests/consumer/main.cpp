@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sluice/serve/live_page.hpp> // holds what CMake writes: the files of the pages
 #include <sluice/sluice.hpp>
 
-int main() { return sluice::LayerSet::all(32).count() == 32 ? 0 : 1; }
+int main() { return sluice::LayerSet::all(32).count() == 32 && sluice::live_page().ends_with("</html>\n") ? 0 : 1; }

@@ -65,7 +65,7 @@ foreach(row IN ITEMS 0 1) # of one type, by two names
 endforeach()
 file(GLOB_RECURSE rules ${WORK}/prefix/sluiceComparisonRules.cmake)
 file(READ ${rules} rules)
-if(rules MATCHES "FairShare") # SLUICE_COMPARE_RULES has it
+if(NOT rules MATCHES "rules own") # SLUICE_COMPARE_RULES=all
   step(ignored ${mine} --limit 5 --systems MyEngine --transfer fair-share --quiet)
 endif()
 execute_process(COMMAND ${mine} --systems YourEngine RESULT_VARIABLE status ERROR_VARIABLE text)

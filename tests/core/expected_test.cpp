@@ -24,7 +24,7 @@ Status check_digit(char c) {
 
 } // namespace
 
-TEST_CASE("an Expected holds the value or the error, and says which") {
+TEST_CASE("an Expected holds either the value or the error") {
   for (int c = 32; c < 127; ++c) {
     const Expected<int> digit = parse_digit(static_cast<char>(c));
     const bool is_digit = c >= '0' && c <= '9';
@@ -40,14 +40,14 @@ TEST_CASE("an Expected holds the value or the error, and says which") {
   }
 }
 
-TEST_CASE("an error's line has the parts that are there, in order") {
+TEST_CASE("an error's line has its nonempty parts, in order") {
   CHECK(Error{ErrorCode::bad_input, "a.csv:2", "no number", "seconds"}.line() ==
         "a.csv:2: no number; expected seconds");
   CHECK(Error{ErrorCode::bad_input, "", "no number", "seconds"}.line() == "no number; expected seconds");
   CHECK(Error{ErrorCode::bad_input, "a.csv:2", "no number", ""}.line() == "a.csv:2: no number");
 }
 
-TEST_CASE("whatever an error's parts contain, its line is one line and commands no terminal") {
+TEST_CASE("an error's line has no control characters, whatever its parts contain") {
   const Error error{ErrorCode::bad_input, "a\nb", "it has \x1b[31m and \x7f", "\t\xC2\x9B"};
   CHECK(error.line() == "a?b: it has ?[31m and ?; expected ??");
   // Every character of two bytes: C1 alone is replaced.
@@ -59,7 +59,7 @@ TEST_CASE("whatever an error's parts contain, its line is one line and commands 
   CHECK(without_controls("\xC2") == "\xC2");
 }
 
-TEST_CASE("a value that can only be moved goes in and comes out") {
+TEST_CASE("a move-only value can be stored and taken out") {
   Expected<std::unique_ptr<int>> boxed = std::make_unique<int>(5);
   REQUIRE(boxed.has_value());
   CHECK(**boxed == 5);
@@ -67,14 +67,14 @@ TEST_CASE("a value that can only be moved goes in and comes out") {
   CHECK(*out == 5);
 }
 
-TEST_CASE("a value that is itself an Error's look-alike is not taken for the error") {
+TEST_CASE("a value that resembles an Error is not the error") {
   const Expected<std::string> text = std::string("all is well");
   CHECK(text.has_value());
   const Expected<std::string> failed = Error{ErrorCode::not_found, "x", "is not there", ""};
   CHECK_FALSE(failed.has_value());
 }
 
-TEST_CASE("value and error can be written through and read through the arrow") {
+TEST_CASE("the value is read and written through * and ->") {
   Expected<std::vector<int>> list = std::vector<int>{1, 2};
   list->push_back(3);
   (*list)[0] = 9;

@@ -48,7 +48,7 @@ TEST_CASE("a LayerSet behaves as a std::set of layers") {
   }
 }
 
-TEST_CASE("all(n) is the first n layers, at every word boundary") {
+TEST_CASE("all(n) has the first n layers, at every word boundary") {
   for (int layers = 0; layers <= sluice::max_layers; ++layers) {
     CHECK(LayerSet::all(layers).count() == layers);
     CHECK(LayerSet::all(layers).highest() == layers - 1);

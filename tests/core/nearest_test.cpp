@@ -34,7 +34,7 @@ std::string edited(std::string word, Random& random) {
 
 } // namespace
 
-TEST_CASE("a distance of names is none to itself, one edit at most to an edited name, and the same both ways") {
+TEST_CASE("the distance of names is 0 to itself, at most 1 after one edit, and symmetric") {
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
     const std::string a = random_word(random), b = random_word(random);
@@ -51,7 +51,7 @@ TEST_CASE("a distance of names is none to itself, one edit at most to an edited 
   CHECK(name_distance("OrbitFlow", "orbitflow") == 0);
 }
 
-TEST_CASE("a near miss is answered by the name, another word by nothing") {
+TEST_CASE("a misspelt name gives the name, an unrelated word gives nothing") {
   constexpr std::array<std::string_view, 4> flags{"--kv-blocks", "--kv-memory", "--batch", "--model"};
   CHECK(did_you_mean("--kvblocks", flags) == " (did you mean --kv-blocks?)");
   CHECK(did_you_mean("--kv_blocks", flags) == " (did you mean --kv-blocks?)");

@@ -44,7 +44,7 @@ TEST_CASE("the first numbers of splitmix64's published test vector seed the stat
   CHECK(random() == std::rotl(second * 5, 7) * 9);
 }
 
-TEST_CASE("the same seed gives the same numbers, another seed others") {
+TEST_CASE("equal seeds give equal numbers, different seeds different ones") {
   Random a(7), b(7), c(8);
   int equal = 0;
   for (int draw = 0; draw < 1000; ++draw) {
@@ -55,7 +55,7 @@ TEST_CASE("the same seed gives the same numbers, another seed others") {
   CHECK(equal == 0);
 }
 
-TEST_CASE("uniform stays in [0, 1) and has the mean and variance of its name") {
+TEST_CASE("uniform is in [0, 1) and has a uniform distribution's mean and variance") {
   Random random(9);
   const int draws = 100000;
   double sum = 0, squares = 0;
@@ -70,7 +70,7 @@ TEST_CASE("uniform stays in [0, 1) and has the mean and variance of its name") {
   CHECK(std::abs(squares / draws - mean * mean - 1.0 / 12) < 0.002);
 }
 
-TEST_CASE("below reaches every value below its bound, evenly, and nothing else") {
+TEST_CASE("below gives every value below its bound, evenly, and no other") {
   Random random(10);
   for (const std::uint64_t bound : {1u, 2u, 3u, 7u, 10u, 64u}) {
     std::vector<int> count(bound);

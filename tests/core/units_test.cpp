@@ -36,7 +36,7 @@ std::int64_t draw(Random& random) { return static_cast<std::int64_t>(random.belo
 
 } // namespace
 
-TEST_CASE("quantities of one unit behave as their counts") {
+TEST_CASE("quantities of one unit compute as their counts do") {
   Random random(2);
   for (int round = 0; round < 1000; ++round) {
     const std::int64_t a = draw(random), b = draw(random), factor = draw(random) % 1000;
@@ -57,7 +57,7 @@ TEST_CASE("quantities of one unit behave as their counts") {
   }
 }
 
-TEST_CASE("bytes by a rate, and work by a rate, are times") {
+TEST_CASE("bytes over a rate, and work over a rate, are times") {
   Random random(3);
   for (int round = 0; round < 1000; ++round) {
     const auto amount = static_cast<std::int64_t>(random.below(std::uint64_t{1} << 40));
@@ -67,7 +67,7 @@ TEST_CASE("bytes by a rate, and work by a rate, are times") {
   }
 }
 
-TEST_CASE("blocks_for is the least number of blocks that holds the tokens") {
+TEST_CASE("blocks_for gives the least number of blocks that hold the tokens") {
   for (std::int64_t block_tokens = 1; block_tokens <= 33; ++block_tokens) {
     for (std::int64_t tokens = 0; tokens <= 200; ++tokens) {
       const std::int64_t blocks = blocks_for(Tokens{tokens}, Tokens{block_tokens}).count();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the docs say of files, links, layers, systems and generators is so. (Their code is compiled: see
-// CMakeLists.txt.)
+// The docs name files, links, layers, systems and generators that exist. (Their code is compiled: see CMakeLists.txt.)
 #include "sluice/workload/generator_spec.hpp"
 
 #include <doctest/doctest.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -27,8 +27,9 @@ std::string read(const fs::path& path) {
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> all{"README.md"};
-  for (const fs::directory_entry& entry : fs::directory_iterator("docs"))
-    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  for (const char* folder : {"docs", "examples", "tests", "bench"})
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+      if (entry.path().extension() == ".md") all.push_back(entry.path());
   return all;
 }
 
@@ -78,21 +79,34 @@ TEST_CASE("links lead to files") {
     }
 }
 
-TEST_CASE("the guide has a line for every layer, and README and the page of the systems for every system") {
-  const std::string architecture = read("docs/architecture.md"), walk = read("docs/systems.md"),
-                    readme = read("README.md");
+TEST_CASE("README is short, and the index of docs/ has every page once") {
+  std::istringstream words(read("README.md"));
+  CHECK(std::distance(std::istream_iterator<std::string>(words), {}) <= 900);
+  const std::string index = read("docs/README.md");
+  for (const fs::directory_entry& entry : fs::directory_iterator("docs")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != ".md" || name == "README.md") continue;
+    const std::size_t row = index.find("| [" + name + "](" + name + ") |");
+    CHECK_MESSAGE(row != std::string::npos, name);
+    CHECK_MESSAGE(index.find("| [" + name + "]", row + 1) == std::string::npos, name, " is there twice");
+  }
+}
+
+TEST_CASE("the guide has a line for every layer, and the page of the systems a row and a section for every system") {
+  const std::string architecture = read("docs/architecture.md"), systems_page = read("docs/systems.md");
   CHECK_MESSAGE(std::count(architecture.begin(), architecture.end(), '\n') <= 200, "the guide stays a guide");
   for (const fs::directory_entry& folder : fs::directory_iterator("include/sluice"))
     if (folder.is_directory())
       CHECK_MESSAGE(contains(architecture, "`" + folder.path().filename().string() + "`"), folder.path().string());
   std::size_t systems = 0;
-  for (const fs::directory_entry& header : fs::recursive_directory_iterator("include/sluice/systems"))
+  for (const fs::directory_entry& header : fs::recursive_directory_iterator("include/sluice/engine/systems"))
     for (const std::string& alias :
          matches(header.is_regular_file() ? read(header.path()) : std::string{}, R"(using (\w+ =[^;]+);)")) {
       const std::string name = alias.substr(0, alias.find(' '));
       const std::string type = std::regex_replace(alias.substr(alias.find('=') + 1), std::regex(R"(\s+)"), " ");
-      CHECK_MESSAGE(contains(walk, "`" + name + "`"), name);
-      CHECK_MESSAGE(contains(readme, "| `" + name + "` | `" + type.substr(1) + "`"), alias);
+      const std::size_t walk = systems_page.find("\n## ");
+      CHECK_MESSAGE(contains(systems_page, "| `" + name + "` | `" + type.substr(1) + "`"), alias);
+      CHECK_MESSAGE(systems_page.find("`" + name + "`", walk) != std::string::npos, name);
       ++systems;
     }
   CHECK(systems >= 13);

@@ -103,11 +103,15 @@ class Device {
     enqueue(stream, {nullptr, nullptr, std::move(event)});
   }
 
+  /// From now on the stream runs only while the host waits and no other stream can run. A stream that should wait for
+  /// it and does not is then ahead of it, whatever the seed.
+  void hold_back(int stream) { held_back_ = stream; }
+
   /// The host asks (cudaEventQuery), and something may run.
   bool query(const Ticket& event) {
     {
       const Quiet quiet;
-      step();
+      step(false);
       if (!event->done) return false;
     }
     acquire(&event->order);
@@ -122,10 +126,10 @@ class Device {
     }
     acquire(&event->order);
   }
-  /// The host does something else for so many steps.
+  /// The host does something else for so many steps. The stream that is held back runs for at most one of them.
   void run_some(int steps) {
     const Quiet quiet;
-    while (steps-- > 0 && step()) {
+    for (bool host_waits = true; steps-- > 0 && step(host_waits); host_waits = false) {
     }
   }
   /// The host waits for all that there is.
@@ -161,19 +165,23 @@ class Device {
     streams_[static_cast<std::size_t>(stream)]->operations.emplace_back(std::move(operation), std::move(known));
   }
   /// A stream goes on, if one can.
-  bool step() {
+  bool step(bool host_waits = true) {
     std::vector<Stream*> may;
-    for (auto& stream : streams_) {
-      if (stream->busy) {
-        may.push_back(stream.get());
-      } else if (!stream->operations.empty()) {
-        const Operation& next = stream->operations.front().first;
-        if (next.waits == nullptr || next.waits->done) may.push_back(stream.get());
-      }
+    for (std::size_t i = 0; i < streams_.size(); ++i)
+      if (static_cast<int>(i) != held_back_ && can_run(*streams_[i])) may.push_back(streams_[i].get());
+    if (may.empty() && host_waits && held_back_ >= 0) {
+      Stream& last = *streams_[static_cast<std::size_t>(held_back_)];
+      if (can_run(last)) may.push_back(&last);
     }
     if (may.empty()) return false;
     resume(*may[random_.below(may.size())]);
     return true;
+  }
+  static bool can_run(const Stream& stream) {
+    if (stream.busy) return true;
+    if (stream.operations.empty()) return false;
+    const Operation& next = stream.operations.front().first;
+    return next.waits == nullptr || next.waits->done;
   }
   void resume(Stream& stream) {
     host_ = &Fiber::current();
@@ -226,6 +234,7 @@ class Device {
   Random random_;
   Report report_;
   Fiber* host_ = nullptr;
+  int held_back_ = -1; // no stream
   bool closing_ = false;
   char all_ = 0;
   inline static Stream* running_ = nullptr;

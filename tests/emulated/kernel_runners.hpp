@@ -2,11 +2,11 @@
 // make_kernel_runner: a small model whose passes are this project's kernels, on an emulated GPU's compute stream.
 #pragma once
 
-#include "sluice/backend/machine/machine_setup.hpp"
-#include "sluice/backend/machine/stream_memory.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/model_runner.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/stream_memory.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 

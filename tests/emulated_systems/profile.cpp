@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-profile on an emulated GPU: this project's kernels and a link of streams measured into a bundle of the same
 // files and fields as this machine's processor, which the simulator reads.
-#include "sluice/backend/machine/machine.hpp"
-#include "sluice/backend/machine/measure_copies.hpp"
-#include "sluice/backend/machine/measure_runner.hpp"
-#include "sluice/backend/machine/stream_device.hpp"
-#include "sluice/cost/device_link.hpp"
-#include "sluice/cost/read_table_profile.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/policy/cost/device_link.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/world/machine/machine.hpp"
+#include "sluice/world/machine/measure_copies.hpp"
+#include "sluice/world/machine/measure_runner.hpp"
+#include "sluice/world/machine/stream_device.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 #include "emulated/kernel_runners.hpp"

@@ -2,7 +2,7 @@
 // sluice-run --json of a GPU, of which no program without one shows more than its errors.
 #include "run/results.hpp"
 
-#include "sluice/local/model.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include "run/options.hpp"
 #include "run/workload.hpp"

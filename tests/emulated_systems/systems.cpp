@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every system of `sluice-run --list` on an emulated GPU whose memory is short: the tokens and bits of AllResident.
 // With the CPU's decoder on the compute stream, and with this project's kernels in f32 and bf16.
-#include "sluice/backend/machine/machine.hpp"
-#include "sluice/backend/machine/recorded_world.hpp"
-#include "sluice/backend/machine/stream_device.hpp"
-#include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/machine/machine.hpp"
+#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/recorded.hpp"
+#include "sluice/world/replayed.hpp"
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
@@ -113,7 +115,7 @@ struct Bench {
 
   /// `make(setup, memory, decoder, listener)` makes the machine.
   template <class Make>
-  Output run(const running::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
+  Output run(const engines::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
     MachineSetup setup = wanted;
     std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, 1);
     if (system.rebuilds_kv) running::rebuild(setup, weights.config.shape, LayerBlocks{4 * 3});
@@ -121,7 +123,7 @@ struct Bench {
     memory_wanted.kv = kv;
     const LocalMemory memory = divide_memory(weights, *decoder, work.specs, memory_wanted, setup);
     running::Costs believed = *costs;
-    const compared::Setup engine = running::engine_setup(setup, weights, work.specs, memory, believed);
+    const engines::Setup engine = running::engine_setup(setup, weights, work.specs, memory, believed);
     Output output;
     output.tokens.resize(work.specs.size());
     output.logits.resize(work.specs.size());
@@ -139,7 +141,7 @@ struct Bench {
     recorded.refused = [&](RequestId, std::string_view reason) { FAIL_CHECK(std::string{reason}); };
     Given requests(work, **machine);
     const running::Job job{engine, {}, *machine, requests, recorded};
-    const Status ran = system.run(job);
+    const Status ran = running::run(system, job);
     CHECK_MESSAGE(ran.ok(), ran.error().line());
     const CopyTotals moved = (*machine)->moved();
     output.moved_or_preempted = (moved.to_device.bytes + moved.to_host.bytes).count();
@@ -158,7 +160,7 @@ void check_systems(Bench& bench, const Output& expected, const Make& make) {
   setup.skips_idle = true;
   setup.staged = LayerSet::all(bench.weights.config.shape.layers);
   std::uint64_t seed = 0;
-  for (const running::System& system : running::systems()) {
+  for (const engines::System& system : engines::real_systems()) {
     const std::string name{system.name};
     CAPTURE(name);
     std::int64_t moved_or_preempted = 0;
@@ -191,8 +193,8 @@ void check_kernels(ElementType element) {
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
-  REQUIRE(running::systems().front().name == "AllResident");
-  const Output expected = bench.run(running::systems().front(), bench.largest() * 4, setup, make(1000));
+  REQUIRE(engines::real_systems().front().name == "AllResident");
+  const Output expected = bench.run(engines::real_systems().front(), bench.largest() * 4, setup, make(1000));
   check_systems(bench, expected, make);
 }
 
@@ -203,9 +205,9 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
-  REQUIRE(running::systems().front().name == "AllResident");
+  REQUIRE(engines::real_systems().front().name == "AllResident");
   const Output expected =
-      bench.run(running::systems().front(), bench.largest() * 4, setup,
+      bench.run(engines::real_systems().front(), bench.largest() * 4, setup,
                 [&](const MachineSetup& mine, const LocalMemory&, auto decoder, auto listener) {
                   return running::make_machine(bench.weights, std::move(decoder), mine, std::move(listener));
                 });
@@ -226,7 +228,7 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
 TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisions") {
   Bench bench(testing::small_weights(testing::SmallModel::llama, ElementType::bf16));
   std::uint64_t seed = 40;
-  for (const running::System& system : running::systems()) {
+  for (const engines::System& system : engines::real_systems()) {
     const std::string name{system.name};
     CAPTURE(name);
     MachineSetup setup;
@@ -242,7 +244,7 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisio
     const MemoryNeeds needs{bench.weights.outer_bytes(), workspace, block, Bytes{0}};
     const LocalMemory memory = divide_memory(needs, bench.weights.config.shape.layers, bench.work.specs, wanted, setup);
     running::Costs believed = *bench.costs;
-    const compared::Setup engine = running::engine_setup(setup, bench.weights, bench.work.specs, memory, believed);
+    const engines::Setup engine = running::engine_setup(setup, bench.weights, bench.work.specs, memory, believed);
     setup.device_memory = testing::device_memory_for(memory.kv.count(), ElementType::bf16, bench.weights, setup);
     std::vector<int> told(bench.work.specs.size()); // logits of one request alone
     TokenListener listener;
@@ -257,8 +259,8 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisio
     recorded.keeps_decisions = true;
     Given requests(bench.work, **machine);
     const Slo slo{Seconds{1}, Seconds{0.02}};
-    running::Job job{engine, slo, std::make_shared<RecordedWorld>(*machine, clock), requests, recorded};
-    const Status ran = system.run(job);
+    running::Job job{engine, slo, world_of(Recorded{RealBackend{*machine}, clock}), requests, recorded};
+    const Status ran = running::run(system, job);
     REQUIRE_MESSAGE(ran.ok(), ran.error().line());
     CHECK(told == std::vector<int>{0, 24, 0});
 
@@ -266,9 +268,9 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisio
     running::Recorded again;
     again.keeps_decisions = true;
     Given once_more(bench.work, **machine);
-    running::Job replayed{engine, slo, std::make_shared<ReplayedWorld>(replay), once_more, again};
+    running::Job replayed{engine, slo, world_of(Replayed<RealBackend>{replay}), once_more, again};
     replayed.replay = &replay;
-    const Status reran = system.run(replayed);
+    const Status reran = running::run(system, replayed);
     CHECK_MESSAGE(reran.ok(), reran.error().line());
     CHECK_MESSAGE(replay.status().ok(), replay.status().error().line());
     CHECK(replay.finished());

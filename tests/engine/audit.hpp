@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Audit: an observer that holds an engine to what every engine owes, whatever its policies.
+// Audit: an observer that checks what every engine must guarantee, for any policies.
 #pragma once
 
-#include "sluice/layout/per_layer.hpp"
-#include "sluice/observer/observer.hpp"
+#include "sluice/policy/layout/layout.hpp"
+#include "sluice/policy/layout/per_layer.hpp"
+#include "sluice/report/observer/observer.hpp"
 
 #include "engine/reckoning.hpp"
 #include <doctest/doctest.h>
@@ -17,16 +18,18 @@
 
 namespace sluice::testing {
 
-/// Counts what happens to every request, and fails the test where it could not have happened.
+/// Counts what happens to every request, and fails the test if it could not have happened.
 struct Audit {
   using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
+                       events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
   static constexpr bool wants_timeline = false;
 
   struct Life {
     Tokens output{0};
     Tokens delivered{0};
     Seconds last{-1};
-    std::vector<Seconds> exists; ///< from when on each token does
+    std::vector<Seconds> exists; ///< when each token was generated
     bool ended = false;
     bool refused = false;
     bool cancelled = false;
@@ -38,45 +41,49 @@ struct Audit {
     std::int64_t iterations = 0;
     std::int64_t plans = 0;
     std::int64_t preempts = 0;
-    std::int64_t broken_promises = 0; ///< accepted at submission, refused later
+    std::int64_t broken_promises = 0; ///< requests accepted at submission and refused later
     LayerBlocks to_device{0}, to_host{0};
     Seconds stall{0};
     Reckoning reckoning;
   };
   static constexpr Seconds rounding{1e-9};
 
-  void submitted(State& state, const RequestRow& row) const {
+  void on(State& state, const events::Submitted& event) const {
+    const RequestRow& row = event.row;
     CHECK_MESSAGE(state.lives.count(row.id) == 0, "an id is used once");
     state.lives[row.id].output = row.spec.output;
   }
-  void refused(State& state, RequestId id, const RequestSpec&, Seconds now, std::string_view reason) const {
-    happened(state, now);
-    CHECK_FALSE(reason.empty());
+  void on(State& state, const events::Refused& event) const {
+    const RequestId id = event.id;
+    happened(state, event.now);
+    CHECK_FALSE(event.reason.empty());
     if (state.lives.count(id) == 1) ++state.broken_promises;
     CHECK_FALSE(state.lives[id].refused);
     CHECK_FALSE(state.lives[id].ended);
     state.lives[id].refused = true;
   }
-  void preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
-    happened(state, now);
+  void on(State& state, const events::Preempted& event) const {
+    const RequestRow& row = event.row;
+    happened(state, event.now);
     ++state.preempts;
     CHECK_FALSE(state.lives[row.id].preempted);
     state.lives[row.id].preempted = true;
-    if (kept == Kept::nothing) CHECK(row.computed.count() == 0);
-    if (kept == Kept::host) CHECK(row.resident_layers == 0);
-    if (kept == Kept::hidden) {
+    if (event.kept == Kept::nothing) CHECK(row.computed.count() == 0);
+    if (event.kept == Kept::host) CHECK(row.resident_layers == 0);
+    if (event.kept == Kept::hidden) {
       CHECK(row.resident_layers == 0);
       CHECK_FALSE(row.holding.hidden.empty());
       CHECK(row.holding.hidden == row.holding.nowhere);
     }
   }
-  void resumed(State& state, const RequestRow& row, Seconds now) const {
-    happened(state, now);
-    CHECK(state.lives[row.id].preempted);
-    state.lives[row.id].preempted = false;
+  void on(State& state, const events::Resumed& event) const {
+    happened(state, event.now);
+    CHECK(state.lives[event.row.id].preempted);
+    state.lives[event.row.id].preempted = false;
   }
-  void ended(State& state, const RequestRow& row, Seconds now) const {
-    happened(state, now);
+  void on(State& state, const events::Ended& event) const {
+    const RequestRow& row = event.row;
+    happened(state, event.now);
     Life& life = state.lives[row.id];
     CHECK_FALSE(life.refused);
     CHECK(life.exists.size() == static_cast<std::size_t>(row.spec.output.count()));
@@ -85,8 +92,9 @@ struct Audit {
     CHECK_FALSE(life.ended);
     life.ended = true;
   }
-  void cancelled(State& state, const RequestRow& row, Seconds now) const {
-    happened(state, now);
+  void on(State& state, const events::Cancelled& event) const {
+    const RequestRow& row = event.row;
+    happened(state, event.now);
     REQUIRE_MESSAGE(state.lives.count(row.id) == 1, "who is cancelled was submitted");
     Life& life = state.lives[row.id];
     CHECK_FALSE((life.ended || life.refused || life.cancelled));
@@ -94,29 +102,31 @@ struct Audit {
     CHECK(life.preempted == (row.phase == Phase::preempted));
     life.cancelled = true;
   }
-  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
-    Life& life = state.lives[row.id];
+  void on(State& state, const events::Delivered& event) const {
+    const Seconds when = event.when;
+    Life& life = state.lives[event.row.id];
     CHECK_FALSE((life.ended || life.cancelled));
-    life.delivered += count;
+    life.delivered += event.count;
     REQUIRE_MESSAGE(life.delivered.count() <= static_cast<std::int64_t>(life.exists.size()), "no token twice");
-    if (count.count() > 0) { // of those that come together the newest exists the shortest
+    if (event.count.count() > 0) { // of tokens released together, the newest is the youngest
       const Seconds newest = life.exists[static_cast<std::size_t>(life.delivered.count() - 1)];
       CHECK_MESSAGE(when >= newest - rounding, "no token is delivered before it exists");
     }
     CHECK_MESSAGE(when >= life.last, "tokens of a request come in order");
-    CHECK(row.delivered == life.delivered);
+    CHECK(event.row.delivered == life.delivered);
     life.last = when;
   }
-  void planned(State& state, const View& view, const Plan& plan, Seconds virtual_time, Seconds) const {
+  void on(State& state, const events::Planned& event) const {
+    const View& view = event.view;
     ++state.plans;
-    CHECK(virtual_time.count() >= 0);
-    CHECK(plan.in_flight.count() >= 0);
+    CHECK(event.virtual_time.count() >= 0);
+    CHECK(event.plan.in_flight.count() >= 0);
     CHECK(view.ledger->device().used() <= view.ledger->device().capacity());
     CHECK(view.ledger->host().used() <= view.ledger->host().capacity());
     state.reckoning.know(view);
   }
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     ++state.iterations;
     CHECK_MESSAGE(record.start >= state.now - rounding, "time never runs backwards");
     CHECK(record.duration.count() > 0);
@@ -141,7 +151,7 @@ struct Audit {
   }
 };
 
-/// Counts again, from the rows, what the ledger says is taken: by the layout's rule, and one by one.
+/// Counts the ledger's use again from the rows: by the layout's rule, and layer by layer.
 template <class E>
 void check_ledger(const E& engine, bool between_iterations = true) {
   const View view = engine.view();
@@ -152,8 +162,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
       const RequestRow& row = view.row(slot);
       counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,
                                                              view.geometry.layers, view.geometry.hidden_size());
-      // While an iteration is under way there is room for what it computes; who was found by its tokens takes the
-      // blocks when it joins.
+      // During an iteration there is room for what it computes; a request that found blocks takes them when it joins.
       const bool found = E::retention_type::finds_released && row.phase != Phase::running;
       if (between_iterations && !found) {
         CHECK(row.blocks == blocks_for(row.computed, view.limits.block_tokens));
@@ -178,13 +187,13 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   if constexpr (std::is_same_v<typename E::layout_type, PerLayer>) {
     CHECK(on_device == counted.device.count());
     CHECK(std::abs(static_cast<double>(counted.host.count()) - with_states) <= static_cast<double>(rounded_up));
-  } else { // in whole units: no less
+  } else { // in whole units: at least as much
     CHECK(on_device <= counted.device.count());
     CHECK(with_states <= static_cast<double>(counted.host.count()));
   }
   CHECK(counted.device <= engine.ledger().device().capacity());
   CHECK(counted.host <= engine.ledger().host().capacity());
-  // KV has its own memory and what weights give up of theirs: those that stream, less the slots that they pass through.
+  // KV has its own memory and what the weights give up: the memory of streamed layers, less the slots.
   const WeightsPlan& weights = engine.plan().weights;
   const double given = weights.share * (weights.streamed.count() - weights.slots) *
                        static_cast<double>(view.geometry.layer_weight_bytes.count());

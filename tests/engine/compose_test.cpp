@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composition: by role and not by position; the same policies are the same engine; every choice has a name.
-#include "sluice/device/named.hpp"
+// Composition is by role, not by position: the same policies are the same engine, and every choice has a name.
 #include "sluice/engine/engine.hpp"
-#include "sluice/layout/all_layers.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/placement/fixed_distance.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/policy/layout/all_layers.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using MyEngine = Engine<DistancePlacement, TokenDeposit, PauseResume>;
 template <class A, class B>
 constexpr bool same = std::is_same_v<A, B>;
 
-// Every choice, those not made included.
+// All roles, including those that take their defaults.
 static_assert(same<MyEngine::admission_type, Fcfs>);
 static_assert(same<MyEngine::placement_type, DistancePlacement>);
 static_assert(same<MyEngine::weights_type, ResidentWeights>);
@@ -39,7 +39,7 @@ static_assert(same<MyEngine::layout_type, PerLayer>);
 static_assert(same<MyEngine::backend_type, Simulated>);
 static_assert(same<MyEngine::observer_types, Parts<>>);
 
-// The order does not matter, nor whether a default is named.
+// Neither the order nor naming a default matters.
 static_assert(same<MyEngine, Engine<DistancePlacement, PauseResume, TokenDeposit>>);
 static_assert(same<MyEngine, Engine<TokenDeposit, DistancePlacement, PauseResume>>);
 static_assert(same<MyEngine, Engine<TokenDeposit, PauseResume, DistancePlacement>>);
@@ -50,7 +50,7 @@ static_assert(same<MyEngine, Engine<Simulated, PauseResume, PerLayer, TokenDepos
 static_assert(same<Engine<>, Engine<Fcfs, AllResident, ResidentWeights, Roofline, DeadlinePool, OnBatchChange,
                                     PreemptNewest, Drop, Immediate, InStep, PerLayer, Simulated>>);
 
-// A bundle is its parts, also within a bundle, and an empty one is nothing.
+// A bundle stands for its parts, even within a bundle; an empty one for nothing.
 struct Nothing {
   using parts = Parts<>;
 };
@@ -64,13 +64,13 @@ static_assert(same<MyEngine, Engine<DistancePlacement, TokenDeposit, PauseLarges
 static_assert(same<MyEngine, Engine<Outer>>);
 static_assert(same<Engine<Nothing>, Engine<>>);
 
-// Observers are any number, and their order is theirs.
+// Any number of observers, in their order.
 using Watched = Engine<Summary, DistancePlacement, Series>;
 static_assert(same<Watched::observer_types, Parts<Summary, Series>>);
 static_assert(same<Engine<Series, Summary>::observer_types, Parts<Series, Summary>>);
 static_assert(!same<Engine<Series, Summary>, Engine<Summary, Series>>);
 
-// With<> replaces the roles that it names and keeps the others, the observers too.
+// With<> replaces the named roles and keeps the others and the observers.
 static_assert(same<With<Engine<>, DistancePlacement, TokenDeposit, PauseResume>, MyEngine>);
 static_assert(same<With<MyEngine, PreemptNewest, Drop, Immediate, AllResident>, Engine<>>);
 static_assert(same<With<MyEngine, Outer>, MyEngine>);
@@ -81,21 +81,21 @@ static_assert(same<With<OrbitFlowPool, FairShare>, OrbitFlow>);
 static_assert(same<With<Engine<Summary>, TokenDeposit>, Engine<TokenDeposit, Summary>>);
 static_assert(same<With<With<Engine<>, FairShare>, DeadlinePool>, Engine<>>);
 
-// Whatever is wrong with a composition is told as sentences (tests/compile_fail), from a question that can be asked:
+// Every error in a composition is reported as sentences (tests/compile_fail), by a constraint that can be tested:
 struct OfNoRole {};
 static_assert(detail::WorksTogether<Parts<DistancePlacement, PerLayer>>);
 static_assert(detail::WorksTogether<Parts<AllResident, AllLayers>>);
-static_assert(detail::WorksTogether<Parts<OffloadAll, AllLayers>>); // all layers, or none
+static_assert(detail::WorksTogether<Parts<OffloadAll, AllLayers>>); // all layers or none
 static_assert(!detail::WorksTogether<Parts<DistancePlacement, AllLayers>>);
 static_assert(!detail::WorksTogether<Parts<AllResident, DistancePlacement>>);
 static_assert(!detail::WorksTogether<Parts<OfNoRole>>);
 
 } // namespace
 
-// All of an engine, used or not.
+// All members of an engine, used or not.
 template class sluice::BasicEngine<MyEngine::composition>;
 
-TEST_CASE("an engine composed of three names runs, and remembers what it was made of") {
+TEST_CASE("an engine composed of three policies runs, and exposes them") {
   const ModelShape shape = llama3_8b();
   const Roofline cost{shape, a5000()};
   const Limits limits{.batch = 4};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces: eLLM and its baselines.
-#include "sluice/placement/distance_placement.hpp"
-#include "sluice/relief/pause_resume.hpp"
-#include "sluice/systems/ellm.hpp"
-#include "sluice/systems/hcache.hpp"
-#include "sluice/transfer/fair_share.hpp"
+// Conservation over random traces: eLLM and its baselines.
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/hcache.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
 
 #include "engine/trials.hpp"
 
@@ -15,7 +15,7 @@ using HCachePrefillFirst = Engine<FcfsPrefillFirst, PauseLargest, HiddenStates>;
 using EllmHidden = With<Ellm, HiddenStates>;
 using DistancesHidden = Engine<DistancePlacement, HiddenStates>;
 
-/// Hidden states are saved, and KV stays on the device until its room is needed: no system does this.
+/// Hidden states are saved, and KV stays on the device until its room is needed: no system combines these.
 struct StatesAndKv : HiddenStates {
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces.
-#include "sluice/relief/pause.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/retention/move_to_host.hpp"
-#include "sluice/systems/orbitflow.hpp"
+// Conservation over random traces.
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces.
-#include "sluice/admission/shortest_remaining_first.hpp"
-#include "sluice/layout/all_layers.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/relief/pause.hpp"
-#include "sluice/relief/refuse.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/systems/one_at_a_time.hpp"
-#include "sluice/systems/vllm.hpp"
+// Conservation over random traces.
+#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/admission/shortest_remaining_first.hpp"
+#include "sluice/policy/layout/all_layers.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/relief/refuse.hpp"
+#include "sluice/policy/replan/every_step.hpp"
 
 #include "engine/trials.hpp"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines whose admission rotates, ranks or looks ahead keep what every engine owes, on small hosts too.
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/admission/shortest_first.hpp"
-#include "sluice/placement/distance_placement.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/retention/eager_copy.hpp"
-#include "sluice/retention/hidden_states.hpp"
-#include "sluice/retention/move_to_host.hpp"
-#include "sluice/systems/by_length.hpp"
-#include "sluice/systems/future_memory.hpp"
-#include "sluice/systems/static_offloading.hpp"
-#include "sluice/systems/superinfer.hpp"
+// Conservation for engines whose admission rotates, ranks or looks ahead, on small hosts too.
+#include "sluice/engine/systems/by_length.hpp"
+#include "sluice/engine/systems/future_memory.hpp"
+#include "sluice/engine/systems/static_offloading.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/admission/shortest_first.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/policy/retention/hidden_states.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace sluice;
 
-/// Lags count from the first moments: in a trial of a few seconds everybody takes turns.
+/// Lags count from the first moment: in a trial of a few seconds all requests take turns.
 struct Restless : LargestVirtualLagFirst {
   Restless() {
     first_token = Seconds{0.02};
@@ -33,7 +33,7 @@ using CopyingDistances = Engine<Restless, DistancePlacement, EagerCopy>;
 using CopyingUnderPressure = Engine<EagerCopy, EveryStep>;
 using RotatingHidden = Engine<Restless, HiddenStates>;
 
-/// Clean copies of KV beside saved hidden states: both are given up where the host is full.
+/// Clean copies of KV and saved hidden states together: both are given up if the host is full.
 struct CopiesAndStates : HiddenStates {
   static constexpr bool copies_ahead = true;
   LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const { return idle; }
@@ -54,15 +54,15 @@ SLUICE_CONSERVES(SjfOracle)
 SLUICE_CONSERVES(LengthRanked)
 SLUICE_CONSERVES(FutureMemory)
 
-// Rotation presumes a host that holds whoever is rotated out beside the layers of whoever comes in. On one that holds
-// two requests of three, the one that comes drops the KV of the one that left, which drops the other's when it returns:
+// Rotation needs a host that holds the requests rotated out besides the layers of those rotated in. On a host for two
+// of three requests, the one that joins drops the KV of the one that left, which drops the other's KV when it returns:
 // they take turns without end.
 constexpr LayerBlocks holds_all{100'000};
 
-TEST_CASE("conservation: RotatingDistances, on a host that holds everybody") {
+TEST_CASE("conservation: RotatingDistances, on a host that holds all requests") {
   sluice::testing::run_trials<RotatingDistances>("RotatingDistances", 40, holds_all);
 }
-TEST_CASE("conservation: CopyingDistances, on a host that holds everybody") {
+TEST_CASE("conservation: CopyingDistances, on a host that holds all requests") {
   sluice::testing::run_trials<CopyingDistances>("CopyingDistances", 40, holds_all);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("requests are cancelled in every phase, with KV on the host and with c
   CHECK(rotating.in_decode > 0);
   CHECK(rotating.preempted > 0);
   CHECK(rotating.copied > 0);
-  CHECK(placed.kept_on_host > placed.preempted); // of running ones too
+  CHECK(placed.kept_on_host > placed.preempted); // running ones too
 }
 
 } // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces, for tenants of a node: the systems that sluice-compare serves them with.
-#include "sluice/systems/one_at_a_time.hpp"
-#include "sluice/systems/streamed_weights.hpp"
-#include "sluice/systems/vllm.hpp"
+// Conservation over random traces for tenants of a node: the systems that sluice-compare serves them with.
+#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 #include "engine/node_trials.hpp"
 

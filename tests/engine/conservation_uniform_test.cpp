@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces.
-#include "sluice/layout/layer_groups.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/placement/uniform_distance.hpp"
-#include "sluice/relief/pause_resume.hpp"
-#include "sluice/systems/deepspeed_inference.hpp"
-#include "sluice/systems/dynamic_heuristic.hpp"
-#include "sluice/systems/flexgen.hpp"
-#include "sluice/systems/pie.hpp"
-#include "sluice/systems/slo_aware.hpp"
+// Conservation over random traces.
+#include "sluice/engine/systems/deepspeed_inference.hpp"
+#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/flexgen.hpp"
+#include "sluice/engine/systems/pie.hpp"
+#include "sluice/engine/systems/slo_aware.hpp"
+#include "sluice/policy/layout/layer_groups.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/placement/uniform_distance.hpp"
+#include "sluice/policy/relief/pause_resume.hpp"
 
 #include "engine/trials.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request that its backend ends early gets the token of that iteration, and nobody else is ended by it.
-#include "sluice/admission/fcfs.hpp"
-#include "sluice/admission/future_memory.hpp"
-#include "sluice/admission/narrowed.hpp"
-#include "sluice/admission/shortest_first.hpp"
-#include "sluice/admission/shortest_remaining_first.hpp"
+// A request that its backend ends early gets the token of that iteration, and no other request ends with it.
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/observer/measure.hpp"
+#include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/admission/future_memory.hpp"
+#include "sluice/policy/admission/narrowed.hpp"
+#include "sluice/policy/admission/shortest_first.hpp"
+#include "sluice/policy/admission/shortest_remaining_first.hpp"
+#include "sluice/report/observer/measure.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -24,11 +24,11 @@ using sluice::testing::SmallCost;
 
 namespace {
 
-/// Says of every request that this token is its last once it has generated so many: also where its length says the
-/// same.
+/// Ends, or fails, every request with its token number `tokens`, also where its length says the same.
 struct EndsAfter : BasicSimulated<SmallCost> {
   static constexpr bool ends_requests = true;
   std::int64_t tokens;
+  bool fails = false;
   std::vector<RequestOutcome> ended;
 
   EndsAfter(SmallCost cost, std::int64_t after) : BasicSimulated<SmallCost>(cost), tokens(after) {}
@@ -37,13 +37,13 @@ struct EndsAfter : BasicSimulated<SmallCost> {
   IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     ended.clear();
     for (const Claim& claim : iteration.batch)
-      if (iteration.view.row(claim.slot).generated.count() + 1 == tokens) ended.push_back({claim.slot, false, {}});
+      if (iteration.view.row(claim.slot).generated.count() + 1 == tokens) ended.push_back({claim.slot, fails, {}});
     return BasicSimulated<SmallCost>::wait<Transfer>(iteration, state);
   }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return ended; }
 };
 
-/// Iterations that two requests take, one after the other in the same slot, that want so many tokens each.
+/// How many iterations two requests take, one after the other in the same slot, with so many tokens each.
 std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::int64_t> wanted) {
   using E = Engine<SmallCost, EndsAfter>;
   auto engine = E::make({.limits = {.batch = 4},
@@ -65,7 +65,7 @@ std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::i
   return steps;
 }
 
-/// The same with requests of which nobody knows the length: `wanted` are bounds.
+/// The same with requests of unknown length: `wanted` are bounds.
 template <class Admit>
 auto bounded(std::int64_t ends_after, std::vector<std::int64_t> bounds) {
   using E = Engine<Admit, SmallCost, EndsAfter, Summary>;
@@ -93,7 +93,7 @@ static_assert(!ServesBounds<Engine<ShortestRemainingFirst>> && !ServesBounds<Eng
 
 } // namespace
 
-TEST_CASE("where the output is a bound, a request that ends earlier is served, and owed nothing more") {
+TEST_CASE("if the output is a bound, a request that ends earlier is served, and no further token is due") {
   const auto [metrics, steps] = bounded<Fcfs>(3, {10, 2, 100});
   CHECK(steps == 3 + 2 + 3);
   CHECK(metrics.served == 3);
@@ -103,13 +103,13 @@ TEST_CASE("where the output is a bound, a request that ends earlier is served, a
   CHECK(metrics.tpot_attainment == 1);
 }
 
-TEST_CASE("an engine that goes by lengths refuses a request without one") {
+TEST_CASE("an engine that uses lengths refuses a request without one") {
   const auto [metrics, steps] = bounded<ShortestKnownFirst>(3, {10, 2});
   CHECK(steps == 0);
   CHECK(metrics.refused == 2);
 }
 
-TEST_CASE("what FutureMemory learns of requests whose output is a bound is what they generated") {
+TEST_CASE("FutureMemory learns the generated length of requests whose output is a bound") {
   FitsFutureMemory policy;
   FitsFutureMemory::State state;
   std::vector<RequestRow> rows(1);
@@ -136,6 +136,27 @@ TEST_CASE("a request ends where its backend says, before its length") {
   CHECK(iterations(3, {10, 10}) == std::vector<std::int64_t>{3, 3});
 }
 
-TEST_CASE("an end that its length says as well is used up: the next request in its slot is not ended by it") {
+TEST_CASE("an early end at the request's own length does not end the next request in its slot") {
   CHECK(iterations(5, {5, 4, 5}) == std::vector<std::int64_t>{5, 4, 5});
+}
+
+TEST_CASE("a request that fails in a steady step leaves its room to a waiting one") {
+  EndsAfter backend{SmallCost{}, 5};
+  backend.fails = true;
+  using E = Engine<SmallCost, EndsAfter, Summary>;
+  auto engine = E::make({.limits = {.batch = 1},
+                         .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{1000},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = SmallCost{},
+                         .backend = backend});
+  REQUIRE(engine.has_value());
+  for (const std::int64_t tokens : {10, 4}) // the second one waits, and ends before it could fail
+    REQUIRE(engine->submit({.prompt = Tokens{8}, .output = Tokens{tokens}, .slo = {}}));
+  for (int step = 0; step < 20 && engine->alive() > 0; ++step) engine->step();
+  CHECK(engine->alive() == 0);
+  const Metrics metrics = measure(engine->observed<Summary>(), engine->now());
+  CHECK(metrics.refused == 1);
+  CHECK(metrics.served == 1);
+  CHECK(engine->steps() == 5 + 4);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fork does what its engine does, step by step, and the engine does not notice.
+// A fork decides what its engine decides, step by step, and the engine does not change.
 #include "sluice/engine/fork.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/streamed_weights.hpp"
-#include "sluice/systems/superinfer.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -22,7 +21,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// What happened, in order, to the bit.
+/// Everything that happened, in order, exact to the bit.
 struct Happened {
   char what = ' ';
   std::uint32_t id = 0;
@@ -31,9 +30,11 @@ struct Happened {
   friend bool operator==(const Happened&, const Happened&) = default;
 };
 
-/// Writes down everything that it is told.
+/// Records every event.
 struct Notes {
   using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
+                       events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
   static constexpr bool wants_timeline = false;
   struct State {};
 
@@ -42,29 +43,27 @@ struct Notes {
   void note(char what, RequestId id, Seconds when, std::int64_t count = 0) const {
     into->push_back({what, index(id), when.count(), count});
   }
-  void submitted(State&, const RequestRow& row) const { note('s', row.id, row.spec.arrival); }
-  void refused(State&, RequestId id, const RequestSpec&, Seconds now, std::string_view) const { note('r', id, now); }
-  void preempted(State&, const RequestRow& row, Kept kept, Seconds now) const {
-    note('p', row.id, now, static_cast<std::int64_t>(kept));
+  void on(State&, const events::Submitted& event) const { note('s', event.row.id, event.row.spec.arrival); }
+  void on(State&, const events::Refused& event) const { note('r', event.id, event.now); }
+  void on(State&, const events::Preempted& event) const {
+    note('p', event.row.id, event.now, static_cast<std::int64_t>(event.kept));
   }
-  void resumed(State&, const RequestRow& row, Seconds now) const { note('R', row.id, now); }
-  void ended(State&, const RequestRow& row, Seconds now) const { note('e', row.id, now); }
-  void cancelled(State&, const RequestRow& row, Seconds now) const { note('c', row.id, now); }
-  void delivered(State&, const RequestRow& row, Tokens count, Seconds when) const {
-    note('d', row.id, when, count.count());
+  void on(State&, const events::Resumed& event) const { note('R', event.row.id, event.now); }
+  void on(State&, const events::Ended& event) const { note('e', event.row.id, event.now); }
+  void on(State&, const events::Cancelled& event) const { note('c', event.row.id, event.now); }
+  void on(State&, const events::Delivered& event) const { note('d', event.row.id, event.when, event.count.count()); }
+  void on(State&, const events::Planned& event) const {
+    note('P', RequestId{0}, event.view.now, static_cast<std::int64_t>(event.plan.requests.size()));
+    note('v', RequestId{0}, event.virtual_time, event.plan.effort);
   }
-  void planned(State&, const View& view, const Plan& plan, Seconds virtual_time, Seconds) const {
-    note('P', RequestId{0}, view.now, static_cast<std::int64_t>(plan.requests.size()));
-    note('v', RequestId{0}, virtual_time, plan.effort);
-  }
-  template <class Replay>
-  void iterated(State&, const IterationRecord& record, const Replay&) const {
+  void on(State&, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     note('i', RequestId{static_cast<std::uint32_t>(record.step)}, record.start, record.tokens.count());
     note('I', RequestId{static_cast<std::uint32_t>(record.running)}, record.duration, record.to_device.count());
   }
 };
 
-/// Runs to the end; `next`: of the requests, the first that has not come.
+/// Runs to the end; `next`: the first request that has not arrived.
 template <class E>
 void finish(E& engine, const Trial& trial, std::size_t next) {
   for (int guard = 0; guard < 200000; ++guard) {
@@ -78,7 +77,7 @@ void finish(E& engine, const Trial& trial, std::size_t next) {
   }
 }
 
-/// Forks at random steps of random workloads; the fork of a fork too.
+/// Forks at random steps of random workloads, and forks the fork.
 template <class System>
 void check_forks(int rounds) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Notes>;
@@ -116,7 +115,7 @@ void check_forks(int rounds) {
         CHECK(fork.now() == engine->now());
         CHECK(fork.alive() == engine->alive());
         std::size_t then = next;
-        if (forked % 2 == 1) // its fork goes on
+        if (forked % 2 == 1) // its fork continues
           for (int i = 0; i < 7; ++i) {
             while (then < trial.requests.size() && trial.requests[then].arrival <= fork.now())
               (void)fork.submit(trial.requests[then++]);
@@ -126,7 +125,7 @@ void check_forks(int rounds) {
         finish(last, trial, then);
         check_ledger(last);
         CHECK(last.alive() == 0);
-        REQUIRE(noted.size() == static_cast<std::size_t>(before)); // nothing was told to the engine's observers
+        REQUIRE(noted.size() == static_cast<std::size_t>(before)); // the engine's observers saw nothing
         const bool same = alone.size() == ahead.size() + noted.size() &&
                           std::equal(ahead.begin(), ahead.end(), alone.begin() + before);
         CHECK_MESSAGE(same, "the fork does what the engine would do");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeepUntilOverwritten: what is found again saves work, changes nothing else, and is held once.
+// KeepUntilOverwritten: found blocks save work, change nothing else, and are held once.
 #include "sluice/core/random.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/retention/keep_until_overwritten.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 #include <doctest/doctest.h>
 
@@ -46,7 +46,7 @@ struct Arrival {
   std::vector<BlockKey> keys;
 };
 
-/// Requests whose prompts begin with one of a few beginnings, or with none of them where `alike` is false.
+/// Requests whose prompts have one of a few common prefixes, or none if `alike` is false.
 std::vector<Arrival> workload(std::uint64_t seed, int count, bool alike) {
   Random random(seed);
   std::vector<Arrival> arrivals;
@@ -100,7 +100,7 @@ Outcomes run(std::int64_t token_blocks, const std::vector<Arrival>& arrivals) {
 
 } // namespace
 
-TEST_CASE("with room for everybody and prompts unlike each other it is Drop, to the last bit") {
+TEST_CASE("with room for all requests and no common prefixes it equals Drop, to the last bit") {
   const std::vector<Arrival> arrivals = workload(1, 60, false);
   const Outcomes plain = run<Plain>(4000, arrivals);
   const Outcomes finding = run<Finding>(4000, arrivals);
@@ -112,7 +112,7 @@ TEST_CASE("with room for everybody and prompts unlike each other it is Drop, to 
   }
 }
 
-TEST_CASE("under pressure everybody is served whole, in less time than when everything is computed again") {
+TEST_CASE("under memory pressure all requests are served, in less time than with recomputation") {
   std::int64_t preempted = 0;
   double plain_s = 0.0;
   double finding_s = 0.0;
@@ -130,18 +130,18 @@ TEST_CASE("under pressure everybody is served whole, in less time than when ever
       finding_s += finding.end;
     }
   }
-  CHECK(preempted > 100); // or the test tests nothing
+  CHECK(preempted > 100); // otherwise the test tests nothing
   CHECK(finding_s < plain_s);
 }
 
-TEST_CASE("a prompt that was just computed is not computed again, and is held once") {
+TEST_CASE("a prompt that was just computed is not recomputed, and is held once") {
   std::vector<Arrival> arrivals(2);
   arrivals[0].spec = {Seconds{0}, Tokens{480}, Tokens{50}, {}};
   BlockKey key{};
   for (std::uint64_t block = 0; block < 30; ++block) arrivals[0].keys.push_back(key = next_key(key, block));
   arrivals[1] = arrivals[0];
   arrivals[1].spec.arrival = Seconds{0.5}; // the first still decodes
-  // Each alone needs 34 blocks: two of them fit 40 only if the beginning is held once.
+  // Each alone needs 34 blocks: two fit 40 only if the prefix is held once.
   const Outcomes finding = run<Finding>(40, arrivals);
   const Outcomes plain = run<Plain>(40, arrivals);
   CHECK(finding.requests[1].ttft() < plain.requests[1].ttft() / 4.0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node trials: random tenants in a node, and what the node and each of its engines owe.
+// Node trials: random tenants in a node, and what the node and each of its engines must guarantee.
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/node/bus_coordinator.hpp"
-#include "sluice/node/node.hpp"
-#include "sluice/node/remap_controller.hpp"
-#include "sluice/node/simulate_node.hpp"
+#include "sluice/engine/node/bus_coordinator.hpp"
+#include "sluice/engine/node/node.hpp"
+#include "sluice/engine/node/remap_controller.hpp"
+#include "sluice/engine/node/simulate_node.hpp"
 
 #include "engine/trials.hpp"
 
@@ -19,7 +19,7 @@
 
 namespace sluice::testing {
 
-/// In turns, side by side, or apart, as the trial has it: one node type for all.
+/// In turns, side by side or separately, as the trial says: one node type for all.
 struct AnySharing {
   using role = roles::Sharing;
   using State = TakeTurns::State;
@@ -49,8 +49,8 @@ struct TrialReader {
   }
 };
 
-/// KV of all engines is in the memory that is for KV, and in that of layers' weights that their owners do without: for
-/// their own KV by the plan in force, or for others'.
+/// The KV of all engines fits the KV memory plus the memory of layers that their owners do without, for their own KV by
+/// the plan in force or for others'.
 template <class N>
 void check_device_memory(const N& node) {
   double used = 0, there = 0;
@@ -63,12 +63,12 @@ void check_device_memory(const N& node) {
     used += block * static_cast<double>(engine.ledger().device().capacity().count());
     const double room = block * static_cast<double>(engine.port().own_blocks().count()) +
                         share * without * static_cast<double>(geometry.layer_weight_bytes.count());
-    there += std::max(0.0, room); // below 0 until its first plan, where the weights are larger than the device
+    there += std::max(0.0, room); // below 0 until its first plan if the weights exceed the device
   });
   CHECK_MESSAGE(used <= there + 1, "nobody's memory is two engines'");
 }
 
-/// Three tenants of that system under that coordinator, with other models, devices, batches and requests.
+/// Three tenants of that system under that coordinator, with different models, devices, batches and requests.
 template <class System, class Coordinator>
 void run_node_trials(const char* name, int rounds) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit>;

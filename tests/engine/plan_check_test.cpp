@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A placement's mistake ends a run with a sentence that names it, in every build, and never with a score.
-#include "sluice/device/named.hpp"
+// A placement's mistake ends a run with a sentence that names it, in every build, instead of with a wrong result.
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/relief/preempt_newest.hpp"
-#include "sluice/replan/every_step.hpp"
+#include "sluice/policy/relief/preempt_newest.hpp"
+#include "sluice/policy/replan/every_step.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int layers = 4;
 
-/// Everything resident, whatever the memory, and then one mistake.
+/// Everything resident without regard to memory, plus one mistake.
 enum class Mistake {
   memory,
   host,
@@ -71,7 +71,7 @@ struct Careless {
   }
 };
 
-/// The error that ends a run of three requests whose KV is 12 layer blocks each in the end; empty if none does.
+/// The error that ends a run of three requests whose KV grows to 12 layer blocks each; empty if none does.
 template <Mistake M>
 std::string error_of(std::int64_t device_blocks, std::int64_t host_blocks) {
   using E = Engine<Careless<M>, EveryStep, SmallCost, BasicSimulated<SmallCost>>;
@@ -114,48 +114,48 @@ bool says(const std::string& line, std::initializer_list<const char*> words) {
 
 } // namespace
 
-TEST_CASE("a plan that is possible ends nothing") { CHECK(error_of<Mistake::none>(36, 36).empty()); }
+TEST_CASE("a possible plan does not end the run") { CHECK(error_of<Mistake::none>(36, 36).empty()); }
 
-TEST_CASE("a plan that takes device memory that is not there is refused, with the amounts") {
+TEST_CASE("a plan that exceeds device memory is refused, with the amounts") {
   CHECK(says(error_of<Mistake::memory>(16, 100), {"layer blocks of device memory", "expected at most 16 together"}));
-  CHECK(error_of<Mistake::memory>(36, 0).empty()); // the same placement where the memory is there
+  CHECK(error_of<Mistake::memory>(36, 0).empty()); // the same placement with enough memory
 }
 
-TEST_CASE("a plan that takes host memory that is not there is refused, with the amounts") {
+TEST_CASE("a plan that exceeds host memory is refused, with the amounts") {
   CHECK(says(error_of<Mistake::host>(36, 5), {"layer blocks of host memory", "expected at most 5"}));
 }
 
-TEST_CASE("a plan names every claim once, and nobody else") {
+TEST_CASE("a plan names every claim once and no other request") {
   CHECK(says(error_of<Mistake::twice>(100, 100), {"it names request 0 twice", "expected each claim once"}));
   CHECK(says(error_of<Mistake::stranger>(100, 100), {"it names slot 77, which has no claim"}));
   CHECK(says(error_of<Mistake::left_out>(100, 100), {"it leaves out request 2"}));
 }
 
-TEST_CASE("a plan speaks of layers that the model has, and of no fewer than no blocks in flight") {
+TEST_CASE("a plan names only layers of the model, and no negative number of blocks in flight") {
   CHECK(says(error_of<Mistake::layer>(100, 100), {"request 2 has a layer away", "expected layers 0 to 3"}));
   CHECK(says(error_of<Mistake::in_flight>(100, 100), {"blocks in flight are -1", "expected at least 0"}));
 }
 
-TEST_CASE("a plan's word for its blocks in flight is not taken: the transfer rule says what it needs") {
-  // 3 requests of 3 blocks in each layer, all of them on the host: 9 pass through the device at least.
+TEST_CASE("the transfer rule, not the plan, determines the blocks in flight that it needs") {
+  // 3 requests with 3 blocks per layer, all on the host: at least 9 pass through the device.
   CHECK(error_of<Mistake::no_room>(36, 100).empty());
   CHECK(says(error_of<Mistake::no_room>(4, 100), {"0 layer blocks of device memory and", "in flight"}));
 }
 
-TEST_CASE("a layer is in one place, and copies and saved states are the committer's") {
+TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states to the commit") {
   CHECK(says(error_of<Mistake::two_places>(100, 100), {"request 2 has a layer in two places"}));
   CHECK(
       says(error_of<Mistake::copies>(100, 100), {"request 2 has a layer in two places, or tokens below 0, or copies"}));
   CHECK(says(error_of<Mistake::saved>(100, 100), {"request 2 has a layer in two places", "or saved states"}));
 }
 
-TEST_CASE("no more requests join than there are") {
+TEST_CASE("no more requests join than there are optional claims") {
   CHECK(says(error_of<Mistake::joined>(100, 100), {"more requests join than there are optional claims"}));
 }
 
 namespace {
 
-/// Chooses somebody who is no candidate.
+/// Chooses a request that is not a candidate.
 struct Blind : PreemptNewest {
   std::size_t choose(const View& /*view*/, State& /*state*/, std::span<const Claim> candidates) const {
     return candidates.size();
@@ -164,7 +164,7 @@ struct Blind : PreemptNewest {
 
 } // namespace
 
-TEST_CASE("a victim that is no candidate ends the run too") {
+TEST_CASE("a victim that is not a candidate ends the run too") {
   using E = Engine<Blind, SmallCost, BasicSimulated<SmallCost>>;
   auto engine = E::make({.limits = {.batch = 4, .batch_tokens = Tokens{64}, .block_tokens = Tokens{16}},
                          .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
@@ -177,14 +177,14 @@ TEST_CASE("a victim that is no candidate ends the run too") {
   Stepped stepped = Stepped::ran;
   while (stepped == Stepped::ran) stepped = engine->step();
   REQUIRE(stepped == Stepped::failed);
-  CHECK(engine->step() == Stepped::failed); // and stays so
+  CHECK(engine->step() == Stepped::failed); // and stays failed
   const std::string line = engine->status().error().line();
   INFO(line);
   CHECK(line.find("a victim of ") == 0);
   CHECK(line.find("Blind: it is none of the candidates; expected an index below 2") != std::string::npos);
 }
 
-TEST_CASE("serve answers with the error and not with metrics") {
+TEST_CASE("serve returns the error instead of metrics") {
   using E = Engine<Careless<Mistake::memory>, EveryStep>;
   const ModelShape model = llama3_8b();
   const Expected<Metrics> metrics = serve<E>(Server{model, a100_80(), TokenBlocks{100}}, Eight{});

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product: what is enumerated, what is pruned, how it is written; and that what is pruned as a repetition is one.
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/backend/cpu/cpu.hpp"
+// Product: which engines it lists, leaves out and names; and that the left-out repeats really are repeats.
 #include "sluice/engine/product.hpp"
-#include "sluice/layout/all_layers.hpp"
-#include "sluice/layout/layer_groups.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/placement/fewest_layers.hpp"
-#include "sluice/placement/fixed_distance.hpp"
-#include "sluice/placement/token_wise.hpp"
-#include "sluice/relief/pause.hpp"
-#include "sluice/relief/refuse.hpp"
-#include "sluice/replan/decode_window.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/replan/once.hpp"
-#include "sluice/retention/eager_copy.hpp"
-#include "sluice/retention/keep_until_needed.hpp"
-#include "sluice/retention/keep_until_overwritten.hpp"
-#include "sluice/retention/move_to_host.hpp"
-#include "sluice/transfer/earliest_deadline_first.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/transfer/next_layer.hpp"
-#include "sluice/weights/parameter_remap.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/layout/all_layers.hpp"
+#include "sluice/policy/layout/layer_groups.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/placement/fewest_layers.hpp"
+#include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/policy/placement/token_wise.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/relief/refuse.hpp"
+#include "sluice/policy/replan/decode_window.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/replan/once.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/policy/transfer/earliest_deadline_first.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/next_layer.hpp"
+#include "sluice/policy/weights/parameter_remap.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ constexpr bool same = std::is_same_v<A, B>;
 using One = Product<Choices<AllResident>>;
 static_assert(One::combinations == 1 && same<One::engines, Parts<Engine<>>>);
 
-// The last list turns fastest; a role that is not listed has its default.
+// The last list varies fastest; a role that is not listed has its default.
 using Four = Product<Choices<OffloadAll, FewestLayers>, Choices<PreemptNewest, PauseLargest>>;
 static_assert(same<Four::engines, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>, Engine<FewestLayers>,
                                         Engine<FewestLayers, PauseLargest>>>);
@@ -52,34 +52,34 @@ static_assert(same<Four::models<2>, Parts<FewestLayers, PreemptNewest>>);
 static_assert(same<Four::part<0, 2>, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>>>);
 static_assert(same<Four::part<3, 4>, Parts<Engine<FewestLayers, PauseLargest>>>);
 
-// What conflicts is left out: layers one by one on a layout of all or none.
+// Conflicts are left out: single layers on a layout of all or none.
 using Layouts = Product<Choices<FewestLayers, OffloadAll, AllResident>, Choices<PerLayer, LayerGroups<4>, AllLayers>>;
 static_assert(Layouts::combinations == 9 && Layouts::count(Combined::conflicts) == 1);
 static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>, Parts<FewestLayers, AllLayers>>);
 static_assert(Layouts::count(Combined::repeats) == 0 && Layouts::count(Combined::engine) == 8);
-// So is what a backend in real time cannot do.
+// So is what a real-time backend cannot do.
 using Real = Product<Choices<Cpu>, Choices<Drop, KeepUntilOverwritten>, Choices<InStep, OneStepAhead>>;
 static_assert(Real::count(Combined::conflicts) == 2 && Real::fate<1> == Combined::engine &&
               Real::fate<2> == Combined::conflicts);
 
-// What repeats is left out, the first model of the role standing for it.
+// Repeats are left out; the first model of the role stands for them.
 using Rules = Product<Choices<AllResident, FewestLayers>, Choices<NextLayer, FairShare, DeadlinePool>>;
 static_assert(same<Rules::engines, Parts<Engine<NextLayer>, Engine<FewestLayers, NextLayer>,
                                          Engine<FewestLayers, FairShare>, Engine<FewestLayers, DeadlinePool>>>);
 static_assert(Rules::count(Combined::repeats) == 2 && Rules::fate<1> == Combined::repeats);
 static_assert(Rules::original<2>() == 0 && Rules::original<0>() == 0 && Rules::original<5>() == 5);
 
-// Two roles without effect at once are both played by their first models.
+// If two roles have no effect, both have their first models.
 using Both = Product<Choices<AllResident>, Choices<FairShare, NextLayer>, Choices<OnBatchChange, EveryStep>>;
 static_assert(same<Both::engines, Parts<Engine<FairShare>>> && Both::original<3>() == 0);
 
-// A rule has an effect again where weights stream, or where preempted requests are fetched layer by layer.
+// A rule has an effect again if weights stream, or if preempted requests are fetched layer by layer.
 using Streams = Product<Choices<AllResident>, Choices<NextLayer, FairShare>, Choices<ResidentWeights, ParameterRemap>,
                         Choices<Drop, MoveToHost, KeepUntilNeeded, EagerCopy>>;
 static_assert(Streams::count(Combined::repeats) == 2); // FairShare with Drop and MoveToHost, weights resident
 static_assert(same<Streams::engine<Streams::original<8>()>, Engine<NextLayer>>);
 
-// Who is refused leaves nothing behind, unless the admission makes others leave.
+// A refused request leaves nothing behind, unless the admission makes others leave.
 using Refusing = Product<Choices<Fcfs, LargestVirtualLagFirst>, Choices<Refuse>, Choices<MoveToHost, Drop>>;
 static_assert(
     same<Refusing::engines, Parts<Engine<Refuse, MoveToHost>, Engine<LargestVirtualLagFirst, Refuse, MoveToHost>,
@@ -95,7 +95,7 @@ using Large =
 struct Counted {
   std::size_t engines = 0, conflicts = 0, repeats = 0;
 };
-/// The same by nested loops over positions in the lists above, with nothing of Product's.
+/// The same by nested loops over positions in the lists above, without Product's code.
 Counted by_brute_force() {
   Counted counted;
   std::set<std::vector<int>> kept;
@@ -117,8 +117,8 @@ Counted by_brute_force() {
                   const std::vector<int> engine{
                       placement, kept_rule, weights, admission, relief, preempts ? retention : 0, resident ? 0 : replan,
                       layout};
-                  // Who preempts nobody fetches nobody back, so that its rule may have lost its effect with its
-                  // retention.
+                  // An engine that preempts no request fetches none back, so its transfer rule may lose its effect
+                  // together with its retention.
                   std::vector<int> last = engine;
                   if (resident && weights == 0 && last[5] != 2) last[1] = 0;
                   kept.insert(last);
@@ -133,12 +133,14 @@ std::vector<std::string> names(Parts<Es...>) {
   return {engine_name<Es>()...};
 }
 
-// What is denied an effect has none
+// Roles without effect really have none
 // ------------------------------------------------------------------------------------
 
-/// Everything that users and the link see of a run.
+/// Everything of a run that users and the link see.
 struct Diary {
   using role = roles::Observer;
+  using hears =
+      Events<events::Refused, events::Preempted, events::Resumed, events::Ended, events::Delivered, events::Iterated>;
   static constexpr bool wants_timeline = false;
   struct State {
     std::vector<double> lines;
@@ -146,22 +148,17 @@ struct Diary {
       lines.insert(lines.end(), {what, static_cast<double>(index(id)), a, b});
     }
   };
-  void submitted(State&, const RequestRow&) const {}
-  void refused(State& state, RequestId id, const RequestSpec&, Seconds now, std::string_view) const {
-    state.line(1, id, now.count(), 0);
+  void on(State& state, const events::Refused& event) const { state.line(1, event.id, event.now.count(), 0); }
+  void on(State& state, const events::Preempted& event) const {
+    state.line(2, event.row.id, event.now.count(), static_cast<double>(event.kept));
   }
-  void preempted(State& state, const RequestRow& row, Kept kept, Seconds now) const {
-    state.line(2, row.id, now.count(), static_cast<double>(kept));
+  void on(State& state, const events::Resumed& event) const { state.line(3, event.row.id, event.now.count(), 0); }
+  void on(State& state, const events::Ended& event) const { state.line(4, event.row.id, event.now.count(), 0); }
+  void on(State& state, const events::Delivered& event) const {
+    state.line(5, event.row.id, event.when.count(), static_cast<double>(event.count.count()));
   }
-  void resumed(State& state, const RequestRow& row, Seconds now) const { state.line(3, row.id, now.count(), 0); }
-  void ended(State& state, const RequestRow& row, Seconds now) const { state.line(4, row.id, now.count(), 0); }
-  void cancelled(State&, const RequestRow&, Seconds) const {}
-  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
-    state.line(5, row.id, when.count(), static_cast<double>(count.count()));
-  }
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     state.lines.insert(state.lines.end(), {6, record.start.count(), record.duration.count(), record.stall.count()});
     state.lines.insert(state.lines.end(),
                        {static_cast<double>(record.to_device.count()), static_cast<double>(record.to_host.count())});
@@ -186,7 +183,7 @@ std::vector<double> diary(const Trial& trial, const SmallCost& world) {
   return engine->template observed<Diary>().lines;
 }
 
-/// Calls `check(trial, world)` for random ones, some with a small host, half of them with a lane each way.
+/// Calls `check(trial, world)` for random worlds, some with a small host, half of them with a lane each way.
 template <class Check>
 void random_worlds(int rounds, Check&& check) {
   Random random(19);
@@ -206,7 +203,7 @@ constexpr int worlds = 150;
 
 } // namespace
 
-TEST_CASE("a large product has as many engines, conflicts and repetitions as nested loops find") {
+TEST_CASE("a large product has as many engines, conflicts and repeats as nested loops find") {
   const Counted counted = by_brute_force();
   CHECK(Large::combinations == 4 * 3 * 2 * 2 * 2 * 3 * 2 * 2);
   CHECK(Large::count(Combined::conflicts) == counted.conflicts);
@@ -214,21 +211,21 @@ TEST_CASE("a large product has as many engines, conflicts and repetitions as nes
   CHECK(Large::count(Combined::repeats) == counted.repeats);
 }
 
-TEST_CASE("every engine of a product is a type of its own, and so is its name") {
+TEST_CASE("every engine of a product has a type and a name of its own") {
   const std::vector<std::string> all = names(Large::engines{});
   CHECK(all.size() == Large::count(Combined::engine));
   CHECK(std::set<std::string>(all.begin(), all.end()).size() == all.size());
 }
 
-TEST_CASE("an engine is named by what differs from the defaults, in the order of the roles") {
+TEST_CASE("an engine is named by the policies that differ from the defaults, in the order of the roles") {
   CHECK(engine_name<Engine<>>() == "Engine<>");
   CHECK(engine_name<Engine<Refuse, AllLayers, EveryStep, FairShare>>() ==
         "Engine<FairShare, EveryStep, Refuse, AllLayers>");
-  // As printed: it compiles, and is the same type.
+  // The printed text compiles and is the same type.
   static_assert(same<Engine<FairShare, EveryStep, Refuse, AllLayers>, Engine<Refuse, AllLayers, EveryStep, FairShare>>);
 }
 
-TEST_CASE("the transfer rule has no effect where nothing is fetched beside an iteration") {
+TEST_CASE("the transfer rule has no effect if nothing is fetched during an iteration") {
   int preempted = 0;
   random_worlds(worlds, [&preempted](const Trial& trial, const SmallCost& world) {
     const auto dropped = diary<Engine<Drop>>(trial, world);
@@ -241,10 +238,10 @@ TEST_CASE("the transfer rule has no effect where nothing is fetched beside an it
     CHECK(diary<Engine<MoveToHost, EarliestDeadlineFirst>>(trial, world) == moved);
     if (preempts(moved)) ++preempted;
   });
-  CHECK(preempted > worlds / 4); // or there was nothing to fetch in any case
+  CHECK(preempted > worlds / 4); // otherwise there was nothing to fetch
 }
 
-TEST_CASE("the transfer rule has an effect where preempted requests are fetched layer by layer") {
+TEST_CASE("the transfer rule has an effect if preempted requests are fetched layer by layer") {
   int differ = 0;
   random_worlds(worlds, [&differ](const Trial& trial, const SmallCost& world) {
     if (diary<Engine<KeepUntilNeeded>>(trial, world) != diary<Engine<KeepUntilNeeded, NextLayer>>(trial, world))
@@ -260,14 +257,14 @@ TEST_CASE("when to plan has no effect on AllResident") {
     CHECK(diary<Engine<EveryStep, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<DecodeWindow, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<Once>>(trial, world) == diary<Engine<OnBatchChange>>(trial, world));
-    // A plan that does not change, and somebody swapped in whole: the steps after it are quiet, and owe it nothing.
+    // A constant plan, and a request swapped in as a whole: the steps after it move nothing for it.
     CHECK(diary<Engine<Once, MoveToHost>>(trial, world) == diary<Engine<OnBatchChange, MoveToHost>>(trial, world));
     if (preempts(on_change)) ++preempted;
   });
   CHECK(preempted > worlds / 4);
 }
 
-TEST_CASE("retention has no effect where who gives way is refused") {
+TEST_CASE("retention has no effect if victims are refused") {
   random_worlds(worlds, [](const Trial& trial, const SmallCost& world) {
     const auto dropped = diary<Engine<Refuse, Drop>>(trial, world);
     CHECK(diary<Engine<Refuse, MoveToHost>>(trial, world) == dropped);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgressWatch: an engine that gets nowhere is found, and one that is merely slow is not.
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/device/named.hpp"
+// ProgressWatch: detects an engine without progress, and accepts a slow one.
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/retention/drop.hpp"
-#include "sluice/retention/eager_copy.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ struct ListReader {
   }
 };
 
-/// Users who come faster than the device can serve them, with prompts of several iterations each.
+/// Users who arrive faster than the device can serve them, with prompts of several iterations each.
 ListReader crowd(int users) {
   ListReader reader;
   for (int i = 0; i < users; ++i)
@@ -45,7 +45,7 @@ Server machine(std::int64_t kv_blocks) {
   return {llama3_8b(), *find_device("a5000"), TokenBlocks{kv_blocks}, limits};
 }
 
-/// As much of an engine as a watch looks at.
+/// The part of an engine that a watch reads.
 struct Still {
   std::vector<RequestRow> rows = std::vector<RequestRow>(3);
   std::int64_t at = 0, ended = 0;
@@ -64,7 +64,7 @@ struct Still {
   }
 };
 
-/// Steps until the watch calls, and not longer than `most`.
+/// Steps until the watch reports, at most `most`.
 std::optional<std::int64_t> called_at(Still& engine, ProgressWatch& watch, std::int64_t most) {
   for (; engine.at < most; ++engine.at)
     if (!watch.check(engine)) return engine.at;
@@ -73,7 +73,7 @@ std::optional<std::int64_t> called_at(Still& engine, ProgressWatch& watch, std::
 
 } // namespace
 
-TEST_CASE("Requests that take turns and keep nothing livelock; the run ends, and says of what") {
+TEST_CASE("requests that take turns and keep nothing livelock; the run ends with an error that says so") {
   const auto served = serve<Engine<LargestVirtualLagFirst, Drop>>(machine(400), crowd(30));
   REQUIRE(!served);
   CHECK(served.error().code == ErrorCode::livelocked);
@@ -84,7 +84,7 @@ TEST_CASE("Requests that take turns and keep nothing livelock; the run ends, and
   CHECK(kept->served == 30);
 }
 
-TEST_CASE("A prefill of more iterations than the watch's patience is none") {
+TEST_CASE("a prefill of more iterations than the watch's patience is not a livelock") {
   Server slow = machine(20'000);
   slow.limits.batch_tokens = Tokens{16};
   ListReader one;
@@ -94,7 +94,7 @@ TEST_CASE("A prefill of more iterations than the watch's patience is none") {
   CHECK(served->served == 1);
 }
 
-TEST_CASE("ProgressWatch: a token, an end or a request fewer is progress, an arrival is none") {
+TEST_CASE("ProgressWatch: a token, an end or one request fewer is progress, an arrival is not") {
   for (const int what : {0, 1, 2}) {
     CAPTURE(what);
     Still engine;

@@ -3,7 +3,7 @@
 // is.
 #pragma once
 
-#include "sluice/observer/observer.hpp"
+#include "sluice/report/observer/observer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,15 +15,16 @@
 
 namespace sluice::testing {
 
-/// Where one layer's KV of one block is, by the words of `Holding` and none of the counting in memory/.
+/// Where one block of one layer's KV is: by the definition of `Holding`, without the counting code of state/memory.
 struct Place {
   bool device = false;
   bool host = false;   ///< K and V
-  bool states = false; ///< what enters the layer, on the host: beside KV on the device, or for want of any
+  bool states = false; ///< the layer's inputs on the host: besides KV on the device, or instead of it
 };
 
 inline Place place_of(const Holding& holding, int layer, std::int64_t block, std::int64_t block_tokens) {
-  const std::int64_t last = (block + 1) * block_tokens; // of its tokens, counted from 1: a block is whole or not of it
+  const std::int64_t last =
+      (block + 1) * block_tokens; // the block's last token, counted from 1: a block is in the head as a whole or not
   const bool old = holding.head == all_tokens || last <= holding.head.count();
   const bool copied = last <= holding.copied.count();
   if (holding.host.contains(layer)) return old ? Place{false, true, false} : Place{true, false, false};
@@ -32,30 +33,30 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   return {true, copied, holding.saved.contains(layer)};
 }
 
-/// Layer blocks that cross. What may cross besides stays within the bounds that the engine's own comments give.
+/// Layer blocks that cross the link. Optional transfers stay within the bounds that the engine's comments state.
 struct Crossed {
   std::int64_t in = 0, out = 0;
   std::int64_t perhaps_in = 0, perhaps_out = 0;
-  std::int64_t again = 0;  ///< had a clean copy on the host, which on a full host may have been given up meanwhile
-                           ///< (where the layers change, copies of all resident ones shrink to the least: perhaps_out)
-  std::int64_t landed = 0; ///< of `in`, those whose room on the device counts as taken before they are there
+  std::int64_t again = 0;  ///< blocks with a clean copy on the host, which a full host may have given up since
+                           ///< (if the layers change, copies of all resident ones shrink to the smallest: perhaps_out)
+  std::int64_t landed = 0; ///< blocks of `in` whose room on the device is counted before they arrive
 };
 
-/// What a request had when the last iteration ended, or has in this one.
+/// What a request had at the end of the last iteration, or has in this one.
 struct Held {
   Holding holding;
   std::int64_t blocks = 0;
   Tokens computed{0};
 };
 
-/// Every block of every layer, one after the other. `computes`: the request is part of the iteration, and so needs all
-/// of its KV on the device; `runs`: it is in the batch.
+/// Every block of every layer. `computes`: the request is part of the iteration, and so needs all its KV on the device;
+/// `runs`: it is in the batch.
 inline Crossed crossed_by(const Held& before, const Held& after, bool computes, bool runs, int layers,
                           std::int64_t block_tokens, HiddenSize hidden) {
   Crossed sum;
   std::int64_t states_in = 0, states_perhaps = 0, kept_states = 0, new_states = 0;
   const bool dropped = after.computed < before.computed;
-  // States that were given up are no other place.
+  // States that were given up are no second place.
   const bool changed = !(before.holding.without_saved() == after.holding.without_saved());
   const bool other_layers = before.holding.away() != after.holding.away();
   for (int layer = 0; layer < layers; ++layer)
@@ -64,13 +65,13 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       const Place was = block < before.blocks ? place_of(before.holding, layer, block, block_tokens) : Place{};
       const Place is = block < after.blocks ? place_of(after.holding, layer, block, block_tokens) : Place{};
       if (block >= after.blocks || !was_there) {
-        if (was.device) ++sum.perhaps_out; // on its way out when the rest found no room
+        if (was.device) ++sum.perhaps_out; // was leaving when the others found no room
         if (block >= after.blocks) continue;
-        sum.out += is.host ? 1 : 0; // computed now, and not kept on the device alone
+        sum.out += is.host ? 1 : 0; // computed now, and not kept only on the device
         new_states += is.states ? 1 : 0;
         continue;
       }
-      if (was.host && !was.device) { // K and V have to come if they are needed, or wanted for good
+      if (was.host && !was.device) { // K and V must arrive if they are needed, or wanted for good
         if (is.device) {
           ++sum.in;
           ++sum.landed;
@@ -83,7 +84,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       }
       sum.out += is.host && !was.host ? 1 : 0;
       if (is.host && was.host && was.device) ++(other_layers ? sum.perhaps_out : sum.again);
-      // Copies are of all resident layers: where some were nowhere none stays, and they may be made again at once.
+      // Copies cover all resident layers: if some were nowhere, no copy stays, and copies may be made again at once.
       if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty()) ++sum.perhaps_out;
       kept_states += is.states && !was.states ? 1 : 0;
       const bool was_hidden = was.states && !was.device;
@@ -91,7 +92,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
         ++states_in;
         sum.landed += is.device ? 1 : 0;
       }
-      // Whose share of the tokens grows is reckoned as fetched whole (BasicEngine::rebuild).
+      // A growing share of the tokens counts as fetched completely (detail::move_claim).
       if (is.states && !is.device && !was_hidden && runs) ++states_perhaps;
     }
   sum.out += hidden.room(kept_states).count() + hidden.room(new_states).count();
@@ -100,8 +101,8 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
   return sum;
 }
 
-/// Weights that cross in an iteration under `now`, after one under `before`: every streamed layer, and what was
-/// streamed and now stays.
+/// Weights that cross in an iteration under `now`, after one under `before`: every streamed layer, and those that were
+/// streamed and now stay.
 inline double weights_crossed(const WeightsPlan& before, const WeightsPlan& now, Bytes layer, int layers) {
   double parts = 0;
   for (int l = 0; l < layers; ++l) {
@@ -112,7 +113,7 @@ inline double weights_crossed(const WeightsPlan& before, const WeightsPlan& now,
   return parts * static_cast<double>(layer.count());
 }
 
-/// Holds the totals of each iteration's record against the sum over all requests.
+/// Compares the totals of each iteration's record with the sum over all requests.
 struct Reckoning {
   std::map<RequestId, Held> held;
   WeightsPlan weights;
@@ -121,9 +122,9 @@ struct Reckoning {
   LayerBlocks host_capacity{0}, host_used{0};
   double blocks_moved = 0;
   double weights_moved = 0;
-  std::int64_t overwritten = 0; ///< layers that came back over the link after others of a node had their memory
+  std::int64_t overwritten = 0; ///< layers that returned over the link after other engines of a node had their memory
   std::int64_t moving = 0;      ///< iterations that moved something
-  std::int64_t exactly = 0;     ///< of these, those whose blocks could be told to the last
+  std::int64_t exactly = 0;     ///< iterations whose blocks could be determined exactly
 
   void know(const View& view) {
     geometry = view.geometry;
@@ -153,7 +154,7 @@ struct Reckoning {
       sum.perhaps_out += one.perhaps_out;
       sum.again += one.again;
       sum.landed += one.landed;
-      after.computed += tokens; // by its end
+      after.computed += tokens; // at its end
     }
     held.swap(now);
     if (std::max(host_used, record.host_used) + record.to_host >= host_capacity) sum.perhaps_out += sum.again;
@@ -174,7 +175,7 @@ struct Reckoning {
     const WeightsPlan& streams = record.plan->weights;
     const double expected = weights_crossed(weights, streams, layer, geometry->layers);
     const double actual = static_cast<double>(record.weights.count());
-    // Beside these only whole layers, which nobody streams, and only of a lender in a node.
+    // Besides these only whole layers that are not streamed, and only for a lender in a node.
     const double beside = std::round((actual - expected) / static_cast<double>(layer.count()));
     CHECK_MESSAGE(std::abs(actual - expected - beside * static_cast<double>(layer.count())) <= 1,
                   "weights that stream cross in every iteration, weights that return cross once");
@@ -185,7 +186,7 @@ struct Reckoning {
     weights_moved += actual;
     weights = streams;
 
-    // What lands has its room already, and so have weights that come back.
+    // Arriving blocks already have their room, and so have returning weights.
     const double landing = static_cast<double>(sum.landed + 1) +
                            std::ceil(returned / static_cast<double>(geometry->layer_block_bytes.count()));
     CHECK_MESSAGE(static_cast<double>((record.device_used + record.in_flight - record.device_capacity).count()) <=

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate and serve: a workload through an engine; what happens when, on the clock.
-#include "sluice/device/named.hpp"
+// simulate and serve: a workload through an engine, and when things happen on the clock.
 #include "sluice/engine/serve.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
+#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/systems/dynamic_heuristic.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/replan/every_step.hpp"
 #include "sluice/workload/generator.hpp"
 
 #include "engine/trials.hpp"
-#include "support/silent_observer.hpp"
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,8 +36,11 @@ struct ListedTrace {
 };
 static_assert(TraceReader<ListedTrace>);
 
-/// When each iteration began, who was in it, and when each token came.
-struct Notes : SilentObserver {
+/// When each iteration started, its batch, and when each token was generated.
+struct Notes {
+  using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Delivered, events::Iterated>;
+  static constexpr bool wants_timeline = false;
   struct Iteration {
     double start, end, planning;
     std::vector<RequestId> batch;
@@ -49,12 +51,14 @@ struct Notes : SilentObserver {
     std::map<RequestId, std::vector<double>> tokens;
     std::map<RequestId, double> came;
   };
-  void submitted(State& state, const RequestRow& row) const { state.came[row.id] = row.spec.arrival.count(); }
-  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
-    for (std::int64_t i = 0; i < count.count(); ++i) state.tokens[row.id].push_back(when.count());
+  void on(State& state, const events::Submitted& event) const {
+    state.came[event.row.id] = event.row.spec.arrival.count();
   }
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Delivered& event) const {
+    for (std::int64_t i = 0; i < event.count.count(); ++i) state.tokens[event.row.id].push_back(event.when.count());
+  }
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     Iteration one{
         record.start.count(), (record.start + record.duration).count(), record.planning.count(), {}, record.repeated};
     for (const Claim& claim : record.batch) one.batch.push_back(record.rows[index(claim.slot)].id);
@@ -69,7 +73,7 @@ struct Notes : SilentObserver {
   }
 };
 
-/// AllResident, with one node's effort a plan.
+/// AllResident, with the effort of one node per plan.
 struct Ponders : AllResident {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
@@ -99,7 +103,7 @@ RequestSpec request(double arrival, std::int64_t prompt, std::int64_t output) {
 
 } // namespace
 
-TEST_CASE("between requests that are far apart the engine idles, and each is served as if alone") {
+TEST_CASE("the engine idles between requests that are far apart, and serves each as if alone") {
   using E = Noted<Engine<>>;
   ListedTrace reader{{request(0, 30, 10), request(1000, 30, 10), request(5000, 30, 10)}};
   E engine = engine_of<E>();
@@ -113,10 +117,10 @@ TEST_CASE("between requests that are far apart the engine idles, and each is ser
     REQUIRE(tokens.size() == first.size());
     for (std::size_t i = 0; i < tokens.size(); ++i) CHECK(tokens[i] - arrival == doctest::Approx(first[i]));
   }
-  CHECK(notes.iterations.size() == 30); // idle time is not stepped through
+  CHECK(notes.iterations.size() == 30); // idle time has no steps
 }
 
-TEST_CASE("nobody is served before arriving, and iterations follow one another without overlap") {
+TEST_CASE("no request is served before its arrival, and iterations do not overlap") {
   Random random(71);
   for (int round = 0; round < 20; ++round) {
     using E = Noted<DynamicHeuristic>;
@@ -146,7 +150,7 @@ TEST_CASE("deciding one step ahead sees an arrival one iteration later than deci
     REQUIRE(simulate(ahead, same).ok());
     const Notes::State& now = in_time.observed<Notes>();
     const Notes::State& later = ahead.observed<Notes>();
-    // In step: the first iteration that begins after the arrival. Ahead: that one had been decided before.
+    // In step: the first iteration that starts after the arrival. Ahead: that one was already decided.
     const std::size_t joined = Notes::joined(now, RequestId{1});
     REQUIRE(joined > 0);
     CHECK(now.iterations[joined].start >= arrival);
@@ -157,7 +161,7 @@ TEST_CASE("deciding one step ahead sees an arrival one iteration later than deci
   }
 }
 
-TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, ahead the last batch runs again") {
+TEST_CASE("a plan that takes longer than an iteration: InStep waits, OneStepAhead repeats the last batch") {
   // An iteration takes about 8 ms, a plan 20 ms.
   using InTime = Noted<Engine<Ponders, EveryStep, InStep>>;
   using Ahead = Noted<Engine<Ponders, EveryStep, OneStepAhead>>;
@@ -182,12 +186,12 @@ TEST_CASE("a plan that takes longer than an iteration: in step everybody waits, 
   CHECK(in_repeated == 0);
   CHECK(in_planning > 100 * 0.02); // nearly every step waited
   CHECK(in_end == doctest::Approx(free_end + in_planning).epsilon(0.01));
-  CHECK(ahead_repeated > 50); // most iterations ran the last batch again
+  CHECK(ahead_repeated > 50); // most iterations repeated the last batch
   CHECK(ahead_planning < 0.1 * in_planning);
   CHECK(ahead_end < in_end - 1);
 }
 
-TEST_CASE("simulate stops where it is told to, and hands on a reader's error") {
+TEST_CASE("simulate stops when tell says so, and returns a reader's error") {
   using E = Noted<Engine<>>;
   ListedTrace torn{{request(0, 10, 5), request(1, 10, 5)}, true};
   E engine = engine_of<E>();
@@ -209,7 +213,7 @@ TEST_CASE("simulate stops where it is told to, and hands on a reader's error") {
   CHECK(stopped.alive() == 2);
 }
 
-TEST_CASE("serve is make, simulate and measure, whatever observers the engine has") {
+TEST_CASE("serve equals make, simulate and measure, with any observers") {
   const Server server{.model = llama3_8b(), .device = a5000(), .kv_blocks = TokenBlocks{700}, .limits = {.batch = 4}};
   GeneratorSpec few = demo_workload();
   few.requests = 6;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimeAudit: holds Why to the clock, whatever the engine: counts again what became of every request's time.
+// TimeAudit: checks Why against the clock for any engine: counts every request's time again.
 #pragma once
 
-#include "sluice/observer/measure.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/observer/why.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/report/observer/why.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,13 +14,14 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <string_view>
 #include <vector>
 
 namespace sluice::testing {
 
 struct TimeAudit {
   using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
+                       events::Cancelled, events::Iterated>;
   static constexpr bool wants_timeline = false;
 
   struct Life {
@@ -32,25 +33,23 @@ struct TimeAudit {
     std::map<RequestId, Life> lives;
   };
 
-  void submitted(State& state, const RequestRow& row) const { state.lives[row.id].arrival = row.spec.arrival; }
-  void refused(State& state, RequestId id, const RequestSpec& spec, Seconds now, std::string_view) const {
-    state.lives[id].arrival = spec.arrival;
-    over(state.lives[id], now);
+  void on(State& state, const events::Submitted& event) const {
+    state.lives[event.row.id].arrival = event.row.spec.arrival;
   }
-  void preempted(State& state, const RequestRow& row, Kept, Seconds now) const {
-    state.lives[row.id].preempted_at = now;
+  void on(State& state, const events::Refused& event) const {
+    state.lives[event.id].arrival = event.spec.arrival;
+    over(state.lives[event.id], event.now);
   }
-  void resumed(State& state, const RequestRow& row, Seconds now) const {
-    Life& life = state.lives[row.id];
-    life.paused_s += (now - life.preempted_at).count();
+  void on(State& state, const events::Preempted& event) const { state.lives[event.row.id].preempted_at = event.now; }
+  void on(State& state, const events::Resumed& event) const {
+    Life& life = state.lives[event.row.id];
+    life.paused_s += (event.now - life.preempted_at).count();
     life.preempted_at = Seconds{-1};
   }
-  void ended(State& state, const RequestRow& row, Seconds now) const { over(state.lives[row.id], now); }
-  void cancelled(State& state, const RequestRow& row, Seconds now) const { over(state.lives[row.id], now); }
-  void delivered(State&, const RequestRow&, Tokens, Seconds) const {}
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
-  template <class Replay>
-  void iterated(State& state, const IterationRecord& record, const Replay&) const {
+  void on(State& state, const events::Ended& event) const { over(state.lives[event.row.id], event.now); }
+  void on(State& state, const events::Cancelled& event) const { over(state.lives[event.row.id], event.now); }
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
     for (const Claim& claim : record.batch) {
       if (claim.tokens.count() == 0) continue;
       Life& life = state.lives[record.rows[index(claim.slot)].id];
@@ -67,7 +66,7 @@ struct TimeAudit {
   }
 };
 
-/// Every nanosecond of every request is in one cause, and in the right one.
+/// Every nanosecond of every request belongs to exactly one cause, the right one.
 template <class E>
 void check_times(const E& engine) {
   const auto& lives = engine.template observed<TimeAudit>().lives;
@@ -98,7 +97,7 @@ void check_times(const E& engine) {
       CHECK(of.missed[i] >= 0);
       if (of.missed[i] > 0) CHECK_MESSAGE(of.spent[i] > 0, text_of(static_cast<TimeCause>(i)).key);
     }
-    // The line of time has no hole.
+    // The timeline has no gap.
     std::int64_t at = of.arrival;
     for (const TimeSpell& spell : of.spells) {
       CHECK(spell.begin == at);

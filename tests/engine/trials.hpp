@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trials: random small worlds and traces, and what every engine owes in them.
+// Trials: random small worlds and traces, and what every engine must guarantee in them.
 #pragma once
 
 #include "sluice/core/random.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/policy/layout/layout.hpp"
 
 #include "engine/audit.hpp"
 #include "engine/time_audit.hpp"
@@ -20,7 +21,7 @@
 
 namespace sluice::testing {
 
-/// A world of a few layers and a slow link: everything happens within a few hundred steps.
+/// A world with a few layers and a slow link: everything happens within a few hundred steps.
 struct SmallCost {
   using role = roles::Cost;
   struct State {};
@@ -67,7 +68,7 @@ inline Trial random_trial(Random& random) {
   return trial;
 }
 
-/// The same with more layers, which take as much longer.
+/// The same with more layers, which take proportionally longer.
 inline Trial deepened(Trial trial, int layers) {
   const double longer = static_cast<double>(layers) / trial.layers;
   trial.device = LayerBlocks{trial.device.count() / trial.layers * layers};
@@ -76,7 +77,7 @@ inline Trial deepened(Trial trial, int layers) {
   return trial;
 }
 
-/// The engine of a trial. `layer_weights`: of a layer, as many bytes.
+/// The engine of a trial. `layer_weights`: bytes of a layer's weights.
 template <class E>
 typename E::Config trial_config(const Trial& trial, const SmallCost& world, Bytes layer_weights = Bytes{1 << 20},
                                 const SmallCost& believed = {}) {
@@ -91,7 +92,7 @@ typename E::Config trial_config(const Trial& trial, const SmallCost& world, Byte
 template <class E>
 inline constexpr bool streams_weights = !std::is_same_v<typename E::weights_type, ResidentWeights>;
 
-/// Whether KV goes to the host and back. A placement that only rebuilds says `fetches_nothing`.
+/// Whether KV moves to the host and back. A placement that only rebuilds says `fetches_nothing`.
 template <class E>
 bool moves_kv() {
   using P = typename E::placement_type;
@@ -111,7 +112,7 @@ inline Bytes streamed_weights(Trial& trial, Random& random) {
   return Bytes{4096} * blocks;
 }
 
-/// After the last token nothing is left, and everybody has been served or refused.
+/// After the last token nothing is left, and every request has been served or refused.
 template <class E>
 void check_all_served(const E& engine, std::size_t requests) {
   CHECK_MESSAGE(engine.alive() == 0, "no request is lost");
@@ -119,7 +120,7 @@ void check_all_served(const E& engine, std::size_t requests) {
   CHECK(engine.ledger().host().used().count() == 0);
   const auto& lives = engine.template observed<Audit>().lives;
   CHECK(lives.size() == requests);
-  for (const auto& one : lives) { // not a structured binding: clang 14 lets no lambda, such as CAPTURE's, refer to it
+  for (const auto& one : lives) { // no structured binding: clang 14 lets no lambda, such as CAPTURE's, capture it
     CAPTURE(index(one.first));
     CHECK(int{one.second.ended} + int{one.second.refused} + int{one.second.cancelled} == 1);
   }
@@ -130,8 +131,7 @@ struct Cancelled {
   std::int64_t waiting = 0, in_prefill = 0, in_decode = 0, preempted = 0, kept_on_host = 0, copied = 0;
 };
 
-/// Users leave: between two steps each live request is cancelled with a probability of one in `each`. What it held is
-/// free at once.
+/// Cancels each live request between two steps with probability 1 in `each`. Its memory is free at once.
 template <class E>
 void cancel_some(E& engine, Random& random, std::uint64_t each, Cancelled& counts) {
   std::vector<RequestId> leaving;
@@ -165,7 +165,7 @@ void cancel_some(E& engine, Random& random, std::uint64_t each, Cancelled& count
   }
 }
 
-/// What trials exercised: a property of what never happened is none.
+/// What the trials exercised: a property of events that never happened would be empty.
 struct Exercised {
   double blocks_moved = 0, weights_moved = 0;
   std::int64_t moving = 0, exactly = 0;
@@ -180,15 +180,15 @@ struct Exercised {
   }
 };
 
-/// Under a sanitizer at -O0 a round takes thirty times as long: there the first of them look for what a sanitizer
-/// finds, and what all of them together exercise is for other builds to say.
+/// Under a sanitizer at -O0 a round takes thirty times as long. Only the first rounds run there; other builds check
+/// what all rounds together exercise.
 #if defined(SLUICE_SANITIZED)
 inline constexpr bool all_rounds = false;
 #else
 inline constexpr bool all_rounds = true;
 #endif
 
-/// `least_host`: no host is smaller. `cancels`: requests are cancelled at any time, which is counted.
+/// `least_host`: the smallest host. `cancels`: requests are cancelled at any time, and counted.
 template <class System>
 void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}, Cancelled* cancels = nullptr) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, Why, TimeAudit>;
@@ -233,7 +233,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
       CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
       slots = engine.view().rows.size();
     }
-    // Submission checks the least holding; a placement that chooses to hold more on a small host owns that choice.
+    // Submission checks the least residency; a placement that chooses more on a small host is responsible for that.
     if (E::relief_type::parting == Parting::preempt && trial.host.count() >= 100000)
       CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "who was accepted is served");
     CHECK(slots <= static_cast<std::size_t>(most_alive));
@@ -248,7 +248,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
   CHECK(20 * exercised.exactly >= exercised.moving); // or its bounds say little
 }
 
-/// The same, of a system whose requests are cancelled in whatever they do. Returns what they did.
+/// The same for a system whose requests are cancelled in any phase. Returns their phases.
 template <class System>
 Cancelled run_cancelled(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}) {
   Cancelled counts;

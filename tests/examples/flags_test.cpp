@@ -210,21 +210,3 @@ TEST_CASE("sizes and rates are read alike in every program" * needs_program("slu
                 "value 2 of '1GB/s,unlimited' is 'unlimited', which has no place among numbers; expected numbers alone "
                 "in a list, and --link unlimited by itself");
 }
-
-TEST_CASE("what a flag was called before means what it meant" * needs_program("sluice-compare")) {
-  const auto printed = [](const std::string& flags) {
-    const Ran ran = run_program("sluice-compare", "--limit 3 --systems DeepSpeedInference --deposit off --quiet "
-                                                  "--table csv --columns system,p99-tbt " +
-                                                      flags + " 2>&1");
-    CAPTURE(ran.out);
-    CHECK(ran.code == 0);
-    return ran.out;
-  };
-  const std::string wanted = printed("--link 10GB/s");
-  CHECK(wanted != printed("--link 20GB/s"));
-  CHECK(printed("--link-rate 10") == wanted);
-  CHECK(printed("--link-rate=10") == wanted);
-  CHECK(printed("--link-rate 10,32.5") == printed("--link 10GB/s,32.5GB/s"));
-  check_refused("sluice-compare", "--link-rate 0", "--link: it is '0GB/s'; expected a rate");
-  check_refused("sluice-compare", "--link-rate fast", "--link: it is 'fast'; expected a rate");
-}

@@ -3,9 +3,12 @@
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace {
 namespace fs = std::filesystem;
@@ -30,6 +33,22 @@ TEST_CASE("every program says that its output cannot be written" * needs_program
   for (const std::string name : {"compare", "explore"}) // more than a buffer of standard output
     CHECK(run_program("sluice-" + name, "--list 2>&1 >/dev/full").out.find("standard output: it cannot be written") !=
           std::string::npos);
+}
+
+TEST_CASE("every example reports that its output cannot be written" * needs_program("serve_a_workload")) {
+  std::vector<std::string> examples{"your_first_kernel"};
+  for (const fs::directory_entry& entry : fs::directory_iterator("examples"))
+    if (entry.path().extension() == ".cpp") examples.push_back(entry.path().stem().string().substr(3)); // after "01_"
+  CHECK(examples.size() >= 10);
+  std::error_code ignored;
+  for (const std::string& example : examples) {
+    CAPTURE(example);
+    if (!fs::exists(sluice_test::program_path(example), ignored)) continue; // for want of a library
+    // The argument is the server's port. A server that does not notice would run until the limit.
+    const Ran full = run_program(example, "0 2>&1 >/dev/full", "timeout 300 ");
+    CHECK(full.code == 2);
+    CHECK(full.out == example + ": standard output: " + std::strerror(ENOSPC) + "\n");
+  }
 }
 
 TEST_CASE("a reader that closes the pipe ends every program, and where that signal is ignored it is an error" *

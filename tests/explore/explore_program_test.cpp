@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes; and one
-// line and exit code 2 for wrong input.
-#include "report/read_csv.hpp"
+// sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes.
 #include "support/page.hpp"
 #include "support/program.hpp"
+#include "support/results.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +10,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
@@ -22,7 +20,6 @@
 
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 using sluice_test::content;
 using sluice_test::Ran;
@@ -36,16 +33,9 @@ const char* const workload = "--generate 'poisson:rate=2,requests=6,prompt=unifo
                              "--kv-blocks 60 --batch 4 --slo-tbt 0.02 --systems "
                              "OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow --quiet";
 
-struct Explored {
-  TemporaryFolder folder;
-  std::string printed;
-  json report;
-  explicit Explored(const std::string& more = "") {
-    const Ran ran = run(std::string{workload} + " " + more + " --out '" + folder.path.string() + "'");
-    REQUIRE(ran.code == 0);
-    printed = ran.out;
-    report = json::parse(content(folder.path / "explore.json"));
-  }
+struct Explored : sluice_test::Results {
+  json report = parsed("explore.json");
+  explicit Explored(const std::string& more = "") : Results("sluice-explore", std::string{workload} + " " + more) {}
 };
 
 double attainment(const json& row) { return row.at("tbt_attainment").get<double>(); }
@@ -68,10 +58,6 @@ std::map<std::vector<std::size_t>, double> combinations(const json& report) {
   return all;
 }
 
-using Table = std::vector<std::map<std::string, std::string>>;
-Table table_of(const Explored& explored, const std::string& name) {
-  return sluice_test::read_csv(content(explored.folder.path / name));
-}
 /// Whether a cell has that number, or is empty where there is none.
 bool same(const std::string& cell, const json& number) {
   if (number.is_null() || cell.empty()) return number.is_null() && cell.empty();
@@ -103,14 +89,6 @@ json documented(const std::string& head) {
     fields.push_back(std::move(field));
   }
   return fields;
-}
-
-void refuses(const std::string& arguments, const char* piece) {
-  const Ran ran = run(arguments + " 2>&1");
-  CAPTURE(ran.out);
-  CHECK(ran.code == 2);
-  CHECK(ran.out.find(piece) != std::string::npos);
-  CHECK(ran.out.find('\n') == ran.out.size() - 1);
 }
 
 } // namespace
@@ -239,36 +217,13 @@ TEST_CASE("whoever is said to beat every published system does" * needs_program(
   if (!said.empty()) CHECK(explored.printed.find(explored.report.at("beats_published")[0]) != std::string::npos);
 }
 
-TEST_CASE("the same run gives the same bytes, whatever the threads" * needs_program()) {
-  const TemporaryFolder folder;
-  std::map<std::string, std::string> tables;
-  const auto at = [&](const char* threads) {
-    REQUIRE(run(std::string{workload} + " --threads " + threads + " --out '" + folder.path.string() + "' >/dev/null")
-                .code == 0);
-    for (const char* name : {"compositions.csv", "choices.csv", "datapackage.json"}) {
-      const std::string text = content(folder.path / name);
-      CHECK_FALSE(text.empty());
-      CHECK((tables.try_emplace(name, text).first->second == text)); // no page in the log
-    }
-    return content(folder.path / "explore.json");
-  };
-  const std::string one = at("2"), again = at("2");
-  CHECK(!one.empty());
-  CHECK(one == again);
-  json with_two = json::parse(one), with_one = json::parse(at("1"));
-  with_two["workload"].erase("command");
-  with_one["workload"].erase("command");
-  CHECK(with_one == with_two);
-  CHECK(json::parse(at("2")).at("workload").at("seed") == 1);
-}
-
 TEST_CASE("tables: a row for each composition and seed has the figures that explore.json has" * needs_program()) {
   for (const std::string seeds : {"", "--seeds 4..5"}) {
     CAPTURE(seeds);
     const Explored explored(seeds);
     const json& report = explored.report;
     const json& of_seeds = report.at("workload").at("seeds");
-    const Table rows = table_of(explored, "compositions.csv");
+    const sluice_test::Table rows = explored.table("compositions");
     REQUIRE(rows.size() == report.at("rows").size() * of_seeds.size());
     std::size_t at = 0, figures = 0;
     for (const json& row : report.at("rows"))
@@ -301,7 +256,7 @@ TEST_CASE("tables: a row for each composition and seed has the figures that expl
       }
     CHECK(figures > rows.size() * 20);
 
-    const Table choices = table_of(explored, "choices.csv");
+    const sluice_test::Table choices = explored.table("choices");
     at = 0;
     for (const json& marginals : report.at("marginals"))
       for (const json& model : marginals.at("models")) {
@@ -326,7 +281,7 @@ TEST_CASE("tables: a row for each composition and seed has the figures that expl
 
 TEST_CASE("tables: datapackage.json and docs/results.md have the columns that are there" * needs_program()) {
   const Explored explored;
-  const json package = json::parse(content(explored.folder.path / "datapackage.json"));
+  const json package = explored.parsed("datapackage.json");
   CHECK(package.at("made_by").get<std::string>().find("(commit ") != std::string::npos);
   CHECK(package.at("command") == explored.report.at("workload").at("command"));
   REQUIRE(package.at("resources").size() == 2);
@@ -335,7 +290,7 @@ TEST_CASE("tables: datapackage.json and docs/results.md have the columns that ar
     const json& fields = resource.at("schema").at("fields");
     std::vector<std::string> names;
     for (const json& field : fields) names.push_back(field.at("name"));
-    const std::string text = content(explored.folder.path / resource.at("path").get<std::string>());
+    const std::string text = explored.text(resource.at("path"));
     CHECK(sluice_test::read_csv_rows(text.substr(0, text.find('\n') + 1)).at(0) == names);
     if (resource.at("name") == "choices") {
       CHECK(fields == documented("choices.csv"));
@@ -354,36 +309,10 @@ TEST_CASE("tables: datapackage.json and docs/results.md have the columns that ar
   }
 }
 
-TEST_CASE("what an earlier run left that is not written goes, and what is nobody's stays" * needs_program()) {
-  const TemporaryFolder folder;
-  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
-  const std::string named = R"({"name": "sluice", "resources": [{"path": "systems.csv"}, {"path": "notes.csv"}]})";
-  write("datapackage.json", named);
-  write("systems.csv", "system\n");
-  write("notes.csv", "mine\n");
-  write("requests.csv", "not named\n");
-  fs::create_directory(folder.path / "traces");
-  for (const char* name : {"report.html", "report.json", "traces/VllmSwap-x1.5.json", "traces/mine.json"})
-    write(name, "as it was");
-  REQUIRE(run(std::string{workload} + " --out '" + folder.path.string() + "'").code == 0);
-  CHECK_FALSE(fs::exists(folder.path / "systems.csv"));
-  CHECK(content(folder.path / "notes.csv") == "mine\n");
-  CHECK(fs::exists(folder.path / "requests.csv"));
-  for (const char* gone : {"report.html", "report.json", "traces/VllmSwap-x1.5.json"})
-    CHECK_FALSE(fs::exists(folder.path / gone));
-  CHECK(content(folder.path / "traces/mine.json") == "as it was");
-  CHECK(content(folder.path / "datapackage.json") != named);
-}
-
-TEST_CASE("several seeds: ranked by the mean, judged against the best published, the same whatever the threads" *
-          needs_program()) {
-  const Explored explored("--seeds 1..3 --threads 1"), again("--seeds 1..3 --threads 3"), second("--seed 2");
+TEST_CASE("several seeds: ranked by the mean, judged against the best published" * needs_program()) {
+  const Explored explored("--seeds 1..3"), second("--seed 2");
   const json& report = explored.report;
   CHECK(report.at("workload").at("seeds") == json({1, 2, 3}));
-  json a = report, b = again.report;
-  a.at("workload").erase("command");
-  b.at("workload").erase("command");
-  CHECK(a == b);
   std::map<std::string, json> of_second, rows;
   for (const json& row : second.report.at("rows")) of_second[row.at("name").get<std::string>()] = row;
   for (const json& row : report.at("rows")) rows[row.at("name").get<std::string>()] = row;
@@ -416,7 +345,7 @@ TEST_CASE("several seeds: ranked by the mean, judged against the best published,
 
 TEST_CASE("the page's table has every row of the report" * needs_program()) {
   const Explored explored("--seeds 1,2");
-  const std::string page = content(explored.folder.path / "explore.html");
+  const std::string page = explored.text("explore.html");
   CHECK(page.find("src=") == std::string::npos);
   CHECK(sluice_test::page_data(page).at("seeds") == json({1, 2}));
   const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
@@ -486,20 +415,4 @@ TEST_CASE("tables: of several seeds a run says why it was ended itself, and one 
   for (const auto& [run_of, text] : together)
     if (run_of.second == "1" && text.empty() != together.at({run_of.first, "2"}).empty()) ++differ;
   CHECK(differ > 0);
-}
-
-TEST_CASE("wrong input is one line and exit code 2" * needs_program()) {
-  refuses("--deposit both", "--deposit");
-  refuses("--slo-scale 1,2", "--slo-scale");
-  refuses("--systems Nobody", "Nobody");
-  refuses("--threads 0", "--threads");
-  refuses("--seeds 3..1", "--seeds: it is '3..1'; expected whole numbers");
-  refuses("--seeds 1..2 --seed 1", "--seed");
-  refuses("--top x", "--top");
-  refuses("--transfer own", "--transfer");
-  refuses("--trace missing.csv --format azure", "missing.csv");
-  refuses("--trace missing.csv", "missing.csv: the file cannot be opened");
-  const TemporaryFolder folder;
-  std::ofstream(folder.path / "file") << "in the way";
-  refuses(std::string{workload} + " --out '" + (folder.path / "file" / "out").string() + "'", "--out");
 }

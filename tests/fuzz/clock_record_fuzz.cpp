@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record of a run's clock; one that was read is the same when written and read again.
-#include "sluice/backend/read_clock_record.hpp"
+#include "sluice/world/read_clock_record.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

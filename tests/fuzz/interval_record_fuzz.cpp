@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A performance record as sluice-compare reads it; one that was read answers, and is the same when read again.
-#include "sluice/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

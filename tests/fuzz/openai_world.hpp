@@ -3,9 +3,9 @@
 // server; and what they check of its answers.
 #pragma once
 
+#include "sluice/core/utf8.hpp"
+#include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/tokenizer/bytes.hpp"
-#include "sluice/tokenizer/utf8.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/cost/nlohmann/orbitflow_profile.hpp"
+#include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

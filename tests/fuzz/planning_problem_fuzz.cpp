@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A planning problem as sluice-plan reads it; one that was read and is small is solved, with few nodes.
-#include "sluice/placement/solver/solve_problem.hpp"
-#include "sluice/plan/nlohmann/problem_json.hpp"
+#include "sluice/policy/placement/solver/solve_problem.hpp"
+#include "sluice/state/plan/nlohmann/problem_json.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

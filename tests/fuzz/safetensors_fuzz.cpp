@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header of a safetensors file; what was read of it lies within the file.
-#include "sluice/checkpoint/nlohmann/safetensors.hpp"
+#include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/gpu/run with programs that print, fail, hang or die as the test says: what stops the run, and what does not."""
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-gpu = Path(__file__).resolve().parent.parent.parent / "bench/gpu"
-sys.path.insert(0, str(gpu))
-from check import check  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from rehearsal import Rehearsal, gpu, put  # noqa: E402
 from schema import CLOCKS_DURING, GEMMS, STAGES  # noqa: E402
 
 # A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first)
@@ -54,6 +52,10 @@ for name, times in STAGES[stage].items():
             sys.exit(3)
 sys.exit(1 if plant == "fail" else 0)
 """
+
+GEMM = PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
+    'or name.startswith("cublas")', 'or not name.startswith("cublas")'
+)
 
 
 # What else a machine with a card has, as far as the run asks it.
@@ -112,38 +114,11 @@ if stage == "environment":
     )
 
 
-class Run(unittest.TestCase):
+class Run(Rehearsal):
     def run_with(self, plant, *arguments):
-        """The file that the run wrote, its exit status and the lines that it printed."""
         with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "gpu_bench_emulated"
-            program.write_text(PROGRAM, encoding="utf-8")
-            program.chmod(0o755)
-            done = subprocess.run(
-                [sys.executable, gpu / "run", "--emulated", "--bin", folder, "--out", f"{folder}/out", *arguments],
-                env={**os.environ, "PLANT": json.dumps(plant)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
-        self.assertEqual(check(data), [], done.stdout)
-        return data, done.returncode, done.stdout
-
-    def run_on_card(self, folder, plant, *arguments):
-        """The same of a machine with a card, whose programs are those of a folder."""
-        done = subprocess.run(
-            [sys.executable, gpu / "run", "--bin", folder, "--out", f"{folder}/out", *arguments],
-            env={**os.environ, "PLANT": json.dumps(plant), "PATH": f"{folder}:{os.environ['PATH']}"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
-        self.assertEqual(check(data), [], done.stdout)
-        return data, done.returncode, done.stdout
+            put(folder, {"gpu_bench_emulated": PROGRAM})
+            return self.run_in(folder, plant, "--emulated", *arguments)
 
     def states(self, data, stage):
         return Counter(row["status"] for row in data["rows"] if row["stage"] == stage)
@@ -198,23 +173,10 @@ class Run(unittest.TestCase):
 
     def test_on_a_card(self):
         with tempfile.TemporaryDirectory() as folder:
-            gemm = PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
-                'or name.startswith("cublas")', 'or not name.startswith("cublas")'
-            )
-            bench = on_card(PROGRAM)
-            programs = {
-                "gpu_bench": bench,
-                "gpu_gemm": gemm,
-                "gpu_kernel_tests": KERNEL_TESTS,
-                "nvidia-smi": SMI,
-                "compute-sanitizer": SANITIZER,
-            }
-            for name, text in programs.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-                (Path(folder) / name).chmod(
-                    0o755 if name[0] != "g" else 0o644
-                )  # as a copy may
-            data, status, said = self.run_on_card(folder, {})
+            programs = {"gpu_bench": on_card(PROGRAM), "gpu_gemm": GEMM, "gpu_kernel_tests": KERNEL_TESTS}
+            put(folder, programs, mode=0o644)  # as a copy may
+            put(folder, {"nvidia-smi": SMI, "compute-sanitizer": SANITIZER})
+            data, status, said = self.run_in(folder, {})
         self.assertEqual(status, 1)
         header = data["header"]
         of = [header[name] for name in ("device", "driver", "runtime", "binaries")]
@@ -238,10 +200,8 @@ class Run(unittest.TestCase):
     def test_a_card_without_the_programs_of_a_stage(self):
         """No nvidia-smi, no tests of kernels, no compute-sanitizer that ends, and a folder named cuda."""
         with tempfile.TemporaryDirectory(prefix="cuda") as folder:
-            for name, text in {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS}.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-                (Path(folder) / name).chmod(0o755)
-            data, status, said = self.run_on_card(folder, {}, "--limit", "sanitizers=3")
+            put(folder, {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS})
+            data, status, said = self.run_in(folder, {}, "--limit", "sanitizers=3")
         self.assertEqual(status, 1)
         self.assertEqual(data["header"]["device"], "a card")
         self.assertEqual(self.stage(data, "kernels")["status"], "failed")
@@ -257,10 +217,8 @@ class Run(unittest.TestCase):
         for program, built in ((old, True), (no_device, False)):
             with tempfile.TemporaryDirectory(prefix="cuda") as folder:
                 cmake = "#!/bin/sh\necho 'CMake Error: planted'; exit 1\n"
-                for name, text in {"gpu_bench": program, "nvidia-smi": SMI, "cmake": cmake}.items():
-                    (Path(folder) / name).write_text(text, encoding="utf-8")
-                    (Path(folder) / name).chmod(0o755)
-                data, _, said = self.run_on_card(folder, {}, "--stages", "primitives")
+                put(folder, {"gpu_bench": program, "nvidia-smi": SMI, "cmake": cmake})
+                data, _, said = self.run_in(folder, {}, "--stages", "primitives")
             self.assertEqual("planted" in self.stage(data, "build")["reason"], built, said)
 
     def test_an_out_that_cannot_be_made(self):
@@ -289,10 +247,8 @@ class Run(unittest.TestCase):
 
     def test_programs_of_another_commit_are_not_packed(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("sluice-run", "sluice-profile", "sluice-compare"):
-                program = Path(folder) / name
-                program.write_text("#!/bin/sh\necho 'sluice 0.1.0 (commit fffffff, release build)'\n", encoding="utf-8")
-                program.chmod(0o755)
+            said = "#!/bin/sh\necho 'sluice 0.1.0 (commit fffffff, release build)'\n"
+            put(folder, {name: said for name in ("sluice-run", "sluice-profile", "sluice-compare")})
             call = [sys.executable, gpu / "pack", "--run", f"{folder}/sluice-run"]
             done = subprocess.run(call, capture_output=True, text=True, check=False)
         if "git rev-parse" not in done.stderr:  # sources without their history have no commit to compare with

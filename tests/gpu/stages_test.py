@@ -15,8 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 sys.dont_write_bytecode = True
-gpu = Path(__file__).resolve().parent.parent.parent / "bench/gpu"
-sys.path[:0] = [str(gpu), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from rehearsal import Rehearsal, gpu, put  # noqa: E402  isort: skip
 import beside_peers  # noqa: E402
 import clocks  # noqa: E402
 import identity  # noqa: E402
@@ -127,35 +127,18 @@ print(json.dumps(dict(stage="environment", name="multiprocessors", config="", n=
                       median=1.0, max=1.0, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
                       status="passed", reason="")))
 """
-
-
+PROGRAMS = {"sluice-run": RUN, "sluice-profile": PROFILE, "sluice-compare": COMPARE, "gpu_bench_emulated": BENCH}
 FLAGS = "\n  --backend TEXT\n  --random-weights UINT\n  --products TEXT\n  --gather-below TEXT\n  --no-graphs"
 
 
-class Stages(unittest.TestCase):
+class Stages(Rehearsal):
     def run_with(self, plant, *arguments, without=()):
         """The rows by name, the stages by name, and the exit status of a rehearsal."""
         with tempfile.TemporaryDirectory() as folder:
-            self.put(folder, without)
-            done = subprocess.run(
-                [sys.executable, gpu / "run", "--emulated", "--bin", folder, "--out", f"{folder}/out", *arguments],
-                env={**os.environ, "PLANT": json.dumps(plant)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            data = json.loads((Path(folder) / "out/results.json").read_text(encoding="utf-8"))
-        self.assertEqual(check(data), [], done.stdout)
+            put(folder, {name: text for name, text in PROGRAMS.items() if name not in without})
+            data, status, _ = self.run_in(folder, plant, "--emulated", *arguments)
         rows = {(row["stage"], row["name"]): row for row in data["rows"]}
-        return rows, {one["name"]: one for one in data["header"]["stages"]}, done.returncode
-
-    def put(self, folder, without=()):
-        texts = {"sluice-run": RUN, "sluice-profile": PROFILE, "sluice-compare": COMPARE, "gpu_bench_emulated": BENCH}
-        for name, text in texts.items():
-            if name not in without:
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-                (Path(folder) / name).chmod(0o755)
+        return rows, {one["name"]: one for one in data["header"]["stages"]}, status
 
     def of(self, rows, stage, status):
         return [name for (of, name), row in rows.items() if of == stage and row["status"] == status]
@@ -215,7 +198,7 @@ class Stages(unittest.TestCase):
 
     def test_whatever_ends_the_run_its_file_has_what_was_measured(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.put(folder)
+            put(folder, PROGRAMS)
             file = Path(folder) / "out/results.json"
             arguments = ["--emulated", "--bin", folder, "--out", file.parent, "--stages", "shape"]
             running = subprocess.Popen(
@@ -289,17 +272,10 @@ class Stages(unittest.TestCase):
 
     def on_card(self, plant, *stages):
         """The same of a machine with a card."""
-        gemm = run_test.PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
-            'or name.startswith("cublas")', 'or not name.startswith("cublas")'
-        )
-        texts = {"sluice-run": RUN, "sluice-profile": PROFILE, "sluice-compare": COMPARE, "gpu_gemm": gemm}
-        texts.update({"gpu_bench": run_test.on_card(run_test.PROGRAM), "nvidia-smi": run_test.SMI})
+        bench = {"gpu_gemm": run_test.GEMM, "gpu_bench": run_test.on_card(run_test.PROGRAM), "nvidia-smi": run_test.SMI}
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in texts.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-                (Path(folder) / name).chmod(0o755)
-            done = run_test.Run()
-            data, status, said = done.run_on_card(folder, plant, "--stages", ",".join(stages))
+            put(folder, {**PROGRAMS, **bench})
+            data, status, _ = self.run_in(folder, plant, "--stages", ",".join(stages))
             log = (Path(folder) / "out/run.log").read_text(encoding="utf-8")
         return {(row["stage"], row["name"]): row for row in data["rows"]}, status, log
 

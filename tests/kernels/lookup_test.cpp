@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // find_kernel, with a small family of this test's and the emulator's way of launching.
-#include "sluice/decoder/config.hpp"
+#include "sluice/model/decoder/config.hpp"
 
 #include "kernels/emulated.hpp"
 #include <doctest/doctest.h>

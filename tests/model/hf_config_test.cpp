@@ -28,7 +28,7 @@ void check_same_but_name(const json& config, ModelShape expected) {
 
 } // namespace
 
-TEST_CASE("each model type yields the shape that is named") {
+TEST_CASE("each model type yields the named shape") {
   check_same_but_name(llama(), llama3_8b());
   check_same_but_name(json::parse(R"({"model_type": "llama", "hidden_size": 5120, "intermediate_size": 13824,
     "num_attention_heads": 40, "num_hidden_layers": 40, "vocab_size": 32000, "torch_dtype": "float16"})"),
@@ -44,7 +44,7 @@ TEST_CASE("each model type yields the shape that is named") {
   check_same_but_name(json::parse(R"({"model_type": "qwen3", "hidden_size": 5120, "intermediate_size": 25600,
     "num_attention_heads": 64, "num_hidden_layers": 64, "num_key_value_heads": 8, "head_dim": 128,
     "vocab_size": 151936, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})"),
-                      qwen3_32b()); // hidden / heads is 80 here, and not the head size
+                      qwen3_32b()); // hidden / heads is 80 here, not the head size
   check_same_but_name(json::parse(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
     "num_attention_heads": 32, "num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128,
     "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
@@ -71,7 +71,7 @@ TEST_CASE("the data type sets the bytes of weights and KV") {
   }
 }
 
-TEST_CASE("each wrong field is one line that names it") {
+TEST_CASE("each wrong field is reported by name in one line") {
   const struct {
     const char* says;
     void (*spoil)(json&);
@@ -81,7 +81,7 @@ TEST_CASE("each wrong field is one line that names it") {
       {"model_type is 7", [](json& c) { c["model_type"] = 7; }},
       {"num_hidden_layers is missing", [](json& c) { c.erase("num_hidden_layers"); }},
       {"num_hidden_layers is missing",
-       [](json& c) { c["num_hidden_layers"] = nullptr; }}, // null is how configs spell absence
+       [](json& c) { c["num_hidden_layers"] = nullptr; }}, // configs use null for absence
       {"num_hidden_layers is -32", [](json& c) { c["num_hidden_layers"] = -32; }},
       {"num_hidden_layers is 32.5", [](json& c) { c["num_hidden_layers"] = 32.5; }},
       {"num_hidden_layers is \"32\"", [](json& c) { c["num_hidden_layers"] = "32"; }},
@@ -114,7 +114,7 @@ TEST_CASE("each wrong field is one line that names it") {
   }
 }
 
-TEST_CASE("layers without experts among those with them are refused") {
+TEST_CASE("layers without experts among layers with experts are refused") {
   json config = llama();
   config["model_type"] = "qwen3_moe";
   config["num_experts"] = 8;

@@ -61,10 +61,10 @@ TEST_CASE("bytes and FLOPs agree with the matrices counted one by one") {
     }
     CHECK(shape.linear_flops_per_token_per_layer().count() == 2.0 * active);
     CHECK(static_cast<double>(shape.layer_weight_bytes().count()) == 2.0 * all);
-    // One query against one key: a dot product of head_dim in every head, and as many multiply-adds with the value.
+    // One query against one key: a dot product of head_dim per head, and as many multiply-adds with the value.
     CHECK(shape.attention_flops_per_pair_per_layer().count() == 2.0 * 2.0 * query);
     CHECK(static_cast<double>(shape.kv_bytes_per_token_per_layer().count()) == 2.0 * kv * 2.0);
-    // In the layers of a dense model every parameter is multiplied once per token.
+    // In a dense model's layers, every parameter is multiplied once per token.
     if (shape.experts == 0) {
       CHECK(shape.linear_flops_per_token_per_layer().count() == 2.0 * static_cast<double>(shape.layer_parameters()));
     }
@@ -110,7 +110,7 @@ TEST_CASE("an unknown model's error lists every name") {
   }
 }
 
-TEST_CASE("sizes that make no decoder are refused by name") {
+TEST_CASE("invalid sizes are refused by name") {
   const struct {
     const char* says;
     void (*spoil)(ModelShape&);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_shard: what a group's devices hold together is the model, and what cannot be divided is refused.
+// tensor_shard: a group's parts add up to the model, and indivisible sizes are refused.
 #include "sluice/model/named.hpp"
 #include "sluice/model/tensor_shard.hpp"
 
@@ -17,7 +17,7 @@ TEST_CASE("a group of one is the model itself") {
   }
 }
 
-TEST_CASE("the parts of a group are the model: weights, KV and FLOPs, but for what every device has") {
+TEST_CASE("a group's parts add up to the model's weights, KV and FLOPs, except what every device has") {
   for (const NamedModel& named : named_models) {
     const ModelShape whole = named.shape();
     for (const int degree : {2, 4, 8, 16, 32}) {
@@ -34,7 +34,7 @@ TEST_CASE("the parts of a group are the model: weights, KV and FLOPs, but for wh
       CHECK(check(*shard, "test").ok());
       const int copies = degree > whole.kv_heads ? degree / whole.kv_heads : 1;
       CHECK(shard->kv_bytes_per_token() * degree == whole.kv_bytes_per_token() * copies);
-      // More copies of K's and V's projections, the router on every device, and up to degree - 1 rows of padding.
+      // Copies of K's and V's projections, the router on every device, and up to degree - 1 rows of padding.
       const std::int64_t kv_projections = std::int64_t{2} * whole.hidden * whole.kv_heads * whole.head_dim;
       const std::int64_t layer =
           whole.layer_parameters() + kv_projections * (copies - 1) + whole.router_parameters() * (degree - 1);
@@ -52,7 +52,7 @@ TEST_CASE("the parts of a group are the model: weights, KV and FLOPs, but for wh
   }
 }
 
-TEST_CASE("what cannot be divided is refused in one line that says what would") {
+TEST_CASE("an indivisible size is refused in one line that says what would divide") {
   const struct {
     ModelShape shape;
     int degree;

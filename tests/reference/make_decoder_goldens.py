@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logits of a small random model of each family, computed by torch: what tests/decoder/eigen/goldens_test.cpp compares.
+"""Logits of a small random model of each family, computed by torch: what tests/model/decoder/eigen/goldens_test.cpp compares.
 
     python3 tests/reference/make_decoder_goldens.py > tests/reference/decoder_goldens.txt
 
 Each family's forward pass is written down here from its definition, for a whole sequence at once, in double precision, so
 that it shares nothing with the C++: no blocks, no chunks, no online softmax. The weights are f32 numbers that both sides
-make from (tensor, element); see `numbers` and tests/decoder/made_model.hpp.
+make from (tensor, element); see `numbers` and tests/model/decoder/made_model.hpp.
 """
 import math
 

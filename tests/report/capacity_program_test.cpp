@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare --capacity: what it says of a rate, --rate-scale says too; seeds are searched each on its own; where
-// there is no capacity it says so.
-#include "sluice/statistics/interval.hpp"
+// sluice-compare --capacity: --rate-scale confirms what it says of a rate, and each seed is searched on its own.
+#include "sluice/report/statistics/interval.hpp"
 
+#include "report/compare_program.hpp"
 #include "support/page.hpp"
-#include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,30 +16,19 @@
 namespace {
 
 using nlohmann::json;
-using sluice_test::Ran;
-using sluice_test::TemporaryFolder;
+using sluice_test::comparing::needs_program;
 
-doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
-const std::string workload = "--quiet --generate demo:requests=24 --batch 4 --deposit off --systems ";
 const std::string small = "--kv-blocks 600 ";
 
-struct Compared {
-  TemporaryFolder folder;
-  std::string printed;
-  json report;
-  explicit Compared(const std::string& arguments, const std::string& systems = "VllmRecompute,VllmSwap") {
-    const Ran ran = sluice_test::run_program("sluice-compare", workload + systems + " " + arguments + " --out '" +
-                                                                   folder.path.string() + "' 2>&1");
-    CAPTURE(ran.out);
-    REQUIRE(ran.code == 0);
-    printed = ran.out;
-    report = json::parse(sluice_test::content(folder.path / "report.json"));
-  }
+struct Compared : sluice_test::comparing::Compared {
+  explicit Compared(const std::string& arguments, const std::string& systems = "VllmRecompute,VllmSwap")
+      : sluice_test::comparing::Compared("--generate demo:requests=24 --batch 4 --deposit off --systems " + systems +
+                                         " " + arguments) {}
 };
 
 } // namespace
 
-TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scale says" * needs_program()) {
+TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scale confirms" * needs_program()) {
   const Compared found(small + "--capacity 0.6 --seed 2");
   CHECK(found.report.at("capacity").at("share") == 0.6);
   const double step = found.report.at("capacity").at("step");
@@ -65,7 +53,7 @@ TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scal
     }
   }
   CHECK(found.printed.find("Capacity: the highest arrival rate at which 60 % of the requests keep both SLOs") == 0);
-  CHECK(sluice_test::content(found.folder.path / "report.html").find("Sluice capacities") != std::string::npos);
+  CHECK(found.text("report.html").find("Sluice capacities") != std::string::npos);
 }
 
 TEST_CASE("each seed is searched as it is alone, and the row is their mean with its interval" * needs_program()) {
@@ -89,7 +77,7 @@ TEST_CASE("each seed is searched as it is alone, and the row is their mean with 
   }
 }
 
-TEST_CASE("a capacity is one, whichever rate the search is around" * needs_program()) {
+TEST_CASE("a capacity does not depend on the rate where the search starts" * needs_program()) {
   const Compared own(small + "--capacity 0.6 --seed 2"), lower(small + "--capacity 0.6 --seed 2 --rate-scale 0.2");
   const json &a = own.report.at("cells").at(0).at("systems"), &b = lower.report.at("cells").at(0).at("systems");
   REQUIRE(a.size() == b.size());
@@ -101,7 +89,7 @@ TEST_CASE("a capacity is one, whichever rate the search is around" * needs_progr
     }
 }
 
-TEST_CASE("seeds beyond an end leave a row its place and its verdict" * needs_program()) {
+TEST_CASE("a row with seeds beyond an end keeps its rank and its verdict" * needs_program()) {
   // Of one block under such an SLO, of six seeds three bear no rate.
   const Compared found(small + "--capacity 1 --slo-tbt 0.017 --seeds 1,2,3,4,5,6");
   CHECK(found.report.at("cells").at(0).at("systems").at(0).at("below") > 0);
@@ -114,30 +102,10 @@ TEST_CASE("seeds beyond an end leave a row its place and its verdict" * needs_pr
   }
 }
 
-TEST_CASE("where there is no capacity the row says so, and has no number" * needs_program()) {
-  const Compared never(small + "--capacity 1 --slo-tbt 0.000001");
-  for (const json& row : never.report.at("cells").at(0).at("systems")) {
-    CHECK(row.at("rate_scale").is_null());
-    CHECK(row.at("below") == 1);
-    CHECK(row.at("remark") == "not even at rate x0.0156");
-  }
-  const Compared always("--kv-blocks 8000 --capacity 0.9 --slo-tbt 1000 --slo-ttft 100000");
-  for (const json& row : always.report.at("cells").at(0).at("systems")) {
-    CHECK(row.at("requests_per_s").is_null());
-    CHECK(row.at("remark") == "still at the highest rate tried, x64");
-  }
-}
-
-TEST_CASE("capacities over a list are one table" * needs_program()) {
-  const Compared grid("--capacity 0.6 --kv-blocks 400,800 --table csv");
-  CHECK(grid.printed.find("kv-blocks,system,deposit,scale,requests-per-s,rate-scale,slo-met,remark\n400,") == 0);
-  CHECK(grid.report.at("cells").size() == 2);
-}
-
-TEST_CASE("the page has a table of every capacity, and what each picture is drawn of" * needs_program()) {
+TEST_CASE("the page has a table of every capacity, and the data of its pictures" * needs_program()) {
   const Compared found(small + "--capacity 0.6 --link 8GB/s,32GB/s --seeds 2,3 --slo-scale 1,2",
                        "OneAtATime,VllmSwap"); // a control, which is shown with more than its name
-  const std::string page = sluice_test::content(found.folder.path / "report.html");
+  const std::string page = found.text("report.html");
   CHECK(page.find("src=") == std::string::npos);
   const json data = sluice_test::page_data(page);
   const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
@@ -180,17 +148,4 @@ TEST_CASE("the page has a table of every capacity, and what each picture is draw
               doctest::Approx(wanted.at("requests_per_s").get<double>()).epsilon(1e-5));
     }
   }
-}
-
-TEST_CASE("what cannot be searched is one line" * needs_program()) {
-  const auto refused = [](const std::string& arguments, const std::string& part) {
-    sluice_test::check_refused("sluice-compare", arguments, part);
-  };
-  refused("--capacity 0.9,0.8", "--capacity: it is '0.9,0.8'; expected");
-  refused("--capacity 1.5", "--capacity: it is 1.5; expected a share above 0, at most 1");
-  refused("--capacity 0.9 --trace-at 3 --out never", "--trace-at: --capacity leaves no traces; expected");
-  refused("--capacity 0.9 --wall-times --out never", "--wall-times: --capacity reports no planning times");
-  refused("--capacity 0.9 --rate-scale 1,2", "--rate-scale: --capacity searches the rate; expected one rate");
-  refused("--capacity 0.9 --cells --batch 1,2 --out /tmp", "--cells: --capacity has one report of all");
-  refused("--capacity 0.9 --tenants opt-13b@0.4,opt-13b@0.4 --device gh200-96", "--capacity: there are tenants");
 }

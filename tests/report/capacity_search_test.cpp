@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for a capacity against attainments whose capacity is known: found to a step wherever it lies, in few
-// questions, and doubted where there is more than one crossing.
+// The search for a capacity, with attainments of known capacity: it finds it to one step in few probes, and reports
+// further crossings.
 #include "sluice/core/random.hpp"
 
 #include "../examples/tools/compare/capacity_pairs.hpp"
@@ -23,7 +23,7 @@ using compared::search_capacity;
 
 namespace {
 
-/// Counts the questions.
+/// Counts the probes.
 template <class Share>
 struct Asked {
   explicit Asked(Share what) : share(std::move(what)) {}
@@ -38,7 +38,7 @@ struct Asked {
 
 } // namespace
 
-TEST_CASE("a falling attainment's capacity is found to a step, wherever it lies") {
+TEST_CASE("a falling attainment's capacity is found to one step, wherever it is") {
   const RateLattice lattice;
   Random random{7};
   for (int round = 0; round < 2'000; ++round) {
@@ -66,7 +66,7 @@ TEST_CASE("a falling attainment's capacity is found to a step, wherever it lies"
   }
 }
 
-TEST_CASE("of several crossings the highest is found, whichever rate the search is around") {
+TEST_CASE("of several crossings the highest is found, wherever the search starts") {
   // Served well and badly in turns of every length: what counts is the highest octave that both searches see.
   Random random{11};
   int compared = 0;
@@ -93,7 +93,7 @@ TEST_CASE("of several crossings the highest is found, whichever rate the search 
   CHECK(compared > 1'000);
 }
 
-TEST_CASE("what speaks against a crossing is said: a lower rate within two octaves that does not meet the share") {
+TEST_CASE("a lower rate within two octaves that misses the share is reported") {
   const RateLattice lattice;
   // Met to step 10, and again an octave higher: the higher is the capacity, and the gap is seen.
   Asked again{[](int step) { return step <= 10 || (step > 50 && step < 80) ? 1.0 : 0.0; }};
@@ -110,7 +110,7 @@ TEST_CASE("what speaks against a crossing is said: a lower rate within two octav
   CHECK_FALSE(below->monotone());
 }
 
-TEST_CASE("a livelock and an absent attainment meet nothing, and a failure is the answer") {
+TEST_CASE("a livelock and an absent attainment miss the share, and an error ends the search") {
   const RateLattice lattice;
   const auto stuck = search_capacity(0.9, lattice, [](int) -> Expected<Probe> { return Probe{0, 1.0, true}; });
   CHECK(stuck->found == Found::below);
@@ -125,7 +125,7 @@ TEST_CASE("a livelock and an absent attainment meet nothing, and a failure is th
   CHECK(failed.error().what == "it broke");
 }
 
-TEST_CASE("the lattice doubles in so many steps") {
+TEST_CASE("the lattice doubles in this many steps") {
   const RateLattice lattice;
   CHECK(lattice.rate(0) == 1);
   CHECK(lattice.rate(32) == 2);
@@ -136,7 +136,7 @@ TEST_CASE("the lattice doubles in so many steps") {
   CHECK(RateLattice::near(0.3).around == -2); // its nearest octave, so that the rates tried are the same
 }
 
-TEST_CASE("capacities multiply: a geometric mean, whose interval is a factor each way") {
+TEST_CASE("capacities have a geometric mean, with a factor as its interval") {
   const std::vector<double> logs{std::log2(0.557), std::log2(0.245), std::log2(0.076)};
   const Interval of = compared::geometric_interval(logs);
   CHECK(of.mean == doctest::Approx(std::cbrt(0.557 * 0.245 * 0.076)));
@@ -151,7 +151,7 @@ TEST_CASE("capacities multiply: a geometric mean, whose interval is a factor eac
   CHECK(compared::median_of({compared::lies_above, 2, compared::lies_above}) == compared::lies_above);
 }
 
-TEST_CASE("pairs of capacities are ratios, and are counted where one of them lies beyond an end") {
+TEST_CASE("pairs of capacities are ratios, counted if one of them is beyond an end") {
   const std::vector<double> a{1, 2, 3, 4, 5.5}, b{0, 1.1, 1.9, 3, 4.5};
   const compared::CapacityPairs all = compared::capacity_pairs(a, b);
   CHECK(all.ratio.mean == doctest::Approx(std::exp2((1 + 0.9 + 1.1 + 1 + 1) / 5)));
@@ -172,7 +172,7 @@ TEST_CASE("pairs of capacities are ratios, and are counted where one of them lie
   CHECK(compared::capacity_pairs(std::vector<double>{up}, std::vector<double>{1}).verdict() == "wins 1 of 1");
 }
 
-TEST_CASE("the sign test is the binomial's two tails") {
+TEST_CASE("the sign test sums both tails of the binomial distribution") {
   CHECK(compared::sign_test(0, 5) == doctest::Approx(2.0 / 32));
   CHECK(compared::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));
   CHECK(compared::sign_test(4, 8) == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs job i: each job once, the first failure in order whoever is quicker, and nothing behind it.
+// JobQueue and ThreadCrew: each job runs once, the first failure in order is the error, and no later job begins.
 #include "../examples/tools/shared/crew.hpp"
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 
 using namespace sluice;
 
-TEST_CASE("threads run each job once, and tell of each") {
+TEST_CASE("threads run each job once, and report its end") {
   for (const int threads : {1, 2, 7}) {
     std::vector<std::atomic<int>> runs(100), ends(100);
     ThreadCrew crew;
@@ -29,7 +29,7 @@ TEST_CASE("threads run each job once, and tell of each") {
   }
 }
 
-TEST_CASE("the first failure in order is the error, whoever is quicker") {
+TEST_CASE("the first failure in order is the error, whatever the timing") {
   for (int round = 0; round < 50; ++round) {
     ThreadCrew crew;
     crew.threads(1 + round % 5);
@@ -45,11 +45,8 @@ TEST_CASE("the first failure in order is the error, whoever is quicker") {
   }
 }
 
-TEST_CASE("a queue gives what stays to who asks here alone, and nothing behind a failure") {
-  Jobs jobs;
-  jobs.count = 10;
-  jobs.stays = [](std::size_t i) { return i % 3 == 0; };
-  JobQueue queue(jobs, true);
+TEST_CASE("a queue gives staying jobs only to local callers, and no job after a failure") {
+  JobQueue queue(10, [](std::size_t i) { return i % 3 == 0; });
   CHECK(queue.next(false) == 1);
   CHECK(queue.next(true) == 0);
   CHECK(queue.next(true) == 3);
@@ -60,11 +57,11 @@ TEST_CASE("a queue gives what stays to who asks here alone, and nothing behind a
   CHECK(queue.next(false) == 4);
   CHECK(queue.next(false) == 5);
   CHECK_FALSE(queue.next(false).has_value());
-  JobQueue together(jobs, false);
+  JobQueue together(10);
   for (std::size_t i = 0; i < 10; ++i) CHECK(together.next(true) == i);
 }
 
-TEST_CASE("after an interrupt no job begins, those under way are dropped, and what has ended stands") {
+TEST_CASE("after an interrupt no job begins, running jobs are dropped, and finished ones count") {
   for (const int threads : {1, 3}) {
     std::vector<std::atomic<int>> begins(100), ends(100);
     ThreadCrew crew;

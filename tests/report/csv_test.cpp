@@ -20,7 +20,7 @@
 using namespace sluice;
 using nlohmann::json;
 
-TEST_CASE("a row of CSV reads back as what was written, whatever it is") {
+TEST_CASE("a row of CSV is read back as it was written, whatever its cells") {
   Random random(5);
   const std::string letters = "ab ,\"\r\n;'\xC3\xA9";
   for (int trial = 0; trial < 500; ++trial) {
@@ -73,7 +73,7 @@ TEST_CASE("a row has a cell for each column") {
   CHECK(sluice_test::read_csv_rows(series).size() == 3); // idle stretches between are there, those behind are not
 }
 
-TEST_CASE("the columns are those of docs/results.md, in that order, with those units and meanings") {
+TEST_CASE("docs/results.md has the columns in their order, with units and meanings") {
   std::ifstream file("docs/results.md");
   std::stringstream page;
   page << file.rdbuf();
@@ -108,7 +108,7 @@ TEST_CASE("the columns are those of docs/results.md, in that order, with those u
   }
 }
 
-TEST_CASE("datapackage.json names the program, and each file's columns with their units") {
+TEST_CASE("datapackage.json has the program, and each file's columns with their units") {
   const CsvFile files[] = {{"requests", "a row for each", csv_run_columns, csv_request_columns, "a part"}};
   const json package = json::parse(csv_package(files, {"1.2.3", "abc1234", "release"}, "sluice-compare --out x"));
   CHECK(package.at("made_by") == "sluice 1.2.3 (commit abc1234, release build)");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: a program that is interrupted prints what is finished, says how much that is, ends with the signal's code,
-// and leaves a folder of --out as it was. A child's progress, on a terminal of the test's, says when a run is finished.
+// Ctrl-C: an interrupted program prints its finished results and how many they are, exits with the signal's code, and
+// does not change the folder of --out. The child's progress, on a terminal of the test, shows when a run is finished.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ using sluice_test::content;
 using sluice_test::needs_program;
 using sluice_test::TemporaryFolder;
 
-/// A program whose standard output is a file and whose standard error is a terminal, on which progress is drawn at
+/// A program whose standard output is a file, and whose standard error is a terminal, so that progress is drawn at
 /// once.
 class Child {
  public:
@@ -95,7 +95,7 @@ class Child {
   [[nodiscard]] bool died() const { return died_; }
   [[nodiscard]] std::string printed() const { return content(out_); }
   [[nodiscard]] const std::string& said() const { return said_; }
-  /// What progress said was being done, in order, each once.
+  /// The labels that progress showed, in order, each once.
   [[nodiscard]] std::vector<std::string> labels() const {
     std::vector<std::string> all;
     for (std::size_t at = 0; (at = said_.find("%  ", at)) != std::string::npos;) {
@@ -124,7 +124,7 @@ class Child {
     for (ssize_t n; (n = ::read(terminal_, buffer, sizeof buffer)) > 0;)
       said_.append(buffer, static_cast<std::size_t>(n));
   }
-  /// Ten minutes are no measure of anything: a test that hangs is to end.
+  /// The limit of ten minutes only ends a test that hangs.
   template <class Holds>
   void until(Holds&& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
@@ -144,12 +144,12 @@ class Child {
   bool died_ = false;
 };
 
-/// One thread runs one after another: who is drawn as the last of so many began when the others had finished.
+/// With one thread, the last of this many labels appears when all earlier runs are finished.
 std::function<bool(const Child&)> begun(std::size_t runs) {
   return [runs](const Child& child) { return child.labels().size() >= runs; };
 }
 
-/// Every file and folder below, with its bytes.
+/// Every file and folder below `folder`, with its bytes.
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
@@ -166,15 +166,14 @@ std::vector<std::string> words(const std::string& text) {
 
 long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-/// Minutes in all, each run of it a moment.
+/// It takes minutes, but each run only a moment.
 const std::string long_comparison =
     "--generate sharegpt:rate=2,requests=600 --deposit off --threads 1 --table csv --systems ";
 const std::string several = "VllmRecompute,VllmSwap,SuperInfer,OrbitFlow,Ellm,HCache,Mirage,OneAtATime ";
 
 } // namespace
 
-TEST_CASE("an interrupted comparison prints the rows that are finished, and leaves files as they were" *
-          needs_program("sluice-compare")) {
+TEST_CASE("an interrupted comparison prints its finished rows, and changes no file" * needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out", fresh = folder.path / "fresh";
   const sluice_test::Ran earlier = sluice_test::run_program(
@@ -203,7 +202,7 @@ TEST_CASE("an interrupted comparison prints the rows that are finished, and leav
   CHECK(files_in(fresh).empty());
 }
 
-TEST_CASE("of an interrupted comparison of seeds rows are whole" * needs_program("sluice-compare")) {
+TEST_CASE("an interrupted comparison of seeds prints only rows with all seeds" * needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   Child child("sluice-compare", words(long_comparison + several + "--seeds 1..3"), folder.path / "printed");
   CHECK(child.interrupt_when(begun(5), SIGINT) == 130);
@@ -214,8 +213,7 @@ TEST_CASE("of an interrupted comparison of seeds rows are whole" * needs_program
   CHECK(lines(child.printed()) == 1 + finished / 3);
 }
 
-TEST_CASE("an interrupted grid prints the rows of its cells that are finished, and leaves no file" *
-          needs_program("sluice-compare")) {
+TEST_CASE("an interrupted grid prints its finished rows, and leaves no file" * needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
   Child child("sluice-compare",
@@ -233,7 +231,7 @@ TEST_CASE("an interrupted grid prints the rows of its cells that are finished, a
   CHECK(files_in(out).empty());
 }
 
-TEST_CASE("an interrupted search of capacities prints those that are found, and leaves no file" *
+TEST_CASE("an interrupted search prints the capacities that it found, and leaves no file" *
           needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
@@ -251,7 +249,8 @@ TEST_CASE("an interrupted search of capacities prints those that are found, and 
   CHECK(files_in(out).empty());
 }
 
-TEST_CASE("an interrupted exploration ranks what has run, and leaves no file" * needs_program("sluice-explore")) {
+TEST_CASE("an interrupted exploration ranks the engines that ran, and leaves no file" *
+          needs_program("sluice-explore")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
   Child child("sluice-explore",
@@ -273,8 +272,7 @@ TEST_CASE("an interrupted exploration ranks what has run, and leaves no file" * 
   CHECK(files_in(out).empty());
 }
 
-TEST_CASE("an interrupted run tells of the requests that are finished, and leaves no file" *
-          needs_program("sluice-run")) {
+TEST_CASE("an interrupted run reports its finished requests, and leaves no file" * needs_program("sluice-run")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
   std::string flags = "--batch 1 --max-tokens 200 --ignore-end --decisions " + (folder.path / "decisions").string() +
@@ -295,7 +293,7 @@ TEST_CASE("an interrupted run tells of the requests that are finished, and leave
   CHECK_FALSE(fs::exists(folder.path / "decisions"));
 }
 
-TEST_CASE("an interrupted run waits for no request that is still to come" * needs_program("sluice-run")) {
+TEST_CASE("an interrupted run does not wait for later arrivals" * needs_program("sluice-run")) {
   const TemporaryFolder folder;
   const fs::path trace = folder.path / "trace.csv";
   {

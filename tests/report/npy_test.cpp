@@ -38,7 +38,7 @@ NpyWriter writer_of(const fs::path& path, std::int64_t columns) {
 
 } // namespace
 
-TEST_CASE("a NumPy file has the header of its format, and the rows behind it") {
+TEST_CASE("a NumPy file has its format's header, then the rows") {
   const TemporaryFolder folder;
   std::vector<float> values(12);
   std::iota(values.begin(), values.end(), -2.5F);
@@ -71,7 +71,7 @@ TEST_CASE("a NumPy file has the header of its format, and the rows behind it") {
   CHECK(text_of(folder.path / "none.npy").find("(0, 7)") != std::string::npos);
 }
 
-TEST_CASE("a file that is there stays until the new one is whole, and is then replaced") {
+TEST_CASE("an existing file stays until the new one is complete, and is then replaced") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "a.npy";
   std::ofstream(path) << "old";
@@ -89,7 +89,7 @@ TEST_CASE("a file that is there stays until the new one is whole, and is then re
   CHECK(files_in(folder.path) == 1);
 }
 
-TEST_CASE("where no file is nameless, one is called unfinished until it is whole") {
+TEST_CASE("without nameless files, a file has the name unfinished until it is complete") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "a";
   std::ofstream(path) << "old";
@@ -112,7 +112,7 @@ TEST_CASE("where no file is nameless, one is called unfinished until it is whole
   CHECK(files_in(folder.path) == 1);
 }
 
-TEST_CASE("what a link leads to is written, and the link stays") {
+TEST_CASE("the target of a link is written, and the link stays") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path / "there");
   const fs::path target = folder.path / "there" / "target.npy", link = folder.path / "link.npy";
@@ -156,7 +156,7 @@ TEST_CASE("a program that is killed while it writes leaves nothing") {
   CHECK_FALSE(fs::exists(path));
 }
 
-TEST_CASE("what cannot be written is told of before anything is computed") {
+TEST_CASE("an output that cannot be written is reported before any computation") {
   const TemporaryFolder folder;
   CHECK(NpyWriter::create(folder.path.string(), 1).error().what == "this is no regular file");
   CHECK(NpyWriter::create("/dev/null", 1).error().what == "this is no regular file");

@@ -47,7 +47,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("a report says which Sluice made it, where that is known") {
+TEST_CASE("a report names the version of Sluice that made it, if known") {
   ComparisonReport report = synthetic::report(3, {1.5}, false, 5);
   CHECK(json::parse(report_json(report)).at("made_by").is_null());
   CHECK(report_html(report).find("Written by Sluice. ") != std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("a report says which Sluice made it, where that is known") {
   CHECK(report_html(report).find("Written by " + report.made_by.line()) != std::string::npos);
 }
 
-TEST_CASE("report.json has the promised keys, and the numbers that were measured") {
+TEST_CASE("report.json has the documented keys, and the measured numbers") {
   const ComparisonReport& report = shared_report();
   const std::string text = report_json(report);
   CHECK(text == report_json(report));
@@ -114,7 +114,7 @@ TEST_CASE("report.json has the promised keys, and the numbers that were measured
   CHECK(text.find("_wall_") != std::string::npos);
 }
 
-TEST_CASE("what does not exist is null in JSON and a dash in tables") {
+TEST_CASE("a missing number is null in JSON and a dash in tables") {
   ComparisonReport report;
   report.systems.emplace_back();
   report.systems[0].name = "Nothing";
@@ -148,7 +148,7 @@ TEST_CASE("rows with a deposit and rows without share no block, ranks fall, the 
   CHECK(rows == shared_report().systems.size());
 }
 
-TEST_CASE("a row that repeats another in every figure is said to, and stands right behind it") {
+TEST_CASE("a row with another's figures is marked, and follows it") {
   // Same batch, layers and pauses under two names: some of 25 made-up systems are alike.
   ComparisonReport report = synthetic::report(25, {1}, false, 40);
   const std::vector<ReportBlock> blocks = blocks_of(report);
@@ -192,7 +192,7 @@ TEST_CASE("a row that repeats another in every figure is said to, and stands rig
   CHECK(!same_figures(a, b));
 }
 
-TEST_CASE("a livelocked row ranks behind all but the control, whatever it had served, and says of what") {
+TEST_CASE("a livelocked row ranks before the control only, whatever it served, and names the cause") {
   ComparisonReport report = synthetic::report(6, {1}, false, 40);
   SystemReport* best = nullptr;
   for (SystemReport& row : report.systems)
@@ -211,7 +211,7 @@ TEST_CASE("a livelocked row ranks behind all but the control, whatever it had se
   CHECK(report_json(report).find("\"livelock\":\"livelocked: in 5000 iterations\"") != std::string::npos);
 }
 
-TEST_CASE("a rule is named where something was transferred, and nowhere else") {
+TEST_CASE("a transfer rule is named only if something was transferred") {
   const ComparisonReport& report = shared_report();
   const json written = json::parse(report_json(report));
   const std::vector<std::string> lines = lines_of(table_text(report));
@@ -298,21 +298,31 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
     for (const auto& [key, value] : system.at("m").items()) keys.insert(key);
   }
   // Every metric that the script reads is one that is written.
-  const std::string script = std::string{detail::html_script_charts} + std::string{detail::html_script_time};
+  const std::string script = pages::joined(pages::comparison_script);
+  std::size_t read = 0;
   for (std::size_t at = script.find("m."); at != std::string::npos; at = script.find("m.", at + 1)) {
     if (at > 0 && (std::isalnum(static_cast<unsigned char>(script[at - 1])) != 0)) continue;
     const std::size_t end = script.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at + 2);
     const std::string key = script.substr(at + 2, end - at - 2);
     CHECK_MESSAGE(keys.count(key) == 1, key);
+    ++read;
+  }
+  CHECK(read > 5);
+  const std::string costs{pages::costs_js}, named = "{key: '";
+  CHECK(count_of(costs, named) == 10);
+  for (std::size_t at = costs.find(named); at != std::string::npos; at = costs.find(named, at + 1)) {
+    const std::size_t from_key = at + named.size();
+    const std::string key = costs.substr(from_key, costs.find('\'', from_key) - from_key);
+    CHECK_MESSAGE(keys.count(key) == 1, key);
   }
 }
 
 TEST_CASE("the page's six colours stand out from it, and are told apart in grey") {
-  const std::string style{detail::html_style};
+  const std::string style = std::string{pages::base_css} + std::string{pages::results_css};
   const auto lightness = [&](std::size_t from, const std::string& name) { // relative luminance, as WCAG 2 defines it
-    const std::size_t at = style.find("--" + name + ":#", from);
+    const std::size_t at = style.find("--" + name + ": #", from);
     REQUIRE(at != std::string::npos);
-    std::string hex = style.substr(at + name.size() + 4, style.find_first_of(";}", at) - at - name.size() - 4);
+    std::string hex = style.substr(at + name.size() + 5, style.find_first_of(";}", at) - at - name.size() - 5);
     if (hex.size() == 3) hex = {hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]};
     const auto part = [&](std::size_t i) {
       const double c = std::stoi(hex.substr(2 * i, 2), nullptr, 16) / 255.0;
@@ -322,7 +332,7 @@ TEST_CASE("the page's six colours stand out from it, and are told apart in grey"
   };
   const auto contrast = [](double a, double b) { return (std::max(a, b) + 0.05) / (std::min(a, b) + 0.05); };
   int schemes = 0;
-  for (std::size_t at = style.find(":root{"); at != std::string::npos; at = style.find(":root{", at + 1)) {
+  for (std::size_t at = style.find(":root {"); at != std::string::npos; at = style.find(":root {", at + 1)) {
     ++schemes;
     std::vector<double> colours;
     for (const char* name : {"c0", "c1", "c2", "c3", "c4", "c5"}) {
@@ -337,15 +347,14 @@ TEST_CASE("the page's six colours stand out from it, and are told apart in grey"
 
 TEST_CASE("nothing on the page becomes megabytes on paper") {
   // Browsers write an SVG pattern or clip into a PDF as one picture for each shape that has it.
-  const std::string script = std::string{detail::html_script_base} + std::string{detail::html_script_page} +
-                             std::string{detail::html_script_charts} + std::string{detail::html_script_time};
+  const std::string script = pages::joined(pages::comparison_script);
   for (const char* part : {"pattern", "clipPath", "mask", "filter'", "foreignObject", "url(#"})
     CHECK_MESSAGE(script.find("'" + std::string{part}) == std::string::npos, part);
   CHECK(script.find("url(") == std::string::npos);
   CHECK(script.find("beforeprint") != std::string::npos);
 }
 
-TEST_CASE("numbers read as a person would write them") {
+TEST_CASE("numbers are formatted as a person would write them") {
   CHECK(milliseconds_text(3.05) == "3050");
   CHECK(milliseconds_text(0.0209) == "20.9");
   CHECK(milliseconds_text(2e-6) == "0.0020");

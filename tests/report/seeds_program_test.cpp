@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare over several seeds: each seed is the run that --seed gives, means and intervals are of those runs,
-// judgements can be counted again, and the number of threads is nowhere to be seen.
-#include "sluice/statistics/paired.hpp"
+// sluice-compare over several seeds: each seed is the run of --seed, means and intervals are those of these runs, and
+// verdicts match them.
+#include "sluice/report/statistics/paired.hpp"
 
 #include "report/compare_program.hpp"
 #include "support/program.hpp"
@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,34 +21,14 @@ using namespace sluice;
 namespace {
 
 using nlohmann::json;
-using sluice_test::Ran;
 using sluice_test::TemporaryFolder;
+using sluice_test::comparing::Compared;
 using sluice_test::comparing::needs_program;
-using sluice_test::comparing::run;
 
 const std::string systems = "--systems OneAtATime,VllmRecompute,VllmSwap,OrbitFlow ";
 const std::string workload = "--generate demo:requests=8 --deposit off " + systems;
 
-struct Compared {
-  TemporaryFolder folder;
-  std::string printed;
-  json report;
-  explicit Compared(const std::string& arguments) {
-    const Ran ran = run(arguments + " --out '" + folder.path.string() + "'");
-    CAPTURE(ran.out);
-    REQUIRE(ran.code == 0);
-    printed = ran.out;
-    report = json::parse(sluice_test::content(folder.path / "report.json"));
-  }
-  [[nodiscard]] const json& row(const std::string& name) const {
-    for (const json& system : report.at("systems"))
-      if (system.at("name") == name) return system;
-    FAIL("no row of " << name);
-    return report;
-  }
-};
-
-/// Ten requests as Azure's traces write them, every one of another length.
+/// Ten requests in Azure's format, all of different lengths.
 void write_trace(const std::filesystem::path& path) {
   std::ofstream out(path);
   out << "TIMESTAMP,ContextTokens,GeneratedTokens\n";
@@ -87,7 +66,7 @@ TEST_CASE("each of several seeds is the run of --seed, and the row is their mean
     }
 }
 
-TEST_CASE("judgements are counted again from the values, against the best or the baseline" * needs_program()) {
+TEST_CASE("verdicts match the values, against the best system or the baseline" * needs_program()) {
   const Compared best(workload + "--seeds 1..9"), chosen(workload + "--seeds 1..9 --baseline VllmSwap");
   const std::string name = best.row("OneAtATime").at("pairs").at("against");
   for (const json& row : best.report.at("systems"))
@@ -116,21 +95,7 @@ TEST_CASE("judgements are counted again from the values, against the best or the
   CHECK(best.printed.find("one seed") == std::string::npos);
 }
 
-TEST_CASE("several seeds give the same bytes whatever the threads" * needs_program()) {
-  std::map<std::string, std::string> bytes;
-  for (const char* threads : {"1", "3"}) {
-    Compared compared(workload + "--seeds 1..5 --threads " + threads);
-    compared.report.at("workload").erase("command");
-    for (json& row : compared.report.at("systems"))
-      for (const char* part : {"per_seed", "interval"})
-        for (const char* wall : {"planning_wall_s", "planning_wall_p99_us"}) row.at(part).erase(wall);
-    bytes[threads] = compared.report.dump();
-  }
-  CHECK(bytes["1"].size() > 1'000);
-  CHECK(bytes["1"] == bytes["3"]);
-}
-
-TEST_CASE("one seed says so, and --seeds of one is --seed" * needs_program()) {
+TEST_CASE("a single seed is reported as such, and --seeds N is --seed N" * needs_program()) {
   const Compared one(workload + "--seed 4"), listed(workload + "--seeds 4");
   CHECK(one.printed.find("one seed: what differs here may be alike") != std::string::npos);
   json a = one.report, b = listed.report;
@@ -139,8 +104,7 @@ TEST_CASE("one seed says so, and --seeds of one is --seed" * needs_program()) {
   CHECK(a == b);
 }
 
-TEST_CASE("a trace is served as recorded by one seed, and drawn again by several or where asked for" *
-          needs_program()) {
+TEST_CASE("a trace is served as recorded with one seed, and redrawn with several or on request" * needs_program()) {
   const TemporaryFolder folder;
   const std::string path = (folder.path / "trace.csv").string();
   write_trace(path);
@@ -159,20 +123,4 @@ TEST_CASE("a trace is served as recorded by one seed, and drawn again by several
   const auto tokens = [](const Compared& of) { return of.row("OneAtATime").at("per_seed").at("tokens_delivered"); };
   for (const json& delivered : tokens(arrivals)) CHECK(delivered == recorded.row("OneAtATime").at("tokens_delivered"));
   CHECK(tokens(many).at(0) != tokens(many).at(1));
-  for (const char* wrong : {"--resample blocks:0", "--resample blocks:", "--resample some", "--resample ''"}) {
-    const Ran ran = run(trace + wrong);
-    CAPTURE(ran.out);
-    CHECK(ran.code == 2);
-    CHECK(ran.out.find("sluice-compare: --resample: it is '") == 0);
-    CHECK(ran.out.find("expected blocks, blocks:N with so many requests each, or arrivals") != std::string::npos);
-  }
-}
-
-TEST_CASE("tables of columns have the half width beside the mean" * needs_program()) {
-  const Ran md = run(workload + "--seeds 1..4 --table md --columns system,tbt,served");
-  CHECK(md.code == 0);
-  CHECK(md.out.find(" ± ") != std::string::npos);
-  const Ran csv = run(workload + "--seeds 1..4 --table csv --columns system,tbt,served");
-  CHECK(csv.out.find("system,tbt,tbt-half,served,served-half\n") == 0);
-  CHECK(csv.out.find("OneAtATime,") != std::string::npos);
 }

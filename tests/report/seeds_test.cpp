@@ -56,7 +56,7 @@ SystemReport run_of(double attainment, std::int64_t served) {
 
 } // namespace
 
-TEST_CASE("a joined row has the mean of every number, and all that was refused") {
+TEST_CASE("a joined row has the mean of every number, and all refusals") {
   std::vector<SystemReport> runs{run_of(0.5, 10), run_of(0.7, 11), run_of(std::nan(""), 11)};
   runs[0].refusals = {{"its KV takes 12 blocks", 2}};
   runs[1].refusals = {{"its KV takes 15 blocks, and the like", 3}, {"another", 1}};
@@ -71,7 +71,7 @@ TEST_CASE("a joined row has the mean of every number, and all that was refused")
   CHECK(row.livelocks == std::vector<std::string>{"", "", "livelocked: in 5000 iterations"});
 }
 
-TEST_CASE("verdicts name who has more, how surely, and in how many seeds") {
+TEST_CASE("verdicts name the better row, the confidence, and the number of seeds") {
   const std::vector<double> low{1, 2, 3, 4, 5, 6, 7, 8}, high{3, 4.1, 5, 6.2, 7, 8, 9.1, 10}, one{1}, none{};
   CHECK(verdict_of(paired(high, low)) == "better, wins 8 of 8");
   CHECK(verdict_of(paired(low, high)) == "worse, wins 0 of 8");
@@ -83,7 +83,7 @@ TEST_CASE("verdicts name who has more, how surely, and in how many seeds") {
   CHECK(verdict_of(paired(none, none)) == "-");
 }
 
-TEST_CASE("rows are judged against the best that is ranked, or the baseline where it is there") {
+TEST_CASE("rows are compared with the best ranked row, or with the baseline if there is one") {
   const std::vector<ReportBlock> blocks = blocks_of(eight());
   REQUIRE(blocks.size() == 1);
   const SystemReport* best = reference_of(blocks.front(), "");
@@ -99,7 +99,7 @@ TEST_CASE("rows are judged against the best that is ranked, or the baseline wher
   CHECK(reference_of(control_alone, "") == nullptr);
 }
 
-TEST_CASE("a tenant's row is judged against the same tenant's, and is no reference itself") {
+TEST_CASE("a tenant's row is compared with the same tenant's, and is never the reference") {
   ComparisonReport report = of_seeds(seed_range(1, 8));
   const SystemReport best = *reference_of(blocks_of(report).front(), ""), other = *blocks_of(report).front().rows[1];
   for (const SystemReport* whole : {&best, &other})
@@ -136,7 +136,7 @@ TEST_CASE("half widths have the decimals of their means") {
   CHECK(detail::spread_text(Interval{0.5, Interval::absent, Interval::absent, 1}, percent_text) == "50.0");
 }
 
-TEST_CASE("tables of several seeds are aligned, name all seeds, and judge every row but the reference") {
+TEST_CASE("tables of several seeds are aligned, name all seeds, and compare every row but the reference") {
   const std::string text = table_text(eight());
   CHECK(text.find(", seeds 1..8;") != std::string::npos);
   CHECK(text.find("means of 8 seeds +- half of the 95 % interval") != std::string::npos);
@@ -159,7 +159,7 @@ TEST_CASE("tables of several seeds are aligned, name all seeds, and judge every 
   for (const char c : text) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
 }
 
-TEST_CASE("report.json and the page have every seed's values, the intervals and the judgements") {
+TEST_CASE("report.json and the page have every seed's values, intervals and verdicts") {
   const json parsed = json::parse(report_json(eight()));
   const std::string best = reference_of(blocks_of(eight()).front(), "")->name;
   CHECK(parsed.at("workload").at("seeds").size() == 8);

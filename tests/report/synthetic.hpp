@@ -4,14 +4,14 @@
 #pragma once
 
 #include "sluice/core/random.hpp"
-#include "sluice/delivery/token_deposit.hpp"
-#include "sluice/observer/chosen_iteration.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/observer/timeline.hpp"
+#include "sluice/policy/delivery/token_deposit.hpp"
+#include "sluice/policy/transfer/deadline_pool.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/report/observer/chosen_iteration.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/report/observer/timeline.hpp"
 #include "sluice/report/report.hpp"
-#include "sluice/transfer/deadline_pool.hpp"
-#include "sluice/transfer/fair_share.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,11 +47,11 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
   const Series series;
   const ChosenIteration chosen;
   const Timeline timeline;
-  const auto each = [&](auto&& tell) {
-    tell(summary, out.summary);
-    tell(series, out.series);
-    tell(chosen, out.chosen);
-    tell(timeline, out.timeline);
+  const auto tell_all = [&](const auto& event) {
+    tell(summary, out.summary, event);
+    tell(series, out.series, event);
+    tell(chosen, out.chosen, event);
+    tell(timeline, out.timeline, event);
   };
   Random random(seed);
   std::vector<RequestRow> rows(static_cast<std::size_t>(requests));
@@ -75,19 +75,17 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
   std::size_t next = 0, done = 0;
   std::int64_t step = 0;
   const auto sink = [&](const RequestRow& row, Tokens count, Seconds when) {
-    each([&](const auto& policy, auto& state) { policy.delivered(state, row, count, when); });
+    tell_all(events::Delivered{row, count, when});
   };
   while (done < rows.size() && step < 200'000) {
     for (; next < rows.size() && rows[next].spec.arrival.count() <= now; ++next) {
       if (next % 17 == 16) {
-        each([&](const auto& policy, auto& state) {
-          policy.refused(state, rows[next].id, rows[next].spec, Seconds{now},
-                         "needs " + std::to_string(20'000 + next) + " blocks, more than the device has");
-        });
+        tell_all(events::Refused{rows[next].id, rows[next].spec, Seconds{now},
+                                 "needs " + std::to_string(20'000 + next) + " blocks, more than the device has"});
         ++done;
         continue;
       }
-      each([&](const auto& policy, auto& state) { policy.submitted(state, rows[next]); });
+      tell_all(events::Submitted{rows[next]});
       waiting.push_back(next);
     }
     bool changed = false;
@@ -95,7 +93,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       RequestRow& row = rows[from.front()];
       row.running_since = Seconds{now};
       row.phase = Phase::running;
-      if (back) each([&](const auto& policy, auto& state) { policy.resumed(state, row, Seconds{now}); });
+      if (back) tell_all(events::Resumed{row, Seconds{now}});
       running.push_back(from.front());
       from.erase(from.begin());
       changed = true;
@@ -138,9 +136,8 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     view.rows = rows;
     if (changed) {
       rule.clear();
-      each([&](const auto& policy, auto& state) {
-        policy.planned(state, view, plan, Seconds{(40 + static_cast<double>(random.below(400))) * 1e-6}, Seconds{1e-4});
-      });
+      tell_all(
+          events::Planned{view, plan, Seconds{(40 + static_cast<double>(random.below(400))) * 1e-6}, Seconds{1e-4}});
     }
     const bool prefill = rows[running.back()].generated.count() == 0;
     const double base = 0.028 + 1.1e-8 * blocks * 16 + (prefill ? 0.35 : 0);
@@ -178,7 +175,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
     record.rows = rows;
     record.stream_slots = owners;
     now += planning + cost.step_s;
-    each([&](const auto& policy, auto& state) { policy.iterated(state, record, replay); });
+    tell_all(events::Iterated{record, TimelineReplay{replay}});
     for (std::size_t i = 0; i < running.size();) {
       RequestRow& row = rows[running[i]];
       if (deposit) TokenDeposit{}.advance(row, Seconds{now}, sink);
@@ -194,12 +191,12 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
       const bool preempt = !over && random.uniform() < system.pause;
       if (over) {
         if (deposit) TokenDeposit{}.finish(row, Seconds{now}, sink);
-        each([&](const auto& policy, auto& state) { policy.ended(state, row, Seconds{now}); });
+        tell_all(events::Ended{row, Seconds{now}});
         ++done;
       }
       if (preempt) {
         row.preempted_since = Seconds{now};
-        each([&](const auto& policy, auto& state) { policy.preempted(state, row, Kept::device, Seconds{now}); });
+        tell_all(events::Preempted{row, Kept::device, Seconds{now}});
         preempted.push_back(running[i]);
       }
       if (over || preempt) {

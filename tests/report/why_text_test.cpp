@@ -41,7 +41,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 } // namespace
 
-TEST_CASE("--why ID answers in every row, also where there is no such request") {
+TEST_CASE("--why ID answers in every row, even if the row has no such request") {
   ComparisonReport report;
   report.workload.seeds = {4, 5};
   report.systems = {row("Served", 5, 3), row("Short", 3, 3), row("Stuck", 1, 3), row("Together", 5, 3)};
@@ -57,7 +57,7 @@ TEST_CASE("--why ID answers in every row, also where there is no such request") 
   CHECK(has(why_sentence(one(0, 1)), " 1 deadline passed without a token, mostly while it was decoding"));
 }
 
-TEST_CASE("the sentence says of whose KV no more than it knows") {
+TEST_CASE("the sentence about other requests' KV claims no more than is known") {
   RequestTime of = one(0, 0);
   const auto stall = [&of](std::uint32_t other, std::int64_t ticks) {
     of.add(TimeCause::others_kv, ticks);
@@ -92,7 +92,7 @@ TEST_CASE(
   CHECK(has(text, "\"spent\":[60,0,0,120,0,0,0,0,0]"));
 }
 
-TEST_CASE("report.json has where the time went, by cause") {
+TEST_CASE("report.json has the time by cause") {
   ComparisonReport report;
   report.systems = {row("A", 3, -1)};
   report.systems[0].time.turned_away = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model that comes with the programs says words, and an answer of it ends.
-#include "sluice/tokenizer/utf8.hpp"
+#include "sluice/core/utf8.hpp"
 
 #include "support/program.hpp"
 #include <doctest/doctest.h>

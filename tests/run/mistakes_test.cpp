@@ -2,7 +2,7 @@
 // sluice-run and what is wrong beyond its flags: outputs that would replace something, shortages and who is told what
 // of them, names with control characters, a system that gives neither threads nor memory; and what docs/running.md
 // quotes.
-#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
 
 #include "support/checkpoint_writer.hpp"
 #include "support/program.hpp"

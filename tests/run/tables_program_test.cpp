@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sluice-run --out leaves of a real run: tables whose sums are the figures that --json prints, in the columns that
 // sluice-compare leaves.
-#include "report/read_csv.hpp"
 #include "support/program.hpp"
+#include "support/results.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -21,9 +18,9 @@ namespace fs = std::filesystem;
 using doctest::Approx;
 using Json = nlohmann::json;
 using sluice_test::content;
-using sluice_test::Ran;
+using sluice_test::number;
+using sluice_test::Table;
 using sluice_test::TemporaryFolder;
-using Table = std::vector<std::map<std::string, std::string>>;
 
 doctest::skip needs_program() { return sluice_test::needs_program("sluice-run"); }
 
@@ -32,23 +29,11 @@ const std::string three = "--prompt abcdefghijklmnopqrstuvwxyzabcdefghij --promp
                           "--prompt aabbccddeeffgghhiijjkkllmmnnoo --max-tokens 24 --ignore-end --slo-tbt 0.02 "
                           "--slo-ttft 1 --link 1GB/s --kv-memory 800KiB ";
 
-struct Left {
-  TemporaryFolder folder;
-  Json printed;
-  explicit Left(const std::string& arguments) {
-    const Ran ran =
-        sluice_test::run_program("sluice-run", "--json " + arguments + " --out '" + folder.path.string() + "'");
-    INFO(arguments);
-    REQUIRE(ran.code == 0);
-    printed = Json::parse(ran.out);
-  }
-  [[nodiscard]] Table table(const std::string& name) const {
-    return sluice_test::read_csv(content(folder.path / (name + ".csv")));
-  }
-  [[nodiscard]] Json parsed(const std::string& name) const { return Json::parse(content(folder.path / name)); }
+struct Left : sluice_test::Results {
+  Json printed = Json::parse(Results::printed);
+  explicit Left(const std::string& arguments) : Results("sluice-run", "--json " + arguments) {}
 };
 
-double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 double sum(const Table& table, const std::string& column, const std::string& word = "") {
   double all = 0;
   for (const auto& row : table) all += word.empty() ? number(row.at(column)) : row.at(column) == word ? 1 : 0;
@@ -132,7 +117,7 @@ TEST_CASE("tables of a real run have the columns that sluice-compare leaves, and
     const Json& table = package.at("resources")[i];
     CHECK(table.at("name") == others.at("resources")[i].at("name"));
     CHECK(table.at("schema") == others.at("resources")[i].at("schema"));
-    const std::string file = table.at("path").get<std::string>(), text = content(left.folder.path / file);
+    const std::string file = table.at("path").get<std::string>(), text = left.text(file);
     CHECK(text.substr(0, text.find('\n')) ==
           content(simulated.path / file).substr(0, text.find('\n'))); // the same head
   }

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A view made by hand: eight layers, rows in the order of their slots.
+/// A view made by hand: eight layers, rows in order of their slots.
 struct Scene {
   std::vector<RequestRow> rows;
   std::vector<Slot> running, preempted;
@@ -54,7 +54,7 @@ RequestSpec spec_of(double arrival, double ttft, double tbt) {
 
 json live(const EngineFigures& figures) { return json::parse(figures.live()); }
 
-/// The value of a line of Prometheus' text.
+/// The value of one metric.
 double metric(const EngineFigures& figures, const std::string& name) {
   const std::string text = sluice::testing::metrics_text(figures), line = "\n" + name + " ";
   const std::size_t at = text.find(line);
@@ -64,7 +64,7 @@ double metric(const EngineFigures& figures, const std::string& name) {
 
 } // namespace
 
-TEST_CASE("figures of an engine that has not begun are valid JSON") {
+TEST_CASE("EngineFigures before the first step are valid JSON") {
   const json state = live(EngineFigures{});
   CHECK(state["running"] == 0);
   CHECK(state["requests"].empty());
@@ -72,7 +72,7 @@ TEST_CASE("figures of an engine that has not begun are valid JSON") {
   CHECK(state["failure"] == "");
 }
 
-TEST_CASE("the live state after a scripted sequence") {
+TEST_CASE("EngineFigures: the live state after a scripted sequence") {
   constexpr double never = std::numeric_limits<double>::infinity();
   EngineFigures figures;
   Scene scene;
@@ -102,7 +102,7 @@ TEST_CASE("the live state after a scripted sequence") {
   row.computed = Tokens{22};
   row.generated = Tokens{5};
   row.delivered = Tokens{3};
-  for (const double when : {1.8, 1.9, 2.25}) figures.released(row, Tokens{1}, Seconds{when});
+  for (const double when : {1.8, 1.9, 2.25}) figures.on(events::Delivered{row, Tokens{1}, Seconds{when}});
   row.computed = Tokens{24};
 
   Plan plan;
@@ -111,14 +111,14 @@ TEST_CASE("the live state after a scripted sequence") {
   plan.predicted_step = Seconds{0.02};
   plan.binding = Binding::link;
   plan.effort = 12;
-  figures.planned(scene.view(2.2, 1), plan, Seconds{0.0005});
+  figures.on(events::Planned{scene.view(2.2, 1), plan, Seconds{0.0005}, Seconds{0.0005}});
   IterationRecord record;
   record.duration = Seconds{0.05};
   record.stall = Seconds{0.01};
   record.to_device = LayerBlocks{30};
   record.to_host = LayerBlocks{10};
   record.tokens = Tokens{1};
-  figures.iterated(record);
+  figures.on(events::Iterated{record});
   figures.update(scene.view(2.25, 1));
 
   state = live(figures);
@@ -148,7 +148,7 @@ TEST_CASE("the live state after a scripted sequence") {
   CHECK(state["host_capacity"] == 1000);
   CHECK(state["age_s"].get<double>() >= 0);
 
-  // The page's figures are those of /metrics.
+  // The page's figures equal those of /metrics.
   CHECK(metric(figures, "vllm:num_requests_running") == state["running"].get<double>());
   CHECK(metric(figures, "vllm:num_requests_waiting") == 1);
   CHECK(metric(figures, "vllm:kv_cache_usage_perc") == 0.25);
@@ -160,26 +160,25 @@ TEST_CASE("the live state after a scripted sequence") {
   CHECK(metric(figures, "sluice:deposit_tokens") == 2);
   CHECK(metric(figures, "sluice:first_tokens_total{in_time=\"false\"}") == 1);
 
-  // It is preempted and comes back; its user waits, and more deadlines pass; then it ends. The other one's client
-  // leaves.
+  // Request 3 is preempted and resumed, while more deadlines pass; then it ends. The other request's client leaves.
   row.times_preempted = 1;
   row.preempted_since = Seconds{2.3};
-  figures.preempted(row, Kept::host, Seconds{2.3});
+  figures.on(events::Preempted{row, Kept::host, Seconds{2.3}});
   scene.running.clear();
   scene.preempted = {Slot{0}};
   figures.update(scene.view(2.5, 1));
   state = live(figures);
   CHECK(state["requests"][0]["phase"] == "preempted");
   CHECK(state["requests"][0]["missed"] == 5); // at 2.35 and 2.45
-  CHECK(state["missed"] == 3);                // counted when the next token comes, as metrics count
-  figures.resumed(row, Seconds{2.55});
+  CHECK(state["missed"] == 3);                // counted when the next token comes, as in the metrics
+  figures.on(events::Resumed{row, Seconds{2.55}});
   row.delivered = Tokens{5};
-  figures.released(row, Tokens{2}, Seconds{2.6});
-  figures.ended(row, Seconds{2.6});
+  figures.on(events::Delivered{row, Tokens{2}, Seconds{2.6}});
+  figures.on(events::Ended{row, Seconds{2.6}});
   RequestRow left;
   left.id = RequestId{4};
   left.spec = free;
-  figures.cancelled(left, Seconds{2.65});
+  figures.on(events::Cancelled{left, Seconds{2.65}});
   figures.refused("the queue is <full>");
   scene.preempted.clear();
   figures.update(scene.view(2.7));
@@ -200,13 +199,13 @@ TEST_CASE("the live state after a scripted sequence") {
   CHECK(metric(figures, "sluice:cancelled_total") == 1);
   CHECK(metric(figures, "vllm:num_preemptions_total") == 1);
   CHECK(metric(figures, "sluice:paused_seconds_total") == doctest::Approx(0.25));
-  CHECK(state["history"]["time_s"] == json::parse("[1.6,2.7]")); // the last of each two seconds
+  CHECK(state["history"]["time_s"] == json::parse("[1.6,2.7]")); // the last state of each two-second interval
 
   figures.failed("a plan that does not fit");
   CHECK(live(figures)["failure"] == "a plan that does not fit");
 }
 
-TEST_CASE("what the live state keeps is bounded, and the newest stays") {
+TEST_CASE("EngineFigures: the live state is bounded and keeps the newest entries") {
   EngineFigures figures;
   Scene scene;
   const RequestSpec spec = spec_of(0, 1, 1);
@@ -215,9 +214,9 @@ TEST_CASE("what the live state keeps is bounded, and the newest stays") {
   row.spec = spec;
   for (std::uint32_t id = 0; id < 500; ++id) {
     row.id = RequestId{id};
-    figures.preempted(row, Kept::nothing, Seconds{1.0 * id});
-    figures.ended(row, Seconds{1.0 * id});
-    figures.planned(scene.view(id), Plan{}, Seconds{0});
+    figures.on(events::Preempted{row, Kept::nothing, Seconds{1.0 * id}});
+    figures.on(events::Ended{row, Seconds{1.0 * id}});
+    figures.on(events::Planned{scene.view(id), Plan{}, Seconds{0}, Seconds{0}});
     figures.update(scene.view(4.0 * id, 1000 - id));
   }
   const json state = live(figures);
@@ -232,7 +231,7 @@ TEST_CASE("what the live state keeps is bounded, and the newest stays") {
   CHECK(state["history"]["time_s"].back() == 4.0 * 499);
 }
 
-TEST_CASE("every figure has the labels that its writer gives") {
+TEST_CASE("EngineFigures: every metric has the writer's labels") {
   std::string text;
   PrometheusWriter to(text, {{"model_name", "tiny"}, {"engine", "0"}});
   EngineFigures{}.metrics(to);
@@ -243,7 +242,7 @@ TEST_CASE("every figure has the labels that its writer gives") {
             std::string::npos);
 }
 
-TEST_CASE("after a silence, counters grow from its end on") {
+TEST_CASE("LiveHistory: after a gap, counters grow only from its end on") {
   LiveHistory history;
   LiveSample sample;
   sample.time_s = 3;
@@ -258,7 +257,7 @@ TEST_CASE("after a silence, counters grow from its end on") {
   CHECK(history.samples()[2].released == 40);
 }
 
-TEST_CASE("the live page needs nobody else") {
+TEST_CASE("the live page loads nothing from other addresses") {
   const std::string page = live_page();
   CHECK(page.starts_with("<!doctype html>"));
   CHECK(page.ends_with("</html>\n"));
@@ -266,6 +265,6 @@ TEST_CASE("the live page needs nobody else") {
   for (const char* other :
        {"https://", "@import", "url(", "innerHTML", "insertAdjacentHTML", "document.write", "eval("})
     CHECK_MESSAGE(page.find(other) == std::string::npos, other);
-  // The one address is the name of SVG, which nobody asks for.
+  // The only address is SVG's namespace, which is never loaded.
   CHECK(page.find("http://") == page.rfind("http://"));
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/admission/priority_first.hpp"
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/machine/simulated_world.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/policy/admission/priority_first.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/engine_thread.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/machine/paced.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include "serve/metrics_text.hpp"
 #include <doctest/doctest.h>
@@ -28,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Keeps what it is told, by generation; waits until something holds.
+/// Keeps events by generation, and waits for a condition on them.
 class Told final : public GenerationListener {
  public:
   void happened(std::vector<GenerationEvent> events) override {
@@ -70,7 +72,7 @@ std::vector<std::int32_t> hundred() {
   return tokens;
 }
 
-/// A fast device, so that a test takes no time; memory for so many blocks.
+/// A fast device, so that tests are short, with memory for so many blocks.
 Server simulated_server(std::int64_t kv_blocks, int batch = 8) {
   Device device = *find_device("h100");
   device.half_precision_peak = FlopsPerSecond{device.half_precision_peak.count() * 1e3};
@@ -92,7 +94,7 @@ Generation generation(int prompt, std::int64_t most, std::uint64_t seed = 1) {
 template <class E, class... Gates>
 struct RunningThread {
   explicit RunningThread(const Server& server, Gates... gates) : tokens(hundred()), thread(tokens, told, gates...) {
-    const Status started = thread.start([&](FeedListener& feed) {
+    const Status started = thread.start([&](EventListener& feed) {
       typename E::Config config = configure<E>(server);
       config.observers = std::tuple{GenerationFeed{&feed}};
       return config;
@@ -101,12 +103,12 @@ struct RunningThread {
   }
   DrawnTokens tokens;
   Told told;
-  EngineThread<E, Gates...> thread; // last: its thread ends before what it uses
+  EngineThread<E, Gates...> thread; // last: its thread ends before the members it uses
 };
 
 using Simulated8b = With<OrbitFlow, GenerationFeed>;
 
-/// A gate that writes down what the engine holds when a newcomer with `sequence` 7 comes, whom it refuses.
+/// A gate that records the engine's memory use when a newcomer with `sequence` 7 comes, and refuses it.
 struct Probe {
   struct Seen {
     std::int64_t waiting = 0, prefill = 0, decode = 0, preempted = 0, device = 0, host = 0;
@@ -127,12 +129,12 @@ struct Probe {
     answer.admit = false;
     return answer;
   }
-  std::vector<Seen>* seen; // of the engine's thread, until its refusal has been told
+  std::vector<Seen>* seen; // written by the engine's thread until it has sent the refusal
 };
 
 } // namespace
 
-TEST_CASE("EngineThread gives every generation its tokens, in order, once, and says how it ended") {
+TEST_CASE("EngineThread delivers every generation's tokens in order and once, and its finish reason") {
   RunningThread<Simulated8b> running(simulated_server(1000));
   for (std::uint64_t i = 0; i < 40; ++i)
     running.thread.submit(GenerationId{i}, generation(10 + static_cast<int>(i), 1 + static_cast<std::int64_t>(i), i));
@@ -154,7 +156,7 @@ TEST_CASE("EngineThread gives every generation its tokens, in order, once, and s
 }
 
 TEST_CASE(
-    "EngineThread cancels generations wherever they are; nothing is told of them afterwards, and the others go on") {
+    "EngineThread cancels generations in every state; they have no later events, and the other generations continue") {
   RunningThread<Simulated8b> running(simulated_server(200, 2));
   for (std::uint64_t i = 0; i < 30; ++i) running.thread.submit(GenerationId{i}, generation(100, 50, i));
   CHECK(running.told.wait(
@@ -172,7 +174,7 @@ TEST_CASE(
   CHECK(metrics.find("vllm:kv_cache_usage_perc 0\n") != std::string::npos);
 }
 
-TEST_CASE("EngineThread frees all that a cancelled generation holds, in every phase, before it hears of a newcomer") {
+TEST_CASE("EngineThread frees a cancelled generation's memory, in every phase, before it asks gates about a newcomer") {
   std::vector<Probe::Seen> seen;
   Server small = simulated_server(40, 8);
   small.limits.batch_tokens = Tokens{64}; // a prompt takes several steps
@@ -194,7 +196,7 @@ TEST_CASE("EngineThread frees all that a cancelled generation holds, in every ph
       clients.push_back(GenerationId{next++});
       running.thread.submit(clients.back(), generation(20 + 10 * static_cast<int>(i), 300, i));
     }
-    // As far as the oldest has come, and not for some time: how far the others are by then does not depend on a clock.
+    // Waits for the oldest one's progress, not for a time: the others' progress is then independent of a clock.
     const std::size_t least = static_cast<std::size_t>(round * 13 % 160);
     REQUIRE(running.told.wait(
         [&](const Of& of) { return least == 0 || (of.count(clients[0]) != 0 && of.at(clients[0]).size() >= least); }));
@@ -218,7 +220,7 @@ TEST_CASE("EngineThread frees all that a cancelled generation holds, in every ph
   CHECK(covered.host > 0);
 }
 
-TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in, with the reason") {
+TEST_CASE("EngineThread refuses requests that can never fit or that a gate refuses, with the reason") {
   RunningThread<Simulated8b, QueueLimit> running(simulated_server(100, 1), QueueLimit{3});
   running.thread.submit(GenerationId{100}, generation(5000, 10));
   CHECK(running.told.wait([](const Of& of) { return of.count(GenerationId{100}) != 0; }));
@@ -244,7 +246,7 @@ TEST_CASE("EngineThread refuses what never fits, and what a gate does not let in
   CHECK(full + served == 50);
 }
 
-TEST_CASE("EngineThread: a request arrives in the present, however long a simulated engine had nothing to do") {
+TEST_CASE("EngineThread: a request arrives in the present, however long a simulated engine was idle") {
   RunningThread<Simulated8b> running(simulated_server(1000));
   std::this_thread::sleep_for(200ms);
   Generation one = generation(100, 1);
@@ -264,7 +266,7 @@ TEST_CASE("EngineThread ends with generations under way") {
   running.thread.stop();
 }
 
-TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall's pace") {
+TEST_CASE("EngineThread runs a Cpu engine in a simulated world, at the wall clock's pace") {
   using E = With<OrbitFlow, Cpu, GenerationFeed>;
   Server server = simulated_server(1000);
   server.device = *find_device("h100"); // a decode step takes about 5 ms
@@ -273,14 +275,14 @@ TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall
   Told told;
   EngineThread<E> thread(tokens, told);
   const auto began = std::chrono::steady_clock::now();
-  const Status started = thread.start([&](FeedListener& feed) {
+  const Status started = thread.start([&](EventListener& feed) {
     const auto simulated = configure<With<OrbitFlow, GenerationFeed>>(server);
     return E::Config{.limits = simulated.limits,
                      .geometry = simulated.geometry,
                      .device_blocks = simulated.device_blocks,
                      .host_blocks = simulated.host_blocks,
                      .cost = cost,
-                     .backend = Cpu{std::make_shared<SimulatedWorld<Roofline>>(cost, SimulatedPace::wall)},
+                     .backend = Cpu{world_of(Paced{BasicSimulated{cost}})},
                      .observers = std::tuple{GenerationFeed{&feed}}};
   });
   REQUIRE(started.ok());
@@ -294,7 +296,7 @@ TEST_CASE("EngineThread runs an engine of the CPU's world simulated, at the wall
   CHECK(took >= 20 * cost.step(one).total(server.model.layers).count() * 0.9);
 }
 
-TEST_CASE("EngineThread refuses a priority that its engine would not heed, and heeds it where PriorityFirst admits") {
+TEST_CASE("EngineThread refuses a priority if its engine ignores priorities, and obeys it with PriorityFirst") {
   Generation urgent = generation(10, 5);
   urgent.priority = -1;
   {
@@ -311,7 +313,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   Told told;
   EngineLoop<Urgent> loop(tokens, told);
   const Server server = simulated_server(1000, 1);
-  const Status made = loop.make([&](FeedListener& feed) {
+  const Status made = loop.make([&](EventListener& feed) {
     Urgent::Config config = configure<Urgent>(server);
     config.observers = std::tuple{GenerationFeed{&feed}};
     return config;
@@ -319,7 +321,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   REQUIRE(made.ok());
   for (std::uint64_t i = 0; i < 20; ++i) loop.enter(GenerationId{i}, generation(100, 20, i));
   loop.enter(GenerationId{99}, urgent);
-  std::vector<std::uint64_t> order; // of their ends
+  std::vector<std::uint64_t> order; // in which they ended
   while (loop.step() == Stepped::ran) {
     loop.tell(loop.engine().now());
     for (const auto& [id, events] : told.all())
@@ -331,7 +333,7 @@ TEST_CASE("EngineThread refuses a priority that its engine would not heed, and h
   CHECK(std::is_sorted(order.begin() + 1, order.end()));
 }
 
-TEST_CASE("EngineThread tells of each request that is over, with how its promises were kept") {
+TEST_CASE("EngineThread reports each finished request with its SLO attainment") {
   struct Heard final : ServedListener {
     void over(const ServedRequest& request) override {
       const std::lock_guard lock{mutex};
@@ -349,8 +351,8 @@ TEST_CASE("EngineThread tells of each request that is over, with how its promise
     if (i % 2 == 1) one.slo = {Seconds{60}, Seconds{60}};
     thread.submit(GenerationId{i}, std::move(one));
   }
-  thread.cancel(GenerationId{0}); // before the engine has begun: request 0 is cancelled as it waits
-  REQUIRE(thread.start([&](FeedListener& feed) {
+  thread.cancel(GenerationId{0}); // before the engine starts: request 0 is cancelled while it waits
+  REQUIRE(thread.start([&](EventListener& feed) {
     Simulated8b::Config config = configure<Simulated8b>(simulated_server(200, 2));
     config.observers = std::tuple{GenerationFeed{&feed}};
     return config;
@@ -374,7 +376,7 @@ TEST_CASE("EngineThread tells of each request that is over, with how its promise
     CHECK(one.scheduled >= one.spec.arrival);
     CHECK(one.scheduled <= one.kept.first);
     CHECK(one.kept.last <= one.ended);
-    CHECK(one.kept.verdict(one.ended) == (i % 2 == 1 ? KeptPromises::Verdict::met : KeptPromises::Verdict::none));
+    CHECK(one.kept.verdict(one.ended) == (i % 2 == 1 ? SloAttainment::Verdict::met : SloAttainment::Verdict::none));
     if (i % 2 == 1) CHECK(one.kept.on_time == 4);
   }
   CHECK(times == std::vector<int>(20, 1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the gate promises is kept, what it refuses had to be, and when it says that a newcomer could come, that is so.
+// The gate's admitted requests meet their SLO, its refusals are necessary, and its retry times are right.
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/serve/forecast_slo.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/vllm.hpp"
 
 #include "serve/honesty.hpp"
 #include <doctest/doctest.h>
@@ -18,17 +18,17 @@ using namespace sluice::testing;
 
 namespace {
 
-const Slo promised{Seconds{2}, Seconds{0.1}};
+const Slo usual_slo{Seconds{2}, Seconds{0.1}};
 
 LettingIn open_to_all() {
   LettingIn gate;
   gate.open = true;
   return gate;
 }
-/// Without a bound in processor time: a test says the same on every machine.
-LettingIn gate_of(Promises promises) {
+/// Without a bound on processor time, so that the result is the same on every machine.
+LettingIn gate_of(ForecastMode mode) {
   LettingIn gate;
-  gate.gate.promises = promises;
+  gate.gate.mode = mode;
   gate.gate.clock = [] { return 0.0; };
   return gate;
 }
@@ -41,19 +41,19 @@ double metric(const Served& served, const std::string& name) {
 template <class System>
 void check_honest(std::size_t count, std::size_t replay_each) {
   const Server server = small_server();
-  const Case twice{server, 1, 0, 1, clients(count, 2 * capacity<System>(server, promised), promised, 3)};
+  const Case twice{server, 1, 0, 1, clients(count, 2 * capacity<System>(server, usual_slo), usual_slo, 3)};
   const Served none = serve_clients<System>(twice, open_to_all());
-  const LettingIn gate = gate_of(Promises::hard);
+  const LettingIn gate = gate_of(ForecastMode::hard);
   const Served hard = serve_clients<System>(twice, gate);
   CHECK(none.admitted() == static_cast<std::int64_t>(count));
-  CHECK_MESSAGE(none.share_kept() < 0.6, "the load is one that breaks promises");
-  CHECK_MESSAGE(hard.share_kept() >= 0.95, "who is let in is served as promised");
-  CHECK_MESSAGE(hard.goodput() >= none.goodput(), "and not by serving nobody");
+  CHECK_MESSAGE(none.share_kept() < 0.6, "the load makes requests miss their SLO");
+  CHECK_MESSAGE(hard.share_kept() >= 0.95, "admitted requests meet their SLO");
+  CHECK_MESSAGE(hard.goodput() >= none.goodput(), "goodput does not fall");
   CHECK(hard.admitted() > static_cast<std::int64_t>(count / 4));
   CHECK(metric(hard, "forecasts_total") == static_cast<double>(count));
   CHECK(metric(hard, "forecast_refused_total") == static_cast<double>(count) - static_cast<double>(hard.admitted()));
   CHECK(metric(hard, "forecast_first_tokens_total") == static_cast<double>(hard.admitted()));
-#if defined(SLUICE_SANITIZED) // thirty times as slow: how often refusals are wrong is for other builds to say
+#if defined(SLUICE_SANITIZED) // thirty times slower: other builds check how often refusals are wrong
   replay_each *= 20;
 #endif
   const Replayed replayed = replay_refusals<System>(twice, gate, hard, replay_each);
@@ -61,20 +61,20 @@ void check_honest(std::size_t count, std::size_t replay_each) {
   CHECK_MESSAGE(20 * replayed.wrong <= replayed.refusals, "refusals are right");
 }
 
-/// The truth is not what the cost model says.
+/// A device whose times differ from the cost model's.
 template <class System, class On>
 void check_honest_though_wrong(double slowdown, double jitter) {
   const Server server = small_server();
-  const Case twice{server, slowdown, jitter, 1, clients(160, 2 * capacity<System>(server, promised), promised, 3)};
+  const Case twice{server, slowdown, jitter, 1, clients(160, 2 * capacity<System>(server, usual_slo), usual_slo, 3)};
   const Served none = serve_clients<System, On>(twice, open_to_all());
-  const Served hard = serve_clients<System, On>(twice, gate_of(Promises::hard));
+  const Served hard = serve_clients<System, On>(twice, gate_of(ForecastMode::hard));
   CHECK(none.share_kept() < 0.6);
   CHECK(hard.share_kept() >= 0.95);
   CHECK(hard.goodput() >= none.goodput());
   CHECK(metric(hard, "forecast_slowdown") == doctest::Approx(slowdown).epsilon(0.05 + jitter));
 }
 
-/// Everybody who came before client `i`, and that client once more, as late as it was told.
+/// All clients before `i`, and client `i` once more at its retry time.
 Case once_more(const Case& of, const Served& served, std::size_t i) {
   Case again = of;
   again.sent.resize(i + 1);
@@ -86,37 +86,37 @@ Case once_more(const Case& of, const Served& served, std::size_t i) {
 
 } // namespace
 
-TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: VllmSwap") { check_honest<VllmSwap>(160, 3); }
-TEST_CASE("ForecastSlo under twice the capacity keeps what it promises: OrbitFlow, with deposits") {
+TEST_CASE("ForecastSlo meets SLOs at twice the capacity: VllmSwap") { check_honest<VllmSwap>(160, 3); }
+TEST_CASE("ForecastSlo meets SLOs at twice the capacity: OrbitFlow with token deposits") {
   check_honest<OrbitFlow>(120, 3);
 }
 
-TEST_CASE("ForecastSlo learns how far its cost model is off, and keeps what it promises") {
+TEST_CASE("ForecastSlo learns its cost model's error and meets SLOs") {
   check_honest_though_wrong<VllmSwap, OnSimulated>(1.1, 0);
   check_honest_though_wrong<VllmSwap, OnSimulated>(0.8, 0.05);
   check_honest_though_wrong<OrbitFlow, OnSimulated>(1.1, 0.05);
 }
 
-TEST_CASE("ForecastSlo forecasts an engine in real time, whose decisions a thread makes") {
+TEST_CASE("ForecastSlo forecasts a real-time engine whose decisions are made on a thread") {
   check_honest_though_wrong<VllmSwap, OnCpu>(1, 0);
   check_honest_though_wrong<OrbitFlow, OnCpu>(1, 0);
   check_honest_though_wrong<OrbitFlow, OnCpu>(1.1, 0.05);
 }
 
-TEST_CASE("ForecastSlo learns how long answers become: more are let in than by their bounds, and kept") {
+TEST_CASE("ForecastSlo learns answer lengths: it admits more requests than with bounds, and meets their SLOs") {
   const Server server = small_server();
-  Case of{server, 1, 0, 0.2, clients(200, 2 * capacity<VllmSwap>(server, promised), promised, 3)};
-  const Served early = serve_clients<VllmSwap, OnCpu>(of, gate_of(Promises::hard));
+  Case of{server, 1, 0, 0.2, clients(200, 2 * capacity<VllmSwap>(server, usual_slo), usual_slo, 3)};
+  const Served early = serve_clients<VllmSwap, OnCpu>(of, gate_of(ForecastMode::hard));
   of.by_bounds = true;
-  const Served by_bounds = serve_clients<VllmSwap, OnCpu>(of, gate_of(Promises::hard));
+  const Served by_bounds = serve_clients<VllmSwap, OnCpu>(of, gate_of(ForecastMode::hard));
   CHECK(early.share_kept() >= 0.95);
   CHECK(early.admitted() > by_bounds.admitted());
   CHECK(early.goodput() > by_bounds.goodput());
 }
 
-TEST_CASE("ForecastSlo says when the newcomer should come again, and then it is let in and kept") {
-  const Case twice{small_server(), 1, 0, 1, clients(120, 11, promised, 5)};
-  const LettingIn gate = gate_of(Promises::hard);
+TEST_CASE("ForecastSlo's retry time is right: the newcomer is then admitted and meets its SLO") {
+  const Case twice{small_server(), 1, 0, 1, clients(120, 11, usual_slo, 5)};
+  const LettingIn gate = gate_of(ForecastMode::hard);
   const Served first = serve_clients<VllmSwap>(twice, gate);
   int told = 0;
   for (std::size_t i = 0; i < first.of.size() && told < 12; ++i) {
@@ -136,34 +136,34 @@ TEST_CASE("ForecastSlo says when the newcomer should come again, and then it is 
   CHECK(told == 12);
 }
 
-TEST_CASE("ForecastSlo, soft, serves everybody and foretells what comes, to the bit where nobody comes after") {
-  Case twice{small_server(), 1, 0, 1, clients(40, 11, promised, 5)};
-  const Served soft = serve_clients<VllmSwap>(twice, gate_of(Promises::soft));
+TEST_CASE("ForecastSlo, soft, admits everybody; its forecasts are exact to the bit if nobody arrives later") {
+  Case twice{small_server(), 1, 0, 1, clients(40, 11, usual_slo, 5)};
+  const Served soft = serve_clients<VllmSwap>(twice, gate_of(ForecastMode::soft));
   const Served none = serve_clients<VllmSwap>(twice, open_to_all());
   CHECK(soft.admitted() == 40);
-  CHECK(soft.kept() == none.kept()); // a forecast changes nothing
+  CHECK(soft.kept() == none.kept()); // forecasts have no effect
   CHECK(soft.end == none.end);
   for (const Became& one : soft.of) CHECK(one.forecast.find("TTFT ") == 0);
 
-  for (const std::size_t count : {1U, 20U, 40U}) { // of the last, all that comes is known
+  for (const std::size_t count : {1U, 20U, 40U}) { // nobody arrives after the last one
     Case some = twice;
     some.sent.resize(count);
     for (std::size_t i = 0; i + 1 < count; ++i) some.sent[i].generation.slo = {};
-    const Served served = serve_clients<VllmSwap>(some, gate_of(Promises::soft));
+    const Served served = serve_clients<VllmSwap>(some, gate_of(ForecastMode::soft));
     CHECK(metric(served, "forecast_first_tokens_total") == 1);
     CHECK(metric(served, "forecast_ttft_error_seconds_total") <= 1e-9);
     CHECK((served.of.back().forecast.find("2 asked") != std::string::npos));
   }
 }
 
-TEST_CASE("ForecastSlo lets in who is promised nothing, and what it could not look at to the end") {
+TEST_CASE("ForecastSlo admits requests without an SLO, and those it could not simulate to the end") {
   Case twice{small_server(), 1, 0, 1, clients(60, 11, Slo{}, 5)};
-  const Served unpromised = serve_clients<VllmSwap>(twice, gate_of(Promises::hard));
-  CHECK(unpromised.admitted() == 60);
-  CHECK(metric(unpromised, "forecasts_total") == 0);
+  const Served without_slo = serve_clients<VllmSwap>(twice, gate_of(ForecastMode::hard));
+  CHECK(without_slo.admitted() == 60);
+  CHECK(metric(without_slo, "forecasts_total") == 0);
 
-  twice = {small_server(), 1, 0, 1, clients(60, 11, promised, 5)};
-  LettingIn hurried = gate_of(Promises::hard);
+  twice = {small_server(), 1, 0, 1, clients(60, 11, usual_slo, 5)};
+  LettingIn hurried = gate_of(ForecastMode::hard);
   double now = 0;
   hurried.gate.clock = [&now] { return now += 0.001; };
   hurried.gate.most_s = 0.0045; // a few steps
@@ -172,9 +172,9 @@ TEST_CASE("ForecastSlo lets in who is promised nothing, and what it could not lo
   CHECK(cut.of.front().forecast.find(" s ahead") != std::string::npos);
 }
 
-TEST_CASE("ForecastSlo refuses for good what no engine of this kind keeps") {
+TEST_CASE("ForecastSlo refuses permanently an SLO that this engine can never meet") {
   Case one{small_server(), 1, 0, 1, clients(1, 1, {Seconds{0.001}, Seconds{0.1}}, 5)};
-  const Served served = serve_clients<VllmSwap>(one, gate_of(Promises::hard));
+  const Served served = serve_clients<VllmSwap>(one, gate_of(ForecastMode::hard));
   CHECK(!served.of[0].admitted);
   CHECK(served.of[0].retry_after_s == 0);
   CHECK(served.of[0].error.message.find("not keepable even with nobody else here") != std::string::npos);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Honesty: a server's loop on a virtual clock under more than it can serve, and what its gates promised and refused.
+// Runs an overloaded server on a virtual clock, to check its gate's forecasts against the requests' SLO attainment.
 #pragma once
 
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/machine/simulated_world.hpp"
-#include "sluice/backend/simulated.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/engine_loop.hpp"
-#include "sluice/serve/feed_relay.hpp"
 #include "sluice/serve/forecast_slo.hpp"
+#include "sluice/serve/generation_feed.hpp"
 #include "sluice/serve/measured_lengths.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/machine/ends_at.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include "serve/metrics_text.hpp"
 
@@ -25,14 +26,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace sluice::testing {
 
-/// A generation and when its client sends it.
+/// A generation and the time its client sends it.
 struct Sent {
   Seconds at{0};
   Generation generation;
@@ -59,12 +59,12 @@ inline std::vector<Sent> clients(std::size_t count, double rate, const Slo& slo,
   return all;
 }
 
-/// What became of a client.
+/// One client's result.
 struct Became {
   bool admitted = false;
-  bool kept = false;        ///< both promises
+  bool kept = false;        ///< its SLO was met
   double retry_after_s = 0; ///< of a refusal
-  std::string forecast;     ///< of who is admitted
+  std::string forecast;     ///< of an admission
   ApiError error;           ///< of a refusal
   Seconds ttft{-1};
 };
@@ -84,11 +84,11 @@ struct Served {
   [[nodiscard]] double goodput() const { return static_cast<double>(kept()) / end.count(); }
 };
 
-/// The gate, but that one client is let in whatever it says.
+/// The gate, which one client passes whatever its answer.
 struct LettingIn {
   ForecastSlo gate;
   std::optional<std::uint64_t> sequence;
-  bool open = false; ///< for all
+  bool open = false; ///< all clients pass
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const {
@@ -97,25 +97,20 @@ struct LettingIn {
   }
 };
 
-/// Passes on to the loop what its engine does, and keeps how promises are kept, by arrival.
-class Keeping final : public FeedListener {
+/// Passes the engine's events to the loop, and records SLO attainment by arrival time.
+class Keeping final : public EventListener {
  public:
-  FeedListener* loop = nullptr;
-  std::map<double, KeptPromises> of;
+  EventListener* loop = nullptr;
+  std::map<double, SloAttainment> of;
 
-  void released(const RequestRow& row, Tokens count, Seconds when) override {
-    auto& promises =
-        of.try_emplace(row.spec.arrival.count(), KeptPromises{row.spec.slo, row.spec.arrival}).first->second;
-    (void)promises.release(count.count(), when);
-    loop->released(row, count, when);
+  void hear(const AnyEvent& event) override {
+    if (const auto* delivered = event.get<events::Delivered>()) {
+      const RequestSpec& spec = delivered->row.spec;
+      auto& attainment = of.try_emplace(spec.arrival.count(), SloAttainment{spec.slo, spec.arrival}).first->second;
+      (void)attainment.release(delivered->count.count(), delivered->when);
+    }
+    loop->hear(event);
   }
-  void ended(const RequestRow& row, Seconds now) override { loop->ended(row, now); }
-  void refused(RequestId id, std::string_view reason) override { loop->refused(id, reason); }
-  void cancelled(const RequestRow& row, Seconds now) override { loop->cancelled(row, now); }
-  void preempted(const RequestRow& row, Kept kept, Seconds now) override { loop->preempted(row, kept, now); }
-  void resumed(const RequestRow& row, Seconds now) override { loop->resumed(row, now); }
-  void planned(const View& view, const Plan& plan, Seconds wall) override { loop->planned(view, plan, wall); }
-  void iterated(const IterationRecord& record) override { loop->iterated(record); }
 };
 
 class Answers final : public GenerationListener {
@@ -137,8 +132,8 @@ class Answers final : public GenerationListener {
   }
 };
 
-/// What iterations really take: `model`, and up to the share `jitter` more or less, drawn by what an iteration
-/// computes.
+/// The true times of iterations: the model's times a factor from 1 - `jitter` to 1 + `jitter`, seeded by the
+/// iteration's work.
 struct Truth {
   using role = roles::Cost;
   struct State {};
@@ -160,21 +155,20 @@ struct Truth {
   void observe(State&, const Observation&) const {}
 };
 
-/// A machine, how fast it is in truth, and who comes.
+/// A machine, its true speed, and the clients.
 struct Case {
   Server server;
-  double slowdown = 1; ///< of the truth, beside what planner and forecast believe
-  double jitter = 0;   ///< of the truth
-  double shortest = 1; ///< of the truth: answers come to this share of what they may, or more, drawn; OnCpu alone
+  double slowdown = 1; ///< true times over those that planner and forecast assume
+  double jitter = 0;   ///< of true times
+  double shortest = 1; ///< answers' true lengths are drawn from this share of their bounds up to 1; only OnCpu
   std::vector<Sent> sent;
-  bool by_bounds = false; ///< forecasts take bounds for lengths, whatever was measured
+  bool by_bounds = false; ///< forecasts use bounds as lengths, whatever was measured
 };
 
-/// On what an engine runs: on a simulated backend, or on a simulated world behind the backend of programs.
-using Length = SimulatedWorld<Truth>::Length;
+/// An engine's backend: simulated, or `Cpu` with a simulated world.
 struct OnSimulated {
   using backend = BasicSimulated<Truth>;
-  static backend starting(const Truth& truth, Seconds now, const Length& /*length*/) {
+  static backend starting(const Truth& truth, Seconds now, const OutputLength& /*length*/) {
     backend made(truth);
     made.idle_until(now);
     return made;
@@ -182,12 +176,12 @@ struct OnSimulated {
 };
 struct OnCpu {
   using backend = Cpu;
-  static backend starting(const Truth& truth, Seconds now, const Length& length) {
-    return Cpu{std::make_shared<SimulatedWorld<Truth>>(truth, SimulatedPace::virtual_, now, length)};
+  static backend starting(const Truth& truth, Seconds now, const OutputLength& length) {
+    return Cpu{world_of(EndsAt{BasicSimulated{truth, now}, length})};
   }
 };
 
-/// Serves them all to the end.
+/// Serves all clients to the end.
 template <class System, class On = OnSimulated>
 Served serve_clients(const Case& of, const LettingIn& gate) {
   using E = With<System, typename On::backend, GenerationFeed>;
@@ -199,7 +193,7 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   slower.device_to_host = slower.device_to_host / of.slowdown;
   const Truth truth{Roofline{of.server.model, slower}, of.jitter};
 
-  const Length length = [&](const RequestRow& row) {
+  const OutputLength length = [&](const RequestRow& row) {
     const auto drawn = static_cast<std::uint64_t>(row.spec.arrival.count() * 1e6);
     return MeasuredLengths::expected(row, of.shortest + (1 - of.shortest) * Random(drawn).uniform());
   };
@@ -210,9 +204,9 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   Keeping keeping;
   EngineLoop<E, LettingIn> loop(tokens, answers, gate);
   const Status made = loop.make(
-      [&](FeedListener& feed) {
+      [&](EventListener& feed) {
         const auto planned = configure<With<System, GenerationFeed>>(of.server, believed);
-        const bool first = keeping.loop == nullptr; // then come the copies' observers
+        const bool first = keeping.loop == nullptr; // the second call is for the copies' observers
         if (first) keeping.loop = &feed;
         return typename E::Config{.limits = planned.limits,
                                   .geometry = planned.geometry,
@@ -233,7 +227,7 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
     for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next)
       loop.enter(GenerationId{next}, of.sent[next].generation, of.sent[next].at);
     const Stepped stepped = loop.step();
-    SLUICE_ASSERT(stepped != Stepped::failed, "an engine that goes on");
+    SLUICE_ASSERT(stepped != Stepped::failed, "an engine that continues");
     loop.tell(loop.engine().now());
     if (stepped == Stepped::ran) continue;
     if (next == of.sent.size()) break;
@@ -243,14 +237,14 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   for (std::size_t i = 0; i < served.of.size(); ++i) {
     const auto found = keeping.of.find(of.sent[i].at.count());
     if (found == keeping.of.end()) continue;
-    const KeptPromises& promises = found->second;
-    served.of[i].ttft = promises.first - promises.arrival;
-    served.of[i].kept = promises.verdict(promises.last) == KeptPromises::Verdict::met;
+    const SloAttainment& attainment = found->second;
+    served.of[i].ttft = attainment.first - attainment.arrival;
+    served.of[i].kept = attainment.verdict(attainment.last) == SloAttainment::Verdict::met;
   }
   return served;
 }
 
-/// Requests a second that the system ends when it has always enough to do.
+/// The system's throughput in requests per second when it is never idle.
 template <class System>
 double capacity(const Server& server, const Slo& slo) {
   Case rush{server, 1, 0, 1, clients(200, 1e6, slo, 99)};
@@ -260,8 +254,8 @@ double capacity(const Server& server, const Slo& slo) {
   return static_cast<double>(rush.sent.size()) / served.end.count();
 }
 
-/// Refusals that are provably wrong: let in by force, with the gate as it is for all others, the client is kept, and so
-/// are all who were kept without it. Every `each`-th refusal is replayed.
+/// Counts refusals that are provably wrong: if the client is admitted by force, with the same gate for all others, it
+/// meets its SLO, and so do all clients that met it before. Replays every `each`-th refusal.
 struct Replayed {
   std::int64_t refusals = 0, wrong = 0;
 };

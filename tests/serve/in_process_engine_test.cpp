@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/machine/simulated_world.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/in_process_engine.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/tokenizer/bytes.hpp"
 #include "sluice/workload/generator.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -30,13 +31,14 @@ using namespace sluice;
 
 namespace {
 
-/// What the engine says of its requests, apart from the server: by request, in the order in which they were accepted.
+/// The engine's own record of its requests, independent of the server, in order of acceptance.
 struct Witness {
   using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Preempted, events::Resumed, events::Delivered>;
   static constexpr bool wants_timeline = false;
   struct Release {
     double at = 0;
-    std::int64_t tokens = 0, held = 0; ///< handed over; left in the deposit
+    std::int64_t tokens = 0, held = 0; ///< released; left in the deposit
   };
   struct Request {
     std::vector<Release> releases;
@@ -46,22 +48,17 @@ struct Witness {
     std::map<std::uint32_t, Request> requests;
   };
 
-  void submitted(State& state, const RequestRow& row) const { state.requests[index(row.id)]; }
-  void refused(State&, RequestId, const RequestSpec&, Seconds, std::string_view) const {}
-  void preempted(State& state, const RequestRow& row, Kept, Seconds now) const {
-    state.requests[index(row.id)].pauses.emplace_back(now.count(), 1e300);
+  void on(State& state, const events::Submitted& event) const { state.requests[index(event.row.id)]; }
+  void on(State& state, const events::Preempted& event) const {
+    state.requests[index(event.row.id)].pauses.emplace_back(event.now.count(), 1e300);
   }
-  void resumed(State& state, const RequestRow& row, Seconds now) const {
-    state.requests[index(row.id)].pauses.back().second = now.count();
+  void on(State& state, const events::Resumed& event) const {
+    state.requests[index(event.row.id)].pauses.back().second = event.now.count();
   }
-  void ended(State&, const RequestRow&, Seconds) const {}
-  void cancelled(State&, const RequestRow&, Seconds) const {}
-  void delivered(State& state, const RequestRow& row, Tokens count, Seconds when) const {
-    state.requests[index(row.id)].releases.push_back({when.count(), count.count(), row.deposit().count()});
+  void on(State& state, const events::Delivered& event) const {
+    state.requests[index(event.row.id)].releases.push_back(
+        {event.when.count(), event.count.count(), event.row.deposit().count()});
   }
-  void planned(State&, const View&, const Plan&, Seconds, Seconds) const {}
-  template <class Replay>
-  void iterated(State&, const IterationRecord&, const Replay&) const {}
 };
 
 using Deposits = With<OrbitFlow, GenerationFeed, Witness>;
@@ -92,7 +89,7 @@ typename E::Config config_of(const Server& server) {
             .device_blocks = simulated.device_blocks,
             .host_blocks = simulated.host_blocks,
             .cost = cost,
-            .backend = Cpu{std::make_shared<SimulatedWorld<Roofline>>(cost, SimulatedPace::virtual_)}};
+            .backend = Cpu{world_of(BasicSimulated{cost})}};
   }
 }
 
@@ -100,7 +97,7 @@ template <class E, class... Gates>
 struct ThreadedWorld {
   explicit ThreadedWorld(const Server& server, Gates... gates)
       : tokens(letters()), engine(transport, tokens, std::move(gates)...) {
-    const Status made = engine.make([&](FeedListener& feed) {
+    const Status made = engine.make([&](EventListener& feed) {
       typename E::Config config = config_of<E>(server);
       std::get<GenerationFeed>(config.observers).listener = &feed;
       return config;
@@ -135,7 +132,7 @@ struct ThreadedWorld {
   std::uint64_t drawn = 0;
 };
 
-/// When each token of a stream came: a token is a letter.
+/// When each token of a stream came; a token is one letter.
 std::vector<double> times_of(const InProcessReply& reply) {
   static constexpr std::string_view mark = R"("text":")";
   std::vector<double> times;
@@ -146,7 +143,7 @@ std::vector<double> times_of(const InProcessReply& reply) {
     }
   return times;
 }
-/// /metrics but for what planning and delivery took: that is the wall's.
+/// /metrics without the times of planning and delivery, which are on the wall clock.
 std::string without_wall_time(std::string text) {
   for (const char* name : {"\nsluice:planning_seconds_total", "\nsluice:delivery_seconds"})
     for (std::size_t at; (at = text.find(name)) != std::string::npos;) text.erase(at + 1, text.find('\n', at + 1) - at);
@@ -164,7 +161,7 @@ std::string transcript_of(const std::vector<InProcess::Reply>& replies) {
   return text;
 }
 
-/// The first of the demo's requests, as clients of the server.
+/// The demo's first requests, sent by clients of the server.
 template <class W>
 std::vector<InProcess::Reply> ask_demo(W& world, std::int64_t requests) {
   GeneratorSpec spec = demo_workload();
@@ -180,18 +177,18 @@ std::vector<InProcess::Reply> ask_demo(W& world, std::int64_t requests) {
   }
 }
 
-/// The gaps between tokens of which the second was in the deposit when the first went out.
+/// The gaps between two tokens of which the second was in the deposit when the first was released.
 std::vector<double> deposited_gaps(const std::vector<double>& times, const Witness::Request& said) {
   std::vector<double> gaps;
   std::size_t told = 0;
   for (const Witness::Release& release : said.releases) {
     told += static_cast<std::size_t>(release.tokens);
-    // One may be of the iteration that releases the other, and not have been made when that was due.
+    // The second may come from the iteration that releases the first, and not exist yet when the first was due.
     if (release.held >= 2) gaps.push_back(times.at(told) - times.at(told - 1));
   }
   return gaps;
 }
-/// Tokens that came while the engine had the request paused.
+/// Tokens that came while the request was preempted.
 std::int64_t during_pauses(const std::vector<double>& times, const Witness::Request& said) {
   std::int64_t tokens = 0;
   for (const double time : times)
@@ -201,7 +198,7 @@ std::int64_t during_pauses(const std::vector<double>& times, const Witness::Requ
 
 } // namespace
 
-TEST_CASE("InProcessEngine brings each token when the engine has made it, whatever the wall's clock says") {
+TEST_CASE("InProcessEngine delivers each token when the engine has made it, independent of the wall clock") {
   ThreadedWorld<AtOnce> world(machine());
   const std::vector<InProcess::Reply> replies = ask_demo(world, 8);
   world.engine.run();
@@ -223,7 +220,7 @@ TEST_CASE("InProcessEngine brings each token when the engine has made it, whatev
   }
 }
 
-TEST_CASE("InProcessEngine: a server's run is the same to the byte, and to the last bit of every time, each time") {
+TEST_CASE("InProcessEngine: a server's run repeats to the byte, and to the last bit of every time") {
   const auto transcript = [](std::uint64_t drawn) {
     ThreadedWorld<Deposits, QueueLimit> world(machine(), QueueLimit{2});
     world.drawn = drawn;
@@ -236,13 +233,14 @@ TEST_CASE("InProcessEngine: a server's run is the same to the byte, and to the l
     return transcript_of(replies);
   };
   const std::string once = transcript(0);
-  const bool same = once == transcript(0), of_other_seeds = once == transcript(1); // megabytes, not to be printed
+  const bool same = once == transcript(0),
+             of_other_seeds = once == transcript(1); // not compared in CHECK, which would print megabytes
   CHECK(same);
   CHECK(!of_other_seeds);
   CHECK(once.find(" 429 ") != std::string::npos);
 }
 
-TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO behind the one before, through pauses") {
+TEST_CASE("InProcessEngine: a token of the deposit follows its predecessor within the TBT, even during preemptions") {
   ThreadedWorld<Deposits> deposits(machine());
   const std::vector<InProcess::Reply> deposited = ask_demo(deposits, 16);
   deposits.engine.run();
@@ -266,9 +264,9 @@ TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO b
   CHECK(pauses > 3);
   CHECK(in_pauses > 100);
   CHECK(gaps > tokens / 4);
-  CHECK(longest < tbt + 0.001); // half a millisecond is the pacer's
+  CHECK(longest < tbt + 0.001); // the pacer may take half a millisecond
 
-  // Without a deposit every pause is a gap, and nothing comes in it.
+  // Without a deposit every preemption is a gap without tokens.
   pauses = 0, at = 0;
   for (const auto& [id, said] : at_once.witness().requests) {
     const std::vector<double> times = times_of(*immediate[at++]);
@@ -286,7 +284,7 @@ TEST_CASE("InProcessEngine: a token of the deposit is never later than the SLO b
   CHECK(pauses > 0);
 }
 
-TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once, wherever its request is") {
+TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once, whatever its request's state") {
   ThreadedWorld<Deposits> world(machine(700, 2));
   const auto used = [&] {
     const Ledger& ledger = world.engine.engine().ledger();
@@ -309,17 +307,17 @@ TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once,
   REQUIRE(!times.empty());
   CHECK(times.back() <= 10);
   for (const InProcess::Reply& reply : replies) CHECK(reply->left);
-  // The server goes on.
+  // The server continues.
   const auto next = world.ask(20, 2000, 10, false);
   world.engine.run();
   CHECK(next->finished);
   CHECK(next->head.status == 200);
 }
 
-TEST_CASE("InProcessEngine serves between two iterations what comes in one, and an idle engine at once") {
+TEST_CASE("InProcessEngine accepts requests that arrive during an iteration after it, and at once when idle") {
   ThreadedWorld<AtOnce> world(machine());
   const auto first = world.ask(3, 4000, 2);
-  world.engine.run_until(3); // the prefill has been computed, and lasts
+  world.engine.run_until(3); // the prefill has been computed and still lasts
   CHECK(world.engine.engine().now().count() > 3.1);
   CHECK(times_of(*first).empty());
   const auto second = world.ask(3.05, 10, 1);
@@ -352,6 +350,6 @@ TEST_CASE("InProcessEngine drives an engine that was compiled for a machine, in 
   }
   std::sort(gaps.begin(), gaps.end());
   REQUIRE(gaps.size() > 10'000);
-  CHECK(gaps[gaps.size() * 99 / 100] <= tbt + 0.005); // how long a step will last is guessed: a few guesses are short
+  CHECK(gaps[gaps.size() * 99 / 100] <= tbt + 0.005); // a step's length is estimated, sometimes too short
   CHECK(in_pauses > 100);
 }

@@ -11,8 +11,8 @@ using namespace sluice;
 
 namespace {
 
-/// `/stream/N` sends N pieces, one every tenth of a second; `/keep` keeps the exchange, `/half` drops it in its answer,
-/// `/drop` before; all else is echoed.
+/// `/stream/N` sends N pieces, one every tenth of a second; `/keep` keeps the exchange, `/half` drops it in the middle
+/// of its response, `/drop` before; everything else is echoed.
 class TestApp final : public HttpApp {
  public:
   explicit TestApp(InProcess& transport) : transport_(&transport) {}
@@ -65,14 +65,14 @@ struct World {
 
 } // namespace
 
-TEST_CASE("InProcess does what is due in the order of time, and at one time in the order in which it was asked for") {
+TEST_CASE("InProcess runs work in order of time, and at the same time in order of submission") {
   InProcess transport;
   std::vector<int> done;
   transport.after(2, [&] { done.push_back(4); });
   transport.after(1, [&] {
     done.push_back(1);
     transport.post([&] { done.push_back(3); });
-    transport.at(0.5, [&] { done.push_back(5); }); // which has passed: now, behind what was posted
+    transport.at(0.5, [&] { done.push_back(5); }); // in the past: runs now, after posted work
     transport.after(5, [&] { done.push_back(6); });
   });
   transport.after(1, [&] { done.push_back(2); });
@@ -83,14 +83,14 @@ TEST_CASE("InProcess does what is due in the order of time, and at one time in t
   transport.run_until(2);
   CHECK(done == std::vector<int>{1, 2, 3, 5, 4});
   CHECK(transport.now() == 2);
-  transport.run_until(1); // time does not go back
+  transport.run_until(1); // time never goes back
   CHECK(transport.now() == 2);
   transport.run_until(100);
   CHECK(done.back() == 6);
   CHECK(transport.next_due() == InProcess::never);
 }
 
-TEST_CASE("InProcess brings requests when they are sent, and the pieces of an answer when they are made") {
+TEST_CASE("InProcess delivers requests and pieces of responses at the time they are sent") {
   World world;
   const auto late = world.transport.send(2, get("/late"));
   const auto stream = world.transport.send(1, get("/stream/3"));
@@ -114,7 +114,7 @@ TEST_CASE("InProcess brings requests when they are sent, and the pieces of an an
   CHECK(world.app.gone.empty());
 }
 
-TEST_CASE("InProcess tells of a client that leaves, once, and sends that client nothing more") {
+TEST_CASE("InProcess reports a client that leaves once, and sends it nothing more") {
   World world;
   const auto stream = world.transport.send(0, get("/stream/100"));
   const auto keep = world.transport.send(0, get("/keep"));
@@ -132,13 +132,13 @@ TEST_CASE("InProcess tells of a client that leaves, once, and sends that client 
   CHECK(whole->finished);
   CHECK(!whole->left);
   int told = 0;
-  world.app.kept.front()->on_gone([&] { ++told; }); // who asks only now hears at once
+  world.app.kept.front()->on_gone([&] { ++told; }); // set late: called at once
   CHECK(told == 1);
   world.app.kept.clear();
   CHECK(!keep->begun);
 }
 
-TEST_CASE("InProcess answers a request that was dropped with 500, and ends an answer that was dropped in its middle") {
+TEST_CASE("InProcess answers a dropped request with 500, and cuts a response that is dropped in the middle") {
   World world;
   const auto dropped = world.transport.send(0, get("/drop"));
   const auto half = world.transport.send(0, get("/half"));

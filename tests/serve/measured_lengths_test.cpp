@@ -5,7 +5,7 @@
 
 using namespace sluice;
 
-TEST_CASE("MeasuredLengths takes bounds for lengths until enough answers have ended, then the share they came to") {
+TEST_CASE("MeasuredLengths assumes the bounds until enough answers have ended, then their measured share") {
   RequestRow row;
   row.spec.output = Tokens{100};
   row.spec.output_is_bound = true;
@@ -18,12 +18,12 @@ TEST_CASE("MeasuredLengths takes bounds for lengths until enough answers have en
   lengths.ended(row);
   CHECK(lengths.share() == doctest::Approx(0.3));
   row.generated = Tokens{90};
-  for (int i = 0; i < 1000; ++i) lengths.ended(row); // what was long ago is forgotten
+  for (int i = 0; i < 1000; ++i) lengths.ended(row); // old samples are forgotten
   CHECK(lengths.share() == doctest::Approx(0.9).epsilon(0.01));
 
   CHECK(MeasuredLengths::expected(row, 0.301) == Tokens{31});
   CHECK(MeasuredLengths::expected(row, 0) == Tokens{1});
   CHECK(MeasuredLengths::expected(row, 1) == Tokens{100});
-  row.spec.output_is_bound = false; // that is its length
+  row.spec.output_is_bound = false; // it is the exact length
   CHECK(MeasuredLengths::expected(row, 0.3) == Tokens{100});
 }

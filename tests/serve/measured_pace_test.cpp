@@ -21,15 +21,15 @@ IterationRecord record(std::int64_t step, std::int64_t tokens, std::int64_t runn
 
 } // namespace
 
-TEST_CASE("MeasuredPace learns from iterations that ran as they were foreseen, and from no others") {
+TEST_CASE("MeasuredPace learns only from iterations that ran as predicted") {
   MeasuredPace pace;
   CHECK(pace.slowdown() == 1);
-  pace.ran(record(1, 10, 2, 5)); // nobody foresaw it
+  pace.ran(record(1, 10, 2, 5)); // not predicted
   CHECK(pace.slowdown() == 1);
   for (const IterationRecord& other : {record(3, 10, 2, 5), record(2, 11, 2, 5), record(2, 10, 3, 5)}) {
-    pace.foresee(ForeseenStep{2, 10, 2, Seconds{1}}); // somebody came or left meanwhile
+    pace.foresee(ForeseenStep{2, 10, 2, Seconds{1}}); // a request came or left meanwhile
     pace.ran(other);
-    pace.ran(record(2, 10, 2, 5)); // what was foreseen is of one iteration
+    pace.ran(record(2, 10, 2, 5)); // a prediction is for one iteration
     CHECK(pace.slowdown() == 1);
   }
   pace.foresee(ForeseenStep{2, 10, 2, Seconds{1}});
@@ -39,11 +39,11 @@ TEST_CASE("MeasuredPace learns from iterations that ran as they were foreseen, a
 
   pace.foresee(ForeseenStep{4, 10, 2, Seconds{2}});
   pace.ran(record(4, 10, 2, 3));
-  CHECK(pace.slowdown() == doctest::Approx(1.5)); // the first says all
+  CHECK(pace.slowdown() == doctest::Approx(1.5)); // the first sample counts fully
   pace.foresee(ForeseenStep{5, 10, 2, Seconds{2}});
   pace.ran(record(5, 10, 2, 2));
   CHECK(pace.slowdown() == doctest::Approx(1.25));
-  for (int step = 6; step < 200; ++step) { // what was long ago is forgotten
+  for (int step = 6; step < 200; ++step) { // old samples are forgotten
     pace.foresee(ForeseenStep{step, 10, 2, Seconds{1}});
     pace.ran(record(step, 10, 2, 0.5));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics_text: what an engine writes of itself for Prometheus, without labels of a server.
+// metrics_text: an engine's metrics for Prometheus, without the server's labels.
 #pragma once
 
 #include "sluice/serve/prometheus.hpp"

@@ -14,8 +14,8 @@ namespace {
 
 ReplyHead head(bool chat) { return {.id = "cmpl-1", .chat = chat, .created = 17, .model = "m\"x"}; }
 
-/// The JSON of each event; the stream must be nothing but events.
-std::vector<json> events(const std::string& stream) {
+/// The JSON of each event of a stream, which must contain only events.
+std::vector<json> stream_events(const std::string& stream) {
   std::vector<json> all;
   for (std::size_t at = 0; at < stream.size();) {
     const std::size_t end = stream.find("\n\n", at);
@@ -31,7 +31,7 @@ std::vector<json> events(const std::string& stream) {
 
 } // namespace
 
-TEST_CASE("ChunkWriter writes chunks as the chat API streams them") {
+TEST_CASE("ChunkWriter writes the chunks of the chat API") {
   std::string stream;
   ChunkWriter chunks(head(true), 1, true);
   chunks.role(stream);
@@ -40,7 +40,7 @@ TEST_CASE("ChunkWriter writes chunks as the chat API streams them") {
   chunks.text(stream, "Hi", &logprobs);
   chunks.finish(stream, FinishReason::length);
   stream += usage_event(head(true), {3, 4});
-  const std::vector<json> all = events(stream);
+  const std::vector<json> all = stream_events(stream);
   REQUIRE(all.size() == 5);
   for (const json& each : all) {
     CHECK(each["object"] == "chat.completion.chunk");
@@ -60,14 +60,14 @@ TEST_CASE("ChunkWriter writes chunks as the chat API streams them") {
   CHECK(all[4]["usage"]["total_tokens"] == 7);
 }
 
-TEST_CASE("ChunkWriter writes chunks as the completions API streams them") {
+TEST_CASE("ChunkWriter writes the chunks of the completions API") {
   std::string stream;
   ChunkWriter chunks(head(false), 0, false);
   chunks.text(stream, "a\xC3\xA9"); // two characters of three bytes
   const std::vector<TokenLogprob> logprobs{{{"c", -1}, {}}};
   chunks.text(stream, "c", &logprobs);
-  chunks.finish(stream, FinishReason::stop, &logprobs); // of a token that has no text
-  const std::vector<json> all = events(stream);
+  chunks.finish(stream, FinishReason::stop, &logprobs); // with a token without text
+  const std::vector<json> all = stream_events(stream);
   CHECK(all[0]["object"] == "text_completion");
   CHECK(all[0]["choices"][0]["text"] == "a\xC3\xA9");
   CHECK(!all[0].contains("usage"));
@@ -76,7 +76,7 @@ TEST_CASE("ChunkWriter writes chunks as the completions API streams them") {
   CHECK(all[2]["choices"][0]["logprobs"]["tokens"] == json{"c"});
 }
 
-TEST_CASE("completion_json writes whole answers, and error_response errors, as the API does") {
+TEST_CASE("completion_json writes whole responses and error_response errors in the API's form") {
   const std::vector<Choice> choices{{"a", FinishReason::stop, {}, false}, {"b", FinishReason::length, {}, true}};
   const json chat = json::parse(completion_json(head(true), choices, {5, 2}));
   CHECK(chat["object"] == "chat.completion");

@@ -15,12 +15,12 @@ using namespace sluice;
 
 namespace {
 
-/// Time passes when the test says so, and what is due runs when the test says so: maybe later.
+/// The test decides when time passes, and when due work runs, maybe late.
 class ManualTransport final : public HttpTransport {
  public:
   void post(std::function<void()> work) override { posted.push_back(std::move(work)); }
   void after(double seconds, std::function<void()> work) override { timers.emplace(now + seconds, std::move(work)); }
-  /// Timers whose time has passed and what was posted, until nothing is left.
+  /// Runs expired timers and posted work until nothing is left.
   void catch_up() {
     for (;;) {
       while (!timers.empty() && timers.begin()->first <= now) {
@@ -75,7 +75,7 @@ GenerationEvent end(std::uint64_t id) {
 
 } // namespace
 
-TEST_CASE("Pacer passes on at once what is not held, and later what is, when it is due") {
+TEST_CASE("Pacer passes on events without hold at once, and the others when they are due") {
   ManualTransport transport;
   Heard heard(transport);
   Pacer pacer(transport, [&] { return transport.now; });
@@ -91,14 +91,14 @@ TEST_CASE("Pacer passes on at once what is not held, and later what is, when it 
 }
 
 TEST_CASE(
-    "Pacer: of one generation nothing overtakes, and no end comes before a held token, on a thread that is late") {
+    "Pacer keeps each generation's order on a late thread: no event overtakes, no end comes before a held token") {
   Random random(3);
   for (int trial = 0; trial < 200; ++trial) {
     ManualTransport transport;
     Heard heard(transport);
     Pacer pacer(transport, [&] { return transport.now; });
     pacer.tell(heard);
-    const std::uint64_t late = random.below(5); // how seldom the transport's thread gets to run
+    const std::uint64_t late = random.below(5); // how rarely the transport's thread runs
     std::map<std::uint64_t, std::int32_t> made;
     for (int call = 0; call < 40; ++call) {
       std::vector<GenerationEvent> events;

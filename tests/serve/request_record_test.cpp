@@ -15,7 +15,7 @@
 
 using namespace sluice;
 
-TEST_CASE("what write_request writes, in the order of ends, is a trace with every request, its lengths and its SLO") {
+TEST_CASE("write_request's lines, in order of ends, are a trace with every request, its lengths and its SLO") {
   constexpr double never = std::numeric_limits<double>::infinity();
   Random random(11);
   std::vector<ServedRequest> all;

@@ -25,7 +25,7 @@ ServedRequest request(std::uint32_t id) {
 
 } // namespace
 
-TEST_CASE("ServedRequests keeps the last ten minutes, in the order of arrival") {
+TEST_CASE("ServedRequests keeps the last ten minutes in order of arrival") {
   const ServedRequests::Clock::time_point start{1000s};
   Random random(5);
   ServedRequests served;
@@ -33,7 +33,7 @@ TEST_CASE("ServedRequests keeps the last ten minutes, in the order of arrival") 
   std::vector<std::pair<std::uint32_t, ServedRequests::Clock::time_point>> all;
   for (std::uint32_t i = 0; i < 2000; ++i) {
     at += std::chrono::milliseconds(random.below(2000));
-    all.emplace_back(i ^ 3U, at); // they end in another order than they came
+    all.emplace_back(i ^ 3U, at); // in another order than they arrived
     served.over(request(i ^ 3U), at);
     if (i % 97 != 0) continue;
     const auto now = at + std::chrono::seconds(random.below(300));
@@ -51,7 +51,7 @@ TEST_CASE("ServedRequests keeps the last ten minutes, in the order of arrival") 
   CHECK(served.total() == 2000);
 }
 
-TEST_CASE("ServedRequests is bounded, and says when the bound and not the age was what forgot") {
+TEST_CASE("ServedRequests is bounded, and reports when the bound rather than age dropped requests") {
   const ServedRequests::Clock::time_point start{1000s};
   ServedRequests served;
   for (std::uint32_t i = 0; i < ServedRequests::most; ++i) served.over(request(i), start);
@@ -63,7 +63,7 @@ TEST_CASE("ServedRequests is bounded, and says when the bound and not the age wa
   CHECK(copy.requests.size() == ServedRequests::most);
   CHECK(index(copy.requests.front().id) == 100);
   CHECK(copy.crowded);
-  const ServedRequests::Copy later = served.copy(start + 601s); // what the bound forgot would be too old by now
+  const ServedRequests::Copy later = served.copy(start + 601s); // the dropped requests would be too old by now
   CHECK(later.requests.size() == 100);
   CHECK_FALSE(later.crowded);
 }

@@ -10,11 +10,11 @@
 
 using namespace sluice;
 
-TEST_CASE("StopStrings passes on what comes before the first stop string that is whole, and nothing of it") {
+TEST_CASE("StopStrings passes on the text before the first complete stop string, and nothing of that string") {
   Random random(7);
   const auto draw = [&](std::uint64_t below) { return static_cast<std::size_t>(random() % below); };
   for (int trial = 0; trial < 20'000; ++trial) {
-    // Two letters, so that stop strings begin often, overlap, and end within one another.
+    // Only two letters, so that stop strings begin often, overlap, and end inside one another.
     const auto letters = [&](std::size_t length) {
       std::string text;
       for (std::size_t i = 0; i < length; ++i) text += "ab"[draw(2)];
@@ -23,7 +23,7 @@ TEST_CASE("StopStrings passes on what comes before the first stop string that is
     const std::string whole = letters(draw(30));
     std::vector<std::string> stops;
     for (std::size_t i = draw(4); i > 0; --i) stops.push_back(letters(draw(5)));
-    // The reference looks at the whole text after each piece, as the answer's author would.
+    // The reference searches the whole text after each piece.
     const auto first_in = [&](std::string_view text) {
       std::size_t first = std::string::npos;
       for (const std::string& stop : stops)
@@ -46,7 +46,7 @@ TEST_CASE("StopStrings passes on what comes before the first stop string that is
   }
 }
 
-TEST_CASE("StopStrings passes text on at once where no stop string can begin") {
+TEST_CASE("StopStrings passes text on at once if no stop string can begin in it") {
   StopStrings filter({"\n\nUser:"});
   CHECK(filter.push("Hello") == "Hello");
   CHECK(filter.push(" there\n") == " there");
@@ -59,7 +59,7 @@ TEST_CASE("StopStrings passes text on at once where no stop string can begin") {
   CHECK(filter.finish() == "");
 }
 
-TEST_CASE("StopStrings without stops, or with empty ones alone, passes everything on") {
+TEST_CASE("StopStrings without stops, or with only empty ones, passes everything on") {
   for (const auto& stops : {std::vector<std::string>{}, std::vector<std::string>{""}}) {
     StopStrings filter(stops);
     CHECK(filter.push("abc") == "abc");

@@ -18,7 +18,7 @@ namespace {
 
 using Kind = GenerationEvent::Kind;
 
-/// Keeps what it is asked; the test says what happens.
+/// Records requests; the test makes the events.
 class FakeEngine final : public GenerationEngine {
  public:
   void submit(GenerationId id, Generation generation) override { submitted[id] = std::move(generation); }
@@ -89,7 +89,7 @@ bool says(const std::string& metrics, const std::string& line) {
 
 } // namespace
 
-TEST_CASE("Tee counts and names what differs, in whatever order the two engines tell it") {
+TEST_CASE("Tee counts and reports differences, in whatever order the two engines' events come") {
   Random random{7};
   for (int trial = 0; trial < 50; ++trial) {
     TeeWorld world;
@@ -145,7 +145,7 @@ TEST_CASE("Tee counts and names what differs, in whatever order the two engines 
     CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:tee_tokens_ahead 0"));
     std::size_t heard = 0;
     for (const auto& all : of_first) heard += all.size();
-    CHECK(world.client.all.size() == heard); // the first engine's events, and no other's
+    CHECK(world.client.all.size() == heard); // only the first engine's events
   }
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("Tee: engines on threads of their own") {
   CHECK(world.found.empty());
 }
 
-TEST_CASE("Tee compares what is cancelled as far as both had made it") {
+TEST_CASE("Tee compares a cancelled generation up to the last token that both engines made") {
   TeeWorld world;
   world.submit(1);
   world.first(event(1, Kind::tokens, {1, 2, 3, 4}));
@@ -184,14 +184,14 @@ TEST_CASE("Tee compares what is cancelled as far as both had made it") {
   CHECK(world.tee.figures().generations == 0);
   CHECK(says(sluice::testing::metrics_text(world.tee), "sluice:tee_tokens_ahead 0"));
   world.follower->cancelled.clear();
-  world.tee.cancel(GenerationId{1}); // again: the second engine has forgotten it
+  world.tee.cancel(GenerationId{1}); // again: it is unknown by now
   CHECK(world.follower->cancelled.empty());
 }
 
-TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first engine's reaches the client") {
+TEST_CASE("Tee: a refusal by either engine ends the comparison; only the first engine's reaches the client") {
   TeeWorld world;
   for (std::uint64_t id = 1; id <= 4; ++id) world.submit(id);
-  world.second(event(4, Kind::refused)); // by both: nothing was left out
+  world.second(event(4, Kind::refused)); // refused by both: not counted as left out
   world.first(event(4, Kind::refused));
   world.client.all.clear();
   world.first(event(1, Kind::refused));
@@ -218,14 +218,14 @@ TEST_CASE("Tee: a refusal by one engine ends the comparison, and only the first 
   CHECK(says(metrics, "sluice:tee_tokens_ahead 0"));
 }
 
-TEST_CASE("Tee leaves out what the second engine is too far behind with, or ahead") {
+TEST_CASE("Tee leaves out generations for which the second engine is too far behind or ahead") {
   for (const bool second_is_late : {true, false}) {
     TeeWorld world({.generations = 2, .tokens = 10});
     const auto late = [&](GenerationEvent one) { second_is_late ? world.second(one) : world.first(one); };
     const auto early = [&](GenerationEvent one) { second_is_late ? world.first(one) : world.second(one); };
     world.submit(1);
     world.submit(2);
-    world.submit(3); // beyond two: the second engine is not asked
+    world.submit(3); // beyond two: the second engine does not get it
     CHECK(world.engine->submitted.size() == 3);
     CHECK(world.follower->submitted.size() == 2);
     CHECK(world.tee.figures().lagged == 1);
@@ -249,7 +249,7 @@ TEST_CASE("Tee leaves out what the second engine is too far behind with, or ahea
   }
 }
 
-TEST_CASE("Tee is ready when both engines are; from then on the second takes nothing from the clients") {
+TEST_CASE("Tee is ready when both engines are; later failures of the second do not affect clients") {
   TeeWorld world;
   world.follower->is_ready = false;
   CHECK(!world.tee.ready());
@@ -258,13 +258,13 @@ TEST_CASE("Tee is ready when both engines are; from then on the second takes not
   CHECK(!world.tee.ready());
   world.engine->is_ready = true;
   CHECK(world.tee.ready());
-  world.follower->is_ready = false; // its run has failed
+  world.follower->is_ready = false; // its run failed
   CHECK(world.tee.ready());
   world.engine->is_ready = false;
   CHECK(!world.tee.ready());
 }
 
-TEST_CASE("Tee gives both engines the same generation, and the first one's figures") {
+TEST_CASE("Tee gives both engines the same generation, and shows the first one's figures") {
   TeeWorld world;
   Generation generation;
   generation.prompt = {1, 2, 3};
@@ -294,7 +294,7 @@ TEST_CASE("Tee gives both engines the same generation, and the first one's figur
   CHECK(world.tee.live() == R"({"steps":7})");
 }
 
-TEST_CASE("a difference is one JSON line") {
+TEST_CASE("log_line writes a TeeDifference as one line of JSON") {
   CHECK(log_line({GenerationId{3}, 5, 12, 13}, 1.5) ==
         R"({"event":"tee_difference","time":1.5,"generation":3,"position":5,"token":12,"tee_token":13})");
   CHECK(log_line({GenerationId{3}, 5, 12, std::nullopt}, 1.5) ==

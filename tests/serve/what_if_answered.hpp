@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to a question that a thread of WhatIfThread computes.
+// Waits for the answer of a WhatIfThread.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,8 +10,8 @@
 
 namespace sluice::testing {
 
-/// The answer that the next question's replay gives. `what_if` computes on a SpareThread, which a machine that does
-/// much else leaves without a processor for long: the wait is minutes, which only a failure takes.
+/// Asks until the answer is complete. `what_if` computes on a thread of the lowest priority, which may wait long for a
+/// processor on a busy machine: the limit is minutes, which only a failure reaches.
 nlohmann::json answered(auto& what_if, const auto&... now) {
   using namespace std::chrono_literals;
   const auto begun = std::chrono::steady_clock::now();

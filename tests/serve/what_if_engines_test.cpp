@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/device/named.hpp"
+#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/what_if.hpp"
 #include "sluice/serve/what_if_engines.hpp"
-#include "sluice/systems/one_at_a_time.hpp"
-#include "sluice/systems/vllm.hpp"
 
 #include "serve/what_if_answered.hpp"
 #include <doctest/doctest.h>
@@ -26,7 +28,7 @@ Server machine(std::int64_t kv_blocks) {
   return {llama3_8b(), *find_device("h100"), TokenBlocks{kv_blocks}, limits};
 }
 
-/// What VllmSwap makes of requests that come faster than one at a time could serve, as its server would have noted.
+/// Adds requests served by VllmSwap, as its server records them; they arrive faster than OneAtATime can serve.
 void serve_some(ServedRequests& served, const Server& server) {
   std::vector<RequestSpec> requests;
   for (int i = 0; i < 40; ++i) {
@@ -37,26 +39,24 @@ void serve_some(ServedRequests& served, const Server& server) {
     spec.slo = {Seconds{0.5}, Seconds{0.05}};
     requests.push_back(spec);
   }
-  struct Notes final : FeedListener {
+  struct Notes final : EventListener {
     explicit Notes(ServedRequests& to) : served(to) {}
-    void released(const RequestRow& row, Tokens count, Seconds when) override {
-      kept.resize(40);
-      KeptPromises& one = kept.at(index(row.id));
-      one.slo = row.spec.slo;
-      one.arrival = row.spec.arrival;
-      one.release(count.count(), when);
+    void hear(const AnyEvent& event) override {
+      if (const auto* delivered = event.get<events::Delivered>()) {
+        const RequestRow& row = delivered->row;
+        kept.resize(40);
+        SloAttainment& one = kept.at(index(row.id));
+        one.slo = row.spec.slo;
+        one.arrival = row.spec.arrival;
+        one.release(delivered->count.count(), delivered->when);
+      }
+      if (const auto* ended = event.get<events::Ended>()) {
+        const RequestRow& row = ended->row;
+        served.over({row.id, row.spec, row.generated, kept.at(index(row.id)), Seconds{-1}, ended->now, false});
+      }
     }
-    void ended(const RequestRow& row, Seconds now) override {
-      served.over({row.id, row.spec, row.generated, kept.at(index(row.id)), Seconds{-1}, now, false});
-    }
-    void refused(RequestId, std::string_view) override {}
-    void cancelled(const RequestRow&, Seconds) override {}
-    void preempted(const RequestRow&, Kept, Seconds) override {}
-    void resumed(const RequestRow&, Seconds) override {}
-    void planned(const View&, const Plan&, Seconds) override {}
-    void iterated(const IterationRecord&) override {}
     ServedRequests& served;
-    std::vector<KeptPromises> kept;
+    std::vector<SloAttainment> kept;
   } notes(served);
   const WhatIfSystem own = what_if_system<VllmSwap>(server, "VllmSwap");
   REQUIRE(own.replay(requests, notes, [] { return false; }));
@@ -65,10 +65,13 @@ void serve_some(ServedRequests& served, const Server& server) {
 
 } // namespace
 
-TEST_CASE("WhatIf: what was simulated is simulated alike again, and a system that is known to be worse is") {
+TEST_CASE("what_if_system: a replay is repeatable, and a system known to be worse attains less") {
   const Server server = machine(400);
-  WhatIf<OneAtATime> what_if({server, what_if_system<VllmSwap>(server, "VllmSwap")});
-  serve_some(what_if.served(), server);
+  const std::vector<WhatIfSystem> systems{what_if_system<VllmSwap>(server, "VllmSwap"),
+                                          what_if_system<OneAtATime>(server)};
+  ServedRequests served;
+  WhatIfThread what_if(served, systems);
+  serve_some(served, server);
   const json answer = answered(what_if);
   REQUIRE(answer["simulated"].size() == 2);
   const json &own = answer["simulated"][0], &control = answer["simulated"][1];
@@ -76,16 +79,17 @@ TEST_CASE("WhatIf: what was simulated is simulated alike again, and a system tha
   CHECK(own["system"] == "VllmSwap");
   for (const char* figure : {"met", "slo_attainment", "ttft_attainment", "tbt_attainment"}) {
     INFO(figure);
-    CHECK(own[figure] == answer["served"][figure]); // it was served in this very simulation
+    CHECK(own[figure] == answer["served"][figure]); // the requests were served in this same simulation
   }
   CHECK(own["slo_attainment"] == 1);
   CHECK(control["state"] == "done");
   CHECK(control["requests"] == 40);
-  CHECK(control["slo_attainment"].get<double>() < 0.5); // 2 s of arrivals take it several times that
+  CHECK(control["slo_attainment"].get<double>() < 0.5); // it takes several times the 2 s of arrivals
   CHECK(control["system"].get<std::string>().find("Engine<") == 0);
 
-  WhatIf<OneAtATime> again({server, what_if_system<VllmSwap>(server, "VllmSwap")});
-  serve_some(again.served(), server);
+  ServedRequests served_again;
+  WhatIfThread again(served_again, systems);
+  serve_some(served_again, server);
   json second = answered(again), first = answer;
   for (json* one : {&first, &second}) {
     one->erase("age_s");

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// A request that was handed a token every `gap` from `first` on.
+/// A request that got a token every `gap`, the first after `first`.
 ServedRequest served_request(std::uint32_t id, Slo slo, double first, double gap, int tokens) {
   ServedRequest one;
   one.id = RequestId{id};
@@ -40,25 +40,25 @@ ServedRequest served_request(std::uint32_t id, Slo slo, double first, double gap
   return one;
 }
 
-/// A system that hands out every request's tokens `gap` apart, the first after `first`; refuses prompts above `most`.
+/// A system that releases every request's tokens `gap` apart, the first after `first`; refuses prompts above `most`.
 WhatIfSystem paced(std::string name, double first, double gap, std::int64_t most = 1 << 20) {
   return {
       std::move(name),
-      [=](std::span<const RequestSpec> requests, FeedListener& judge, const std::function<bool()>& enough) -> Status {
+      [=](std::span<const RequestSpec> requests, EventListener& judge, const std::function<bool()>& enough) -> Status {
         for (std::size_t i = 0; i < requests.size() && !enough(); ++i) {
           RequestRow row;
           row.id = RequestId{static_cast<std::uint32_t>(i)};
           row.spec = requests[i];
           if (row.spec.prompt.count() > most) {
-            judge.refused(row.id, "too long");
+            judge.hear(events::Refused{row.id, row.spec, row.spec.arrival, "too long"});
             continue;
           }
           Seconds now = row.spec.arrival + Seconds{first};
           for (std::int64_t token = 0; token < row.spec.output.count(); ++token) {
-            judge.released(row, Tokens{1}, now);
+            judge.hear(events::Delivered{row, Tokens{1}, now});
             now += Seconds{gap};
           }
-          judge.ended(row, now);
+          judge.hear(events::Ended{row, now});
         }
         return {};
       }};
@@ -66,7 +66,7 @@ WhatIfSystem paced(std::string name, double first, double gap, std::int64_t most
 
 } // namespace
 
-TEST_CASE("the same tokens at the same times are judged alike, served or replayed, and as KeptPromises says") {
+TEST_CASE("WhatIfThread: the same tokens at the same times have the same attainment, served or replayed") {
   const Slo slo{Seconds{0.5}, Seconds{0.1}};
   for (const auto& times : {std::pair{0.4, 0.09}, {0.6, 0.09}, {0.4, 0.11}, {0.5, 0.1}}) {
     const double first = times.first, gap = times.second;
@@ -83,7 +83,7 @@ TEST_CASE("the same tokens at the same times are judged alike, served or replaye
   }
 }
 
-TEST_CASE("a system that is better says so, with this one as served and as simulated beside it") {
+TEST_CASE("WhatIfThread reports a better system, next to the serving one as served and as simulated") {
   const Slo slo{Seconds{0.5}, Seconds{0.1}};
   ServedRequests served;
   for (std::uint32_t i = 0; i < 8; ++i) served.over(served_request(i, slo, i < 6 ? 0.3 : 0.9, 0.05, 10));
@@ -100,7 +100,7 @@ TEST_CASE("a system that is better says so, with this one as served and as simul
   CHECK(answer["simulated"][2]["slo_attainment"] == 0);
 }
 
-TEST_CASE("requests without an SLO are not 100 %: nothing is replayed, and the answer says why") {
+TEST_CASE("WhatIfThread replays nothing if no request has an SLO, and explains why there is no attainment") {
   ServedRequests served;
   WhatIfThread thread(served, {paced("Own", 0.3, 0.05)});
   CHECK(json::parse(thread.json())["said"] == "No request has ended yet.");
@@ -111,12 +111,12 @@ TEST_CASE("requests without an SLO are not 100 %: nothing is replayed, and the a
   CHECK(answer["simulated"].empty());
 }
 
-TEST_CASE("a request is replayed as long as it became; one that left without a token, by whether that was late") {
+TEST_CASE("WhatIfThread replays actual lengths; a client that left without a token counts if that token was late") {
   const Slo slo{Seconds{0.5}, Seconds{never}};
   ServedRequests served;
   served.over(served_request(3, slo, 0.3, 0.05, 7));
-  served.over(served_request(4, slo, 0.2, 0.05, 0)); // left in time: nobody knows
-  served.over(served_request(5, slo, 0.8, 0.05, 0)); // left when it was late already
+  served.over(served_request(4, slo, 0.2, 0.05, 0)); // left before the deadline: undecided
+  served.over(served_request(5, slo, 0.8, 0.05, 0)); // left after the deadline
   const WhatIfRequests all = what_if_requests(served.copy());
   CHECK(all.left_out == 1);
   REQUIRE(all.replayed.size() == 2);
@@ -125,19 +125,19 @@ TEST_CASE("a request is replayed as long as it became; one that left without a t
   CHECK_FALSE(all.replayed[0].output_is_bound);
   CHECK(all.replayed[1].arrival == Seconds{2});
   CHECK(all.replayed[1].output == Tokens{1});
-  CHECK(all.served.promised == 2);
+  CHECK(all.served.with_slo == 2);
   CHECK(all.served.met == 1);
 }
 
-TEST_CASE("a replay that takes too long is cut and says so; one that fails says why; the others are answered") {
+TEST_CASE("WhatIfThread reports a replay cut for taking too long and the error of a failed one, beside the others") {
   ServedRequests served;
   served.over(served_request(0, {Seconds{1}, Seconds{1}}, 0.3, 0.05, 3));
-  WhatIfSystem endless{"Endless", [](auto, FeedListener&, const std::function<bool()>& enough) -> Status {
+  WhatIfSystem endless{"Endless", [](auto, EventListener&, const std::function<bool()>& enough) -> Status {
                          while (!enough()) {
                          }
                          return {};
                        }};
-  WhatIfSystem broken{"Broken", [](auto, FeedListener&, const auto&) -> Status {
+  WhatIfSystem broken{"Broken", [](auto, EventListener&, const auto&) -> Status {
                         return Error{ErrorCode::infeasible, "", "it cannot be made", "another"};
                       }};
   WhatIfThread thread(served, {paced("Own", 0.3, 0.05), endless, broken}, {.every_s = 30, .processor_s = 0.01});
@@ -150,9 +150,9 @@ TEST_CASE("a replay that takes too long is cut and says so; one that fails says 
   CHECK(answer["said"] == "Own met 100.0 % (100.0 % when simulated) of 1 promised requests.");
 }
 
-TEST_CASE("nothing is computed unless asked, nor sooner than the limit, nor again for the same requests") {
+TEST_CASE("WhatIfThread computes only when asked, not sooner than its limit, not again for the same requests") {
   std::atomic<int> replays{0};
-  WhatIfSystem counted{"Own", [&](auto, FeedListener&, const auto&) -> Status {
+  WhatIfSystem counted{"Own", [&](auto, EventListener&, const auto&) -> Status {
                          ++replays;
                          return {};
                        }};
@@ -173,18 +173,18 @@ TEST_CASE("nothing is computed unless asked, nor sooner than the limit, nor agai
   CHECK(replays == 2);
 }
 
-TEST_CASE("stop ends a replay under way") {
+TEST_CASE("WhatIfThread::stop ends a replay under way") {
   ServedRequests served;
   served.over(served_request(0, {Seconds{1}, Seconds{1}}, 0.3, 0.05, 3));
   std::atomic<bool> begun{false}, ended{false};
-  WhatIfSystem endless{"Endless", [&](auto, FeedListener&, const std::function<bool()>& enough) -> Status {
+  WhatIfSystem endless{"Endless", [&](auto, EventListener&, const std::function<bool()>& enough) -> Status {
                          begun = true;
                          while (!enough()) std::this_thread::sleep_for(1ms);
                          ended = true;
                          return {};
                        }};
   WhatIfThread thread(served, {endless}, {.every_s = 30, .processor_s = 1e6});
-  while (!begun) { // asking does not wait for a thread that is just beginning: ask again
+  while (!begun) { // `json` does not wait for a thread that is just starting: ask again
     (void)thread.json();
     std::this_thread::sleep_for(1ms);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// AllHidden: HCache where projecting costs nothing.
+// AllHidden: HCache with free projections.
 #pragma once
 
-#include "sluice/retention/retention.hpp"
+#include "sluice/policy/retention/retention.hpp"
 
 namespace sluice::testing {
 
-/// Of every layer but the first hidden states are saved, and kept in place of K and V.
+/// Saves hidden states of every layer but the first, and keeps them instead of K and V.
 struct AllHidden {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificate: one of 127.0.0.1, made by the openssl tool for a test, or the test skips by name where there is none.
+// Certificate: a certificate of 127.0.0.1, made by the openssl tool; the test is skipped by name without the tool.
 #pragma once
 
 #include "support/program.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice_test {
 
-/// Whether the shell finds it.
+/// Whether the shell finds the tool.
 inline bool has_tool(const std::string& name) {
   return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
 }
@@ -27,7 +27,7 @@ inline doctest::skip needs_tools(std::initializer_list<const char*> names) {
   return doctest::skip(false);
 }
 
-/// Signed by itself, and its key.
+/// A self-signed certificate and its key.
 struct Certificate {
   TemporaryFolder folder;
   std::string file = (folder.path / "cert.pem").string(), key = (folder.path / "key.pem").string();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes small checkpoints as Hugging Face's folders have them, whole or in shards; and wrong ones.
+// Writes small checkpoints as Hugging Face folders, in one file or in shards, and malformed ones.
 #pragma once
 
-#include "sluice/checkpoint/tensor_names.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/checkpoint/tensor_names.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -32,15 +32,14 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
   REQUIRE(stream.good());
 }
 
-/// A safetensors file of a header as given and data: nothing is checked.
+/// A safetensors file with this header and this data, unchecked.
 inline std::string safetensors_text(const std::string& header, std::string_view data) {
   std::string text;
   for (std::size_t i = 0; i < 8; ++i) text += static_cast<char>((header.size() >> (8 * i)) & 0xffU);
   return text.append(header).append(data);
 }
 
-/// A file of these tensors, in their order. The header is padded so that the data begin `odd` bytes behind a multiple
-/// of 8.
+/// A file with these tensors in order. The header is padded so that the data begin `odd` bytes after a multiple of 8.
 inline std::string safetensors_text(const std::vector<WrittenTensor>& tensors, std::size_t odd = 0) {
   nlohmann::json header = nlohmann::json::object();
   header["__metadata__"] = {{"format", "pt"}};
@@ -64,7 +63,7 @@ inline std::string bytes_at(const std::byte* at, std::int64_t count) {
   return {reinterpret_cast<const char*>(at), static_cast<std::size_t>(count)};
 }
 
-/// All tensors of a model, by their names with `prefix`.
+/// All tensors of a model, their names with `prefix`.
 inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const std::string& prefix = "model.") {
   std::vector<WrittenTensor> tensors;
   const auto outer = [&](const Matrix& matrix, const std::string& name, bool vector) {
@@ -141,7 +140,7 @@ inline void write_checkpoint(const std::filesystem::path& folder, const ModelWei
   write_file(folder / "model.safetensors", safetensors_text(tensors_of(weights)));
 }
 
-/// A folder with these tensors dealt out to so many files, and their index.
+/// A folder with these tensors distributed over this many files, and their index.
 inline void write_shards(const std::filesystem::path& folder, const std::vector<WrittenTensor>& tensors,
                          std::size_t shards) {
   nlohmann::json map;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountingRunner: a ModelRunner that counts what it is asked to compute, to keep and to begin with.
+// CountingRunner: a ModelRunner that counts the rows that it computes, keeps and restores.
 #pragma once
 
-#include "sluice/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/forwarding_runner.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace sluice::testing {
 
-/// Rows of all layers together.
+/// Rows, summed over all layers.
 struct CountedRows {
-  std::int64_t passed = 0;   ///< computed whole
-  std::int64_t stored = 0;   ///< of which K and V alone were made
-  std::int64_t restored = 0; ///< that went on from hidden states
-  std::int64_t kept = 0;     ///< whose hidden states were written down
+  std::int64_t passed = 0;   ///< fully computed
+  std::int64_t stored = 0;   ///< only K and V computed
+  std::int64_t restored = 0; ///< restored from hidden states
+  std::int64_t kept = 0;     ///< whose hidden states were saved
 };
 
 class CountingRunner final : public ForwardingRunner {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandMade: a view and its rows made by hand, so that a policy can be asked without an engine around it.
+// HandMade: a view and its rows made by hand, to call a policy without an engine.
 #pragma once
 
 #include "sluice/core/random.hpp"
-#include "sluice/cost/cost_model.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace sluice::testing {
 
-/// What a View refers to, and the view of it.
+/// The data of a View, and the view.
 struct HandMade {
   Limits limits{.batch = 8, .batch_tokens = Tokens{256}};
   Geometry geometry{8, Bytes{4096}, Bytes{1 << 20}};
@@ -23,7 +23,7 @@ struct HandMade {
   std::int64_t step = 50;
   std::int64_t last_finish_step = -1;
 
-  /// A row whose first `computed` tokens have KV; it joins no list.
+  /// A row whose first `computed` tokens have KV; it is in no list.
   Slot add(Tokens prompt, Tokens output, Tokens generated, Tokens computed, Phase phase) {
     RequestRow row;
     row.id = RequestId{static_cast<std::uint32_t>(rows.size())};
@@ -38,7 +38,7 @@ struct HandMade {
     rows.push_back(row);
     return static_cast<Slot>(rows.size() - 1);
   }
-  /// One that decodes: all but its newest token has KV.
+  /// A decoding row: all but its newest token have KV.
   Slot decoding(Tokens prompt, Tokens generated, Tokens output) {
     const Slot slot = add(prompt, output, generated, prompt + generated - Tokens{1}, Phase::running);
     running.push_back(slot);
@@ -66,7 +66,7 @@ inline std::int64_t between(Random& random, std::int64_t least, std::int64_t mos
   return least + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(most - least + 1)));
 }
 
-/// Time by the token, a slow link.
+/// Time proportional to tokens, and a slow link.
 struct PlainCost {
   Seconds per_layer{1e-3};
   Seconds per_context_token{1e-6};

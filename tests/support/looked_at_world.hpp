@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AsAnother, LookedAt: a machine's world behind another that sees what engines see of it.
+// LookedAt: checks what a machine measures of each iteration.
 #pragma once
 
-#include "sluice/backend/machine/world.hpp"
+#include "sluice/world/machine/real_backend.hpp"
+#include "sluice/world/machine/world_of.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,41 +14,15 @@
 
 namespace sluice::testing {
 
-/// Does what another world does.
-class AsAnother : public BackendWorld {
- public:
-  explicit AsAnother(std::shared_ptr<BackendWorld> other) : other_(std::move(other)) {}
-
-  [[nodiscard]] Seconds now() const override { return other_->now(); }
-  void idle_until(Seconds when) override { other_->idle_until(when); }
-  void idle_until(Seconds when, Doorbell& bell) override { other_->idle_until(when, bell); }
-  [[nodiscard]] Status load() override { return other_->load(); }
-  [[nodiscard]] bool ready() const override { return other_->ready(); }
-  void launch(const Iteration& iteration, TransferOrder order) override { other_->launch(iteration, order); }
-  IterationCost wait(const Iteration& iteration) override { return other_->wait(iteration); }
-  [[nodiscard]] double leaving_blocks() override { return other_->leaving_blocks(); }
-  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return other_->outcomes(); }
-  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return other_->layer_times(); }
-  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return other_->link_times(); }
-  [[nodiscard]] std::span<const double> computed_layers() const override { return other_->computed_layers(); }
-  void cancelled(Slot slot, std::int64_t submitted) override { other_->cancelled(slot, submitted); }
-  void released(Seconds until) override { other_->released(until); }
-  void async(void (*work)(void*), void* what) override { other_->async(work, what); }
-  [[nodiscard]] bool async_done() override { return other_->async_done(); }
-  void join_async() override { other_->join_async(); }
-
- private:
-  std::shared_ptr<BackendWorld> other_;
-};
-
 /// Looks at what a machine measures of each iteration. (It is run by whoever steps the engine.)
-class LookedAt final : public AsAnother {
+class LookedAt final : public WorldOf<RealBackend> {
  public:
   /// `clock`: how far apart the clocks of the host and of the device may be.
-  LookedAt(std::shared_ptr<BackendWorld> machine, Seconds clock) : AsAnother(std::move(machine)), clock_(clock) {}
+  LookedAt(std::shared_ptr<BackendWorld> machine, Seconds clock)
+      : WorldOf(RealBackend{std::move(machine)}), clock_(clock) {}
 
   IterationCost wait(const Iteration& iteration) override {
-    const IterationCost cost = AsAnother::wait(iteration);
+    const IterationCost cost = WorldOf::wait(iteration);
     const std::span<const double> layers = computed_layers();
     const double all = std::accumulate(layers.begin(), layers.end(), 0.0);
     const bool right = layers.size() == static_cast<std::size_t>(iteration.view.geometry.layers) &&
@@ -58,7 +33,7 @@ class LookedAt final : public AsAnother {
     return cost;
   }
   int iterations = 0;
-  int wrong = 0; ///< whose layers are not measured each, or that took less than their layers and stalls
+  int wrong = 0; ///< iterations without a time for each layer, or shorter than their layers and stalls
 
  private:
   Seconds clock_;

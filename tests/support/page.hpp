@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A page of results as a test reads it without a browser: what it is drawn of, and the numbers of its tables.
+// Reads a page of results without a browser: its data, and the numbers of its tables.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@
 
 namespace sluice_test {
 
-/// What stands between `open` and `close`, from `at`, which moves behind it; nothing, and `at` at the end, where there
-/// is none.
+/// The text between `open` and `close`, from `at` on, and moves `at` after it. Empty, with `at` at the end, if there is
+/// none.
 inline std::string between(const std::string& text, const std::string& open, const std::string& close,
                            std::size_t& at) {
   const std::size_t begin = text.find(open, at);
@@ -29,10 +29,10 @@ inline nlohmann::json page_data(const std::string& page) {
 
 struct PageTable {
   std::string caption;
-  std::vector<std::map<std::string, std::string>> rows; ///< by column: the number as a script reads it, or the text
+  std::vector<std::map<std::string, std::string>> rows; ///< by column: the number that a script reads, or the text
 };
 
-/// The tables that have a caption, and with it a button: by the names that their CSV has.
+/// The tables with a caption, which have a button: by their CSV's column names.
 inline std::vector<PageTable> page_tables(const std::string& page) {
   const auto attribute = [](const std::string& tag, const std::string& name, const std::string& otherwise) {
     std::size_t at = 0;
@@ -75,7 +75,7 @@ inline std::vector<PageTable> page_tables(const std::string& page) {
   }
 }
 
-/// Whether a table's cell is that number of a report, to the digits that it has; empty where the report has none.
+/// Whether a table's cell is this number of a report, to the cell's digits; empty if the report has none.
 inline bool tells(const std::string& cell, const nlohmann::json& number) {
   if (number.is_null() || cell.empty()) return number.is_null() && cell.empty();
   return std::abs(std::stod(cell) - number.get<double>()) <= 1e-9;

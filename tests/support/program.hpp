@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: a test runs one of the programs as its user does, or skips by name where it is not there.
+// Program: runs a program as its user does; a test is skipped by name if the program is missing.
 #pragma once
 
 #include "support/shared_data.hpp"
@@ -18,14 +18,14 @@
 
 namespace sluice_test {
 
-/// The program in $SLUICE_BIN, the folder that holds them. Empty where that is not set.
+/// The program's path in $SLUICE_BIN; empty if that is not set.
 inline std::filesystem::path program_path(const std::string& name) {
   const char* folder = std::getenv("SLUICE_BIN");
   return folder == nullptr || *folder == '\0' ? std::filesystem::path{} : std::filesystem::path{folder} / name;
 }
 
-/// Decorates a test that runs the program and, if any are named, reads these shared files. (One decorator: of two,
-/// doctest heeds the last alone.)
+/// Decorates a test that runs the program and reads these shared files. (One decorator, since doctest uses only the
+/// last of two.)
 inline doctest::skip needs_program(const std::string& name, std::initializer_list<const char*> files = {}) {
   std::error_code ignored;
   const std::filesystem::path program = program_path(name);
@@ -35,12 +35,12 @@ inline doctest::skip needs_program(const std::string& name, std::initializer_lis
 }
 
 struct Ran {
-  int code = -1;   ///< the exit code; -1 where a signal ended it
+  int code = -1;   ///< the exit code; -1 if a signal ended it
   std::string out; ///< what it printed
 };
 
-/// Runs it in a shell: `arguments` are quoted for one, and may redirect. `before`: what stands before the program's
-/// name, such as a variable of the environment.
+/// Runs the program in a shell: `arguments` may have quotes and redirections. `before` precedes the program's name, for
+/// example an environment variable.
 inline Ran run_program(const std::string& name, const std::string& arguments, const std::string& before = "") {
   Ran ran;
   std::string command = before;
@@ -54,7 +54,7 @@ inline Ran run_program(const std::string& name, const std::string& arguments, co
   return ran;
 }
 
-/// What is wrong with a call is one line, which begins with the program's name and has `part` in it, and exit code 2.
+/// Checks that a call is refused: one line that begins with the program's name and contains `part`, and exit code 2.
 inline void check_refused(const std::string& name, const std::string& arguments, const std::string& part,
                           const std::string& before = "") {
   const Ran ran = run_program(name, arguments + " 2>&1", before);
@@ -66,7 +66,7 @@ inline void check_refused(const std::string& name, const std::string& arguments,
   CHECK(ran.out.find(part) != std::string::npos);
 }
 
-/// An empty folder, until the end of the scope.
+/// An empty folder, removed at the end of the scope.
 struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {
@@ -82,7 +82,7 @@ struct TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 };
 
-/// A file's bytes; none where it is not there.
+/// A file's bytes; empty if it does not exist.
 inline std::string content(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

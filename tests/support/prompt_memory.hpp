@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// PromptMemory: a MemoryDevice that has done what it is asked when the call returns.
+// PromptMemory: a synchronous MemoryDevice.
 #pragma once
 
-#include "sluice/backend/machine/memory_device.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/world/machine/memory_device.hpp"
 
 #include <array>
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace sluice::testing {
 
-/// Streams on which nothing is ever under way, in memory of the host's. It allocates once, so that a test can count
-/// what a machine does, and knows which copies have an end that it did not reserve.
+/// Streams without pending work, in host memory. It allocates once, so that a test can count a machine's allocations,
+/// and it knows which copies have an end in memory that it did not reserve.
 class PromptMemory {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -46,7 +46,7 @@ class PromptMemory {
   void wait(StreamId /*stream*/, const Ticket& /*ticket*/) {}
   [[nodiscard]] bool done(const Ticket& /*ticket*/) const { return true; }
   void synchronize(const Ticket& /*ticket*/) {}
-  /// Of a recent ticket.
+  /// For a recent ticket.
   [[nodiscard]] Time time(const Ticket& ticket) const {
     return times_[index(ticket.stream)][ticket.number % remembered];
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a sanitizer watches this build: what takes minutes under one is drawn shorter, and what is a race by intent
-// is left out.
+// Whether this build has a sanitizer: tests that take minutes under one are shortened, and intentional races are left
+// out.
 #pragma once
 
 namespace sluice::testing {

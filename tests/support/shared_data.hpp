@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared data: the public traces and profiles that lie beside the checkout, and tests that skip where they do not.
+// Shared data: the public traces and profiles next to the checkout; tests are skipped without them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace sluice_test {
 
-/// The shared folder: $SLUICE_SHARED, or `../shared` beside the checkout. Empty where there is none.
+/// The shared folder: $SLUICE_SHARED, or `../shared` next to the checkout. Empty if there is none.
 inline std::filesystem::path shared_folder() {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -32,7 +32,7 @@ inline std::filesystem::path shared_folder() {
 /// A file or folder of the shared folder: `shared_path("data/traces/azure_llm_2023_conv.csv")`.
 inline std::string shared_path(const std::string& relative) { return (shared_folder() / relative).string(); }
 
-/// Decorates a test that needs shared files: doctest counts it as skipped where one is absent, and a line says which.
+/// Decorates a test that needs shared files: doctest counts it as skipped if one is missing, and a line names the file.
 ///
 ///     TEST_CASE("reads the trace" * sluice_test::needs_shared({"data/traces/x.csv"})) { … }
 inline doctest::skip needs_shared(std::initializer_list<const char*> files) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small decoders of every family, for whoever tests what must hold of all of them.
+// Small decoders of every family, for tests of common properties.
 #pragma once
 
-#include "sluice/decoder/config.hpp"
+#include "sluice/model/decoder/config.hpp"
 
 #include <string>
 #include <vector>
 
 namespace sluice::testing {
 
-/// Two layers, a few heads, no two sizes alike.
+/// Two layers, a few heads, all sizes different.
 inline DecoderConfig small_llama() {
   DecoderConfig config;
   config.shape.name = "llama";
@@ -28,7 +28,7 @@ inline DecoderConfig small_llama() {
   return config;
 }
 
-/// One of every kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral.
+/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral.
 inline std::vector<DecoderConfig> small_decoders() {
   std::vector<DecoderConfig> all{small_llama()};
 

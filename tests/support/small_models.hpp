@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// small_config, small_weights: decoders of each family that an emulated GPU passes in milliseconds.
+// small_config, small_weights: decoders of each family that an emulated GPU computes in milliseconds.
 #pragma once
 
-#include "sluice/checkpoint/tiny.hpp"
-#include "sluice/decoder/config.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include <cstdint>
 #include <string>

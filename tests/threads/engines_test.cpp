@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines on several threads: they share nothing, so each serves as if it were alone, and ThreadSanitizer sees no race.
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/vllm.hpp"
 #include "sluice/workload/generator_spec.hpp"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve_seeds: what serve() says of every seed, whatever the threads, and the first error in order.
-#include "sluice/device/named.hpp"
 #include "sluice/engine/serve_seeds.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/systems/vllm.hpp"
 #include "sluice/workload/generator_spec.hpp"
 
 #include <doctest/doctest.h>
@@ -95,10 +95,10 @@ TEST_CASE("the error is the first seed's in order, whatever the threads, and nam
   }
 }
 
-TEST_CASE("what is before an error is finished, who is behind it need not begin") {
+TEST_CASE("jobs before an error finish, and jobs after it need not begin") {
   for (const unsigned threads : {1U, 4U}) {
     std::vector<std::atomic<int>> begun(100);
-    const Status status = detail::run_each(begun.size(), threads, [&](std::size_t i) -> Status {
+    const Status status = run_each(begun.size(), threads, [&](std::size_t i) -> Status {
       ++begun[i];
       if (i == 41 || i == 43) return Error{ErrorCode::bad_input, std::to_string(i), "", ""};
       return {};
@@ -108,5 +108,5 @@ TEST_CASE("what is before an error is finished, who is behind it need not begin"
     for (std::size_t i = 0; i <= 41; ++i) CHECK(begun[i] == 1);
     CHECK(begun[99] == 0);
   }
-  CHECK(detail::run_each(0, 4, [](std::size_t) -> Status { return {}; }).ok());
+  CHECK(run_each(0, 4, [](std::size_t) -> Status { return {}; }).ok());
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-train from a text to a model folder: the same folder again, on one thread or two, and one line for wrong
-// input.
+// sluice-train from a text to a model folder: the same folder on one thread and on two.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
@@ -49,21 +48,4 @@ TEST_CASE("a text becomes a model, the same on one thread and on two, that knows
     CHECK(content(folder.path / "one" / file).size() > 100);
     CHECK(content(folder.path / "one" / file) == content(folder.path / "two" / file));
   }
-}
-
-TEST_CASE("what cannot be trained is refused in a line" * needs_program()) {
-  const TemporaryFolder folder;
-  const std::string text = (folder.path / "text").string(), out = " --out '" + (folder.path / "out").string() + "'";
-  write_text(text, 30);
-  const auto refused = [&](const std::string& arguments, const std::string& part) {
-    sluice_test::check_refused("sluice-train", arguments, part);
-  };
-  refused("--text '" + text + "'" + out, "it has 60 paragraphs; expected over 512");
-  refused("--text '" + text + ".none'" + out, "there is no file");
-  refused("--text '" + text + "'" + out + " --kv-heads 3", "--kv-heads: 4 heads cannot share 3");
-  refused("--text '" + text + "'" + out + " --head-size 15", "--head-size: it is odd");
-  refused("--text '" + text + "' --out '" + text + "/folder'", "--out: ");
-  refused(out, "--text: is missing; expected");
-  refused("--text '" + text + "'", "--out: is missing; expected");
-  refused("--text '" + text + "'" + out + " --steps 0", "--steps: it is '0'; expected a whole number from 1");
 }

@@ -56,7 +56,7 @@ std::string date_of(std::int64_t milliseconds) { // of one day
 
 } // namespace
 
-TEST_CASE("what a CSV is written of is read again, whatever stands between") {
+TEST_CASE("requests written as CSV are read back, whatever the separators, quotes and other columns") {
   Random random(1);
   for (int trial = 0; trial < 300; ++trial) {
     const char separator = ",;\t"[random.below(3)];
@@ -85,7 +85,7 @@ TEST_CASE("what a CSV is written of is read again, whatever stands between") {
                              Tokens{1 + static_cast<std::int64_t>(random.below(5000))},
                              {}};
       wanted.push_back(spec);
-      // Of today's date in nanoseconds, which no double holds.
+      // Nanoseconds of today's date exceed a double's precision.
       const std::string at = kind == 0 ? std::to_string(now / 1000) + "." + std::to_string(1000 + now % 1000).substr(1)
                              : kind == 1 ? std::to_string(now)
                              : kind == 2 ? std::to_string(1'700'158'546'000'000'000 + now * 1'000'000)
@@ -118,7 +118,7 @@ TEST_CASE("what a CSV is written of is read again, whatever stands between") {
   }
 }
 
-TEST_CASE("what is wrong with a CSV is one line, with its place") {
+TEST_CASE("each mistake in a CSV is reported in one line with its place") {
   const std::string header = "arrival,prompt,output\n";
   const struct {
     std::string text, line;
@@ -161,7 +161,7 @@ TEST_CASE("what is wrong with a CSV is one line, with its place") {
   CHECK(error_of(header + "-5,2,3\n1e3,2,3\n") == "no error");
 }
 
-TEST_CASE("a clock of milliseconds is not taken for one of seconds") {
+TEST_CASE("times in milliseconds are not read as seconds") {
   const auto file = [](const std::string& first, const std::string& second) {
     return "arrival,prompt,output\n" + first + ",1,1\n" + second + ",1,1\n";
   };
@@ -194,7 +194,7 @@ TEST_CASE("a clock of milliseconds is not taken for one of seconds") {
       "of numbers");
 }
 
-TEST_CASE("dates of different zones are not mixed in silence") {
+TEST_CASE("dates with and without a zone in one file are an error") {
   const std::string header = "arrival,prompt,output\n";
   CHECK(error_of(header + "2023-11-16 18:15:46Z,1,1\n2023-11-16T20:15:47+02:00,1,1\n") == "no error");
   CHECK(
@@ -206,7 +206,7 @@ TEST_CASE("dates of different zones are not mixed in silence") {
                   "without one") != std::string::npos);
 }
 
-TEST_CASE("a decimal comma is read where commas part nothing") {
+TEST_CASE("a decimal comma is read if commas do not separate fields") {
   for (const char* separator : {";", "\t"}) {
     std::string text = "arrival;prompt;output\n0,5;1;1\n2,75;512,0;1\n";
     std::string parted;
@@ -231,13 +231,13 @@ TEST_CASE("line ends, blank lines and capitals do not matter") {
     REQUIRE_MESSAGE(read, read.error().line());
     CHECK(*read == wanted);
   }
-  // The name as it is written comes first; of two that differ in capitals alone neither is guessed.
+  // An exact match wins; if two names differ only in case, neither is guessed.
   CHECK(error_of("arrival,prompt,output,Prompt\n1,2,3,x\n") == "no error");
   CHECK(error_of("arrival,PROMPT,output,Prompt\n1,2,3,4\n").rfind("trace:1: the column 'prompt' is there 2 times", 0) ==
         0);
 }
 
-TEST_CASE("a mapping of columns names each once") {
+TEST_CASE("a mapping names each column once") {
   const Expected<CsvColumns> all = parse_csv_columns("unit=us,output=out,arrival=ts=0,prompt=in put");
   REQUIRE(all);
   CHECK(*all == CsvColumns{.arrival = "ts=0", .prompt = "in put", .output = "out", .decimals = 6});
@@ -262,7 +262,7 @@ TEST_CASE("a mapping of columns names each once") {
   }
 }
 
-TEST_CASE("an offset of a time is written as ISO 8601 allows") {
+TEST_CASE("a time's offset is read in every form of ISO 8601") {
   const auto ns = [](const char* text) { return detail::parse_timestamp(text); };
   REQUIRE(ns("2023-11-16T18:15:46Z"));
   for (const char* same : {"2023-11-16 18:15:46", "2023-11-16T19:15:46+01:00", "2023-11-16T19:15:46+0100",

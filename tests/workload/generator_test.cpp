@@ -45,7 +45,7 @@ Moments moments_of(int draws, Draw draw) {
 
 } // namespace
 
-TEST_CASE("gaps have the asked mean and CV") {
+TEST_CASE("gaps have the specified mean and CV") {
   constexpr int draws = 200'000;
   const double root = std::sqrt(static_cast<double>(draws));
   for (const ArrivalKind kind : {ArrivalKind::poisson, ArrivalKind::gamma, ArrivalKind::lognormal}) {
@@ -109,7 +109,7 @@ TEST_CASE("normal draws are symmetric and of unit variance, exponential ones mem
   CHECK(beyond_two / beyond_one == doctest::Approx(beyond_one / draws).epsilon(0.02));
 }
 
-TEST_CASE("lengths have the asked mean, spread and range") {
+TEST_CASE("lengths have the specified mean, spread and range") {
   constexpr int draws = 100'000;
   const Tokens longest{131'072};
   for (const double cv : {0.3, 1.0}) {
@@ -133,7 +133,7 @@ TEST_CASE("lengths have the asked mean, spread and range") {
   CHECK(static_cast<double>(ones) / low == doctest::Approx(0.5).epsilon(0.03));
 }
 
-TEST_CASE("no length leaves its range, however the distribution is cut") {
+TEST_CASE("no length exceeds its range, however the distribution is truncated") {
   for (const double mean : {1.0, 8.0, 100.0}) {
     Random random(9);
     const LengthDistribution lengths = LognormalLength{mean, 10.0};
@@ -145,7 +145,7 @@ TEST_CASE("no length leaves its range, however the distribution is cut") {
   }
 }
 
-TEST_CASE("a workload is sorted, starts at zero, and is the same for the same seed alone") {
+TEST_CASE("a workload is sorted, starts at zero, and depends only on the seed") {
   for (const char* text : {"demo", "sharegpt", "leval", "sharegpt:cv=2,requests=1000",
                            "lognormal:rate=3,cv=0.5,requests=500,prompt=7,output=uniform(3,9)"}) {
     const auto requests = generate(text, 42);
@@ -158,7 +158,7 @@ TEST_CASE("a workload is sorted, starts at zero, and is the same for the same se
   }
 }
 
-TEST_CASE("a seed means these requests on every platform") {
+TEST_CASE("a seed gives these requests on every platform") {
   // Pinned once from this code: a change of Random, of a transform or of the order of draws must show here.
   const auto requests = generate("gamma:rate=1,cv=2,requests=4,prompt=lognormal(1000,1),output=uniform(1,1000)", 1);
   std::vector<std::vector<std::int64_t>> seen;
@@ -169,7 +169,7 @@ TEST_CASE("a seed means these requests on every platform") {
                     {0, 972, 624}, {362583, 345, 75}, {1136578, 660, 339}, {1434669, 1541, 214}});
 }
 
-TEST_CASE("the rate changes arrivals alone, in proportion") {
+TEST_CASE("the rate scales arrivals and nothing else") {
   const auto slow = generate("sharegpt:rate=1", 4);
   const auto fast = generate("sharegpt:rate=4", 4);
   REQUIRE(slow.size() == fast.size());
@@ -194,8 +194,8 @@ TEST_CASE("the presets have the papers' averages") {
   }
 }
 
-TEST_CASE("the demo outgrows its server") {
-  // Any four requests in a row, run to their ends together, are more than the budget most of the time.
+TEST_CASE("the demo's KV cache exceeds its server's memory") {
+  // Four consecutive requests at their full lengths exceed the budget most of the time.
   const auto requests = generate("demo", 1);
   int over = 0, windows = 0;
   for (std::size_t i = 0; i + demo_batch <= requests.size(); ++i, ++windows) {

@@ -168,7 +168,7 @@ TEST_CASE("options: limit, rate scale and SLO hold for files and generators alik
   fs::remove(file);
 }
 
-TEST_CASE("the description of a workload is enough to make it again") {
+TEST_CASE("a workload can be made again from its description") {
   Expected<Trace> trace = open_generator("sharegpt:requests=20", 77, {.limit = 10, .rate_scale = 2.0, .slo = {}});
   REQUIRE(trace);
   const Workload workload = trace->workload();
@@ -179,7 +179,7 @@ TEST_CASE("the description of a workload is enough to make it again") {
   CHECK(*read_all(*trace) == *read_all(*again));
 }
 
-TEST_CASE("options that cannot be met name the flag") {
+TEST_CASE("an option out of range is reported with its flag") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const struct {
     ReadOptions options;
@@ -201,7 +201,7 @@ TEST_CASE("options that cannot be met name the flag") {
   }
 }
 
-TEST_CASE("a file that cannot be read is one line, in every format") {
+TEST_CASE("an unreadable file is reported in one line, in every format") {
   const std::string folder = std::filesystem::temp_directory_path().string();
   for (const char* text : {"azure", "mooncake", "orbitflow", "vllm", "csv"}) {
     const Expected<TraceFormat> format = find_format(text);
@@ -223,7 +223,7 @@ TEST_CASE("a file that cannot be read is one line, in every format") {
   CHECK(steps.error().line().find("engine steps") != std::string::npos);
 }
 
-TEST_CASE("a file's first line tells its format, whatever is wrong with its requests") {
+TEST_CASE("a file's first line reveals its format, even if its requests are wrong") {
   const sluice_test::TemporaryFolder folder;
   const std::string path = (folder.path / "trace").string();
   const struct {
@@ -236,7 +236,7 @@ TEST_CASE("a file's first line tells its format, whatever is wrong with its requ
        ":2: GeneratedTokens is '0'"},
       {"\xEF\xBB\xBF\"TIMESTAMP\",\"ContextTokens\",\"GeneratedTokens\"\n\"2023-11-16 18:15:46\",\"5\",\"0\"\n",
        TraceFormat::azure, ":2: GeneratedTokens is '0'"},
-      {"TIMESTAMP,ContextTokens,x\n", std::nullopt, ""}, // of Azure's three columns two: anybody's log
+      {"TIMESTAMP,ContextTokens,x\n", std::nullopt, ""}, // two of Azure's three columns: another log
       {"arrival,prompt,output,TIMESTAMP\n0,5,0,1\n", TraceFormat::csv, ":2: output is '0'"},
       {"Arrival;Prompt;Output\n0;5;0\n", TraceFormat::csv, ":2: output is '0'"},
       {"arrival,prompt,output\r0,5,0\r", TraceFormat::csv, ":2: output is '0'"},
@@ -263,7 +263,7 @@ TEST_CASE("a file's first line tells its format, whatever is wrong with its requ
   CHECK_FALSE(told_format(folder.path.string()));
 }
 
-TEST_CASE("a trace file is opened by what a command line says of it, or by what it is") {
+TEST_CASE("a trace file is opened in the format of the command line, or else in its own") {
   const sluice_test::TemporaryFolder folder;
   const std::string path = (folder.path / "trace").string();
   const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
@@ -296,7 +296,7 @@ TEST_CASE("a trace file is opened by what a command line says of it, or by what 
       "{\n\"batch_size\": 4, \"max_model_len\": 32384, \"num_gpu_blocks_override\": 561, \"peak_batch_blocks\": 2435,\n"
       "\"requests\": {\"r0\": {\"input_length\": 102, \"output_length\": 97, \"arrival_time\": 0}}}\n");
   CHECK(error_of("", "") == "orbitflow");                             // its first line says nothing
-  write("TIMESTAMP,tokens in,tokens out\n2023-11-16 18:15:46,1,2\n"); // not Azure's, for all its first word
+  write("TIMESTAMP,tokens in,tokens out\n2023-11-16 18:15:46,1,2\n"); // not Azure's, in spite of its first column
   CHECK(error_of("", "").find(
             "its columns are TIMESTAMP, tokens in, tokens out; expected --trace-columns arrival=NAME") !=
         std::string::npos);

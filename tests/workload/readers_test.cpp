@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/workload/azure_csv.hpp"
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
@@ -11,12 +10,13 @@
 #include <vector>
 
 using namespace sluice;
+using sluice_test::azure_of;
 using sluice_test::orbitflow_of;
 using sluice_test::reader_of;
 
 namespace {
 
-/// The one line of the error that reading `reader` to its end meets.
+/// The line of the error that stops `reader`.
 template <class Reader>
 std::string error_of(Reader reader) {
   const Expected<std::vector<RequestSpec>> requests = read_all(reader);
@@ -36,7 +36,7 @@ std::string error_of(const Expected<OrbitFlowReader>& opened, const std::string&
 
 struct BadText {
   std::string text;
-  std::string line; ///< how the error begins: the place, and what is wrong
+  std::string line; ///< the error's beginning: the place, and the mistake
 };
 
 const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
@@ -60,47 +60,47 @@ const std::string good_orbitflow = R"("r0": {"input_length": 102, "output_length
 
 } // namespace
 
-TEST_CASE("Azure CSV: times, columns and line ends as they occur") {
+TEST_CASE("Azure CSV: times, columns and line ends in every form") {
   const std::string rows = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
-                           "2023-12-31 23:59:59.9999999,374,44\r\n"
+                           "2023-12-31 23:59:59.9999999Z,374,44\r\n"
                            "\r\n"
-                           "2024-01-01 00:00:00,1,2\r\n"
+                           "2024-01-01 00:00:00+00:00,1,2\r\n"
                            "2024-01-01T00:00:01.5Z,3,4\n"
                            "2024-01-01 01:00:01.5+01:00,5,6"; // the same instant, an hour east, and no line end
-  auto reader = reader_of<AzureCsvReader>(rows);
+  auto reader = azure_of(rows);
   const auto requests = read_all(reader);
   if (!requests) FAIL(requests.error().line());
   REQUIRE(requests->size() == 4);
   CHECK((*requests)[0] == RequestSpec{Seconds{0}, Tokens{374}, Tokens{44}, {}});
-  CHECK((*requests)[1].arrival.count() == doctest::Approx(1e-7).epsilon(1e-9)); // a tick of the trace survives
+  CHECK((*requests)[1].arrival.count() == doctest::Approx(1e-7).epsilon(1e-9)); // a tick of the trace is kept
   CHECK((*requests)[2].arrival.count() == doctest::Approx(1.5000001));
   CHECK((*requests)[3].arrival == (*requests)[2].arrival);
 
-  auto turned = reader_of<AzureCsvReader>("\xef\xbb\xbfGeneratedTokens,x,ContextTokens,TIMESTAMP\n"
-                                          "44,?,374,2023-11-16 18:15:46\n");
+  auto turned = azure_of("\xef\xbb\xbfGeneratedTokens,x,ContextTokens,TIMESTAMP\n"
+                         "44,?,374,2023-11-16 18:15:46\n");
   const auto same = read_all(turned);
   REQUIRE(same);
   CHECK(same->front() == RequestSpec{Seconds{0}, Tokens{374}, Tokens{44}, {}});
 }
 
-TEST_CASE("Azure CSV: leap years count as the calendar has them") {
+TEST_CASE("Azure CSV: leap years have 366 days") {
   // A year of 365 days, and one of 366.
   for (const auto& [from, to, days] : {std::tuple{"2023", "2024", 365.0}, std::tuple{"2024", "2025", 366.0}}) {
-    auto reader = reader_of<AzureCsvReader>(header + from + "-01-01 00:00:00,1,1\n" + to + "-01-01 00:00:00,1,1\n");
+    auto reader = azure_of(header + from + "-01-01 00:00:00,1,1\n" + to + "-01-01 00:00:00,1,1\n");
     const auto requests = read_all(reader);
     REQUIRE(requests);
     CHECK(requests->back().arrival.count() == days * 86400.0);
   }
 }
 
-TEST_CASE("Azure CSV: each malformed line is one error with its place") {
+TEST_CASE("Azure CSV: each malformed line is reported in one line with its place") {
   const std::vector<BadText> rows = {
       {"", "trace: the file is empty"},
       {"\n\n", "trace: the file is empty"},
       {header, "trace: the trace holds no request"},
-      {good_csv, "trace:1: the column TIMESTAMP is missing"},
-      {"TIMESTAMP,ContextTokens\n", "trace:1: the column GeneratedTokens is missing"},
-      {"TIMESTAMP,TIMESTAMP,ContextTokens,GeneratedTokens\n", "trace:1: the column TIMESTAMP appears twice"},
+      {good_csv, "trace:1: there is no column 'TIMESTAMP'; expected --trace-columns with three of"},
+      {"TIMESTAMP,ContextTokens\n", "trace:1: there is no column 'GeneratedTokens'"},
+      {"TIMESTAMP,TIMESTAMP,ContextTokens,GeneratedTokens\n", "trace:1: the column 'TIMESTAMP' is there 2 times"},
       {header + good_csv + "2023-11-16 18:15:47,374\n", "trace:3: the line has 2 columns"},
       {header + good_csv + "\n\n2023-11-16 18:15:47,374,44,1\n", "trace:5: the line has 4 columns"},
       {header + "2023-11-16 18:15:46,374,-44\n", "trace:2: GeneratedTokens is '-44'"},
@@ -112,7 +112,9 @@ TEST_CASE("Azure CSV: each malformed line is one error with its place") {
       {header + "2023-11-16 18:15:46,1,99999999999999999999\n", "trace:2: GeneratedTokens is '9999"},
       {header + "2023-11-16 18:15:46,1,268435457\n", "trace:2: GeneratedTokens is '268435457'"},
       {header + "2023-11-16,1,1\n", "trace:2: TIMESTAMP is '2023-11-16'"},
-      {header + "nan,1,1\n", "trace:2: TIMESTAMP is 'nan'"},
+      {header + "nan,1,1\n", "trace:2: TIMESTAMP is 'nan'; expected a time such as 2023-11-16T18:15:46.68Z"},
+      {header + "5,1,1\n", "trace:2: TIMESTAMP is '5'"},
+      {header + good_csv + "5,1,1\n", "trace:3: TIMESTAMP is '5'"},
       {header + "2023-13-16 18:15:46,1,1\n", "trace:2: TIMESTAMP is"},
       {header + "2023-11-16 24:15:46,1,1\n", "trace:2: TIMESTAMP is"},
       {header + "2023-11-16 18:15:46.,1,1\n", "trace:2: TIMESTAMP is"},
@@ -128,11 +130,10 @@ TEST_CASE("Azure CSV: each malformed line is one error with its place") {
       {header + good_csv + "2023-11-16 18:15:40,1,1\n", "trace:3: the request arrives 6.680590 s before"},
       {header + std::string(LineReader::longest_line + 1, '7'), "trace:2: the line is longer than 1 MiB"},
   };
-  for (const BadText& row : rows)
-    CHECK(error_of(reader_of<AzureCsvReader>(row.text)).substr(0, row.line.size()) == row.line);
+  for (const BadText& row : rows) CHECK(error_of(azure_of(row.text)).substr(0, row.line.size()) == row.line);
 }
 
-TEST_CASE("Mooncake: milliseconds become seconds from the first") {
+TEST_CASE("Mooncake: milliseconds become seconds since the first request") {
   auto reader = reader_of<MooncakeReader>(good_mooncake +
                                           R"({"timestamp": 1505, "input_length": 7, "output_length": 1})" + "\n\n");
   const auto requests = read_all(reader);
@@ -142,7 +143,7 @@ TEST_CASE("Mooncake: milliseconds become seconds from the first") {
   CHECK((*requests)[1] == RequestSpec{Seconds{1.5}, Tokens{7}, Tokens{1}, {}});
 }
 
-TEST_CASE("Mooncake: each malformed line is one error with its place") {
+TEST_CASE("Mooncake: each malformed line is reported in one line with its place") {
   const std::vector<BadText> rows = {
       {"", "trace: the trace holds no request"},
       {good_mooncake + "{\"timestamp\": 6, \"inp", "trace:2: the JSON ends too early"},
@@ -166,8 +167,8 @@ TEST_CASE("Mooncake: each malformed line is one error with its place") {
     CHECK(error_of(reader_of<MooncakeReader>(row.text)).substr(0, row.line.size()) == row.line);
 }
 
-TEST_CASE("vLLM run: sorted by the time in the queue, and relative to the first") {
-  // Submitted in one order, queued in another; two at the same instant keep the order of their lines.
+TEST_CASE("vLLM run: sorted by queue time, relative to the first") {
+  // Submitted in one order, queued in another; two with the same time keep the order of their lines.
   const std::string text = run_line(100.5, 101, 102, 103, 1) + run_line(100.25, 101, 102, 103, 2) +
                            run_line(100.5, 101, 102, 103, 3) + run_line(100.0, 101, 102, 103, 4);
   auto reader = reader_of<VllmRunReader>(text);
@@ -186,7 +187,7 @@ TEST_CASE("vLLM run: sorted by the time in the queue, and relative to the first"
   CHECK((*first)->last_token == Seconds{103.0});
 }
 
-TEST_CASE("vLLM run: a line within the window is put in place, one beyond it is refused") {
+TEST_CASE("vLLM run: a line within the window is sorted, one beyond it is an error") {
   const auto shifted = [](std::size_t lines) {
     std::string text;
     for (std::size_t i = 0; i < lines; ++i) text += run_line(static_cast<double>(i + 1), 1e6, 1e6, 1e6);
@@ -202,7 +203,7 @@ TEST_CASE("vLLM run: a line within the window is put in place, one beyond it is 
             .rfind("trace:" + std::to_string(VllmRunReader::window + 2) + ": the request arrives", 0) == 0);
 }
 
-TEST_CASE("vLLM run: a promise in the file is the request's own, and the options' is that of the others") {
+TEST_CASE("vLLM run: a request's SLO in the file takes precedence over the options'") {
   const std::string plain = run_line(1, 2, 3, 4);
   std::string promised = run_line(2, 3, 4, 5);
   promised.insert(promised.rfind('}'), ", \"slo_ttft_s\": 0.25");
@@ -218,7 +219,7 @@ TEST_CASE("vLLM run: a promise in the file is the request's own, and the options
   CHECK(error_of(reader_of<VllmRunReader>(promised)).find("trace:1: slo_ttft_s is 0") == 0);
 }
 
-TEST_CASE("vLLM run: each malformed line is one error with its place") {
+TEST_CASE("vLLM run: each malformed line is reported in one line with its place") {
   const std::string good = run_line(1, 2, 3, 4);
   const std::vector<BadText> rows = {
       {"", "trace: the run holds no request"},
@@ -238,7 +239,7 @@ TEST_CASE("vLLM run: each malformed line is one error with its place") {
     CHECK(error_of(reader_of<VllmRunReader>(row.text)).substr(0, row.line.size()) == row.line);
 }
 
-TEST_CASE("OrbitFlow: the header, and steps that become seconds") {
+TEST_CASE("OrbitFlow: the header, and steps converted to seconds") {
   const std::string two = good_orbitflow + R"(, "r1": {"category": "a \"quoted\" } one", "input_length": 1,
     "output_length": 2, "arrival_time": 2292})";
   Expected<OrbitFlowReader> reader = orbitflow_of(orbitflow(two), 0.05);
@@ -251,7 +252,7 @@ TEST_CASE("OrbitFlow: the header, and steps that become seconds") {
   CHECK((*requests)[1].arrival.count() == doctest::Approx(2292 * 0.05));
 }
 
-TEST_CASE("OrbitFlow: the header may stand behind the requests") {
+TEST_CASE("OrbitFlow: the header may follow the requests") {
   const std::string text = R"({"other": [1, {"x": "}"}], "requests": {)" + good_orbitflow +
                            R"(}, "vocab": [200, 30000], "peak_batch_blocks": 9, "batch_size": 4,
     "max_model_len": 5, "num_gpu_blocks_override": 7})";
@@ -263,7 +264,7 @@ TEST_CASE("OrbitFlow: the header may stand behind the requests") {
   CHECK(requests->size() == 1);
 }
 
-TEST_CASE("OrbitFlow: malformed text is one error with its place") {
+TEST_CASE("OrbitFlow: malformed text is reported in one line with its place") {
   const std::vector<BadText> rows = {
       {"", "trace:1: the JSON ends too early"},
       {"[]", "trace:1: this is not an object"},
@@ -306,13 +307,13 @@ TEST_CASE("OrbitFlow: malformed text is one error with its place") {
   }
 }
 
-TEST_CASE("what stands behind the limit is never read") {
+TEST_CASE("lines after the limit are never read") {
   const std::string text = header + good_csv + good_csv + "this line is broken\n";
   const ReadOptions two{.limit = 2, .rate_scale = 1.0, .slo = {}};
-  Shaped<AzureCsvReader> reader(reader_of<AzureCsvReader>(text), two);
+  Shaped<CsvReader> reader(azure_of(text), two);
   const auto requests = read_all(reader);
   REQUIRE(requests);
   CHECK(requests->size() == 2);
-  Shaped<AzureCsvReader> three(reader_of<AzureCsvReader>(text), {.limit = 3, .rate_scale = 1.0, .slo = {}});
+  Shaped<CsvReader> three(azure_of(text), {.limit = 3, .rate_scale = 1.0, .slo = {}});
   CHECK(!read_all(three));
 }

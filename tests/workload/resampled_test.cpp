@@ -39,7 +39,7 @@ std::size_t place(const RequestSpec& request) { return static_cast<std::size_t>(
 
 } // namespace
 
-TEST_CASE("a resample is a workload: as many requests, from 0 on, in order, the same for the same seed") {
+TEST_CASE("a resampled trace has as many requests, starts at 0, is in order, and depends only on the seed") {
   for (const std::int64_t size : {1, 2, 3, 17, 200})
     for (const Resampling how : {Resampling{}, Resampling{.block = 5}, Resampling{Resampling::Kind::arrivals}}) {
       const std::vector<RequestSpec> of = trace(size);
@@ -59,7 +59,7 @@ TEST_CASE("a resample is a workload: as many requests, from 0 on, in order, the 
     }
 }
 
-TEST_CASE("blocks are consecutive requests of a circle, with their gaps") {
+TEST_CASE("blocks are consecutive requests of the circular trace, with their gaps") {
   const std::vector<RequestSpec> of = trace(60);
   for (const std::int64_t block : {1, 4, 7, 60}) {
     const std::vector<RequestSpec> again = drawn(of, {.block = block}, 9);
@@ -79,7 +79,7 @@ TEST_CASE("by default a block has the cube root of the trace's length") {
   CHECK(drawn(of, {}, 3) != drawn(of, {.block = 11}, 3));
 }
 
-TEST_CASE("over many seeds every request is drawn alike: no place of the trace counts more") {
+TEST_CASE("over many seeds every request is drawn equally often") {
   const std::vector<RequestSpec> of = trace(40);
   std::map<std::size_t, int> times;
   constexpr int seeds = 2'000;
@@ -88,7 +88,7 @@ TEST_CASE("over many seeds every request is drawn alike: no place of the trace c
   for (std::size_t i = 0; i < of.size(); ++i) CHECK(times[i] == doctest::Approx(seeds).epsilon(0.08));
 }
 
-TEST_CASE("new arrivals keep the requests, and the trace's rate and burstiness in the mean") {
+TEST_CASE("new arrivals keep the requests, and on average the trace's rate and burstiness") {
   const std::vector<RequestSpec> of = trace(400);
   const WorkloadTotals wanted = totals(of);
   double span = 0, cv = 0;
@@ -110,7 +110,7 @@ TEST_CASE("new arrivals keep the requests, and the trace's rate and burstiness i
   CHECK(drawn(even, {Resampling::Kind::arrivals}, 1) == even);
 }
 
-TEST_CASE("seeds are read as they are written, and each once") {
+TEST_CASE("seeds are read as they are written, each once") {
   using Seeds = std::vector<std::uint64_t>;
   CHECK(*parse_seeds("7") == Seeds{7});
   CHECK(*parse_seeds("1..4") == Seeds{1, 2, 3, 4});

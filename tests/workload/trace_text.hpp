@@ -2,7 +2,7 @@
 // Readers over a text in memory, for tests and fuzz targets.
 #pragma once
 
-#include "sluice/workload/azure_csv.hpp"
+#include "sluice/workload/csv.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
 
 #include <memory>
@@ -16,10 +16,13 @@ inline sluice::LineReader lines_of(const std::string& text, std::string name) {
   return sluice::LineReader{std::make_unique<std::istringstream>(text), std::move(name)};
 }
 
-/// A reader of lines (Azure, Mooncake, vLLM run) over `text`.
+/// A reader of lines (Mooncake, vLLM run) over `text`.
 template <class Reader>
-Reader reader_of(const std::string& text, std::string name = "trace") {
-  return Reader{lines_of(text, std::move(name))};
+Reader reader_of(const std::string& text) {
+  return Reader{lines_of(text, "trace")};
+}
+inline sluice::CsvReader azure_of(const std::string& text) {
+  return sluice::CsvReader{lines_of(text, "trace"), sluice::azure_columns()};
 }
 
 inline sluice::Expected<sluice::OrbitFlowReader> orbitflow_of(const std::string& text, double step = 1.0) {

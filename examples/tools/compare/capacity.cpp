@@ -6,7 +6,7 @@
 // --rate-scale makes them. So what two systems differ by is in pairs, and any rate can be asked again by hand.
 #include "compare/capacity.hpp"
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/seed_tables.hpp"
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/workload.hpp"
@@ -318,119 +318,159 @@ std::vector<double> scales_of(const CapacityCell& cell) {
 
 } // namespace
 
-std::string capacity_text(const CapacityReport& report, std::string_view style) {
-  const bool raw = style == "csv";
-  const bool seeds = report.cells.front().workload.seeds.size() > 1;
-  bool scales = false, cases = false;
-  for (const CapacityCell& cell : report.cells) {
-    cases |= !cell.label.empty();
-    for (const CapacityRow& row : cell.rows) scales |= row.slo_scale != report.cells.front().rows.front().slo_scale;
-  }
-  std::vector<std::string> heads;
-  std::vector<bool> left;
-  const auto head = [&](std::string name, bool words) { heads.push_back(std::move(name)), left.push_back(words); };
-  for (const auto& [axis, value] : report.cells.front().at) head(axis, false);
-  if (cases) head("case", true);
-  head("system", true);
-  if (raw) head("deposit", true);
-  if (scales || raw) head("scale", false);
-  const auto figure = [&](const char* name, const char* csv) {
-    head(raw ? csv : name, false);
-    if (raw && seeds) head(std::string{csv} + "-least", false), head(std::string{csv} + "-most", false);
-  };
-  figure("requests/s", "requests-per-s");
-  if (seeds) head(raw ? "requests-per-s-median" : "median", false);
-  figure("of the rate", "rate-scale");
-  figure("SLO there, %", "slo-met");
-  if (seeds) head(raw ? "against" : "to the best's, %", false);
-  if (seeds && raw) head("ratio", false), head("ratio-least", false), head("ratio-most", false);
-  if (seeds) head("judged", true);
-  head("remark", true);
+namespace {
 
-  std::string text;
-  const auto add = [&](bool deposit) {
-    std::vector<std::vector<std::string>> lines;
+/// The table of capacities: which columns there are, and a row's cells in that order. As CSV (`raw`) limits of
+/// intervals have columns of their own.
+class CapacityTable {
+ public:
+  CapacityTable(const CapacityReport& report, std::string_view style)
+      : report_(report), style_(style), raw_(style == "csv"), seeds_(report.cells.front().workload.seeds.size() > 1) {
     for (const CapacityCell& cell : report.cells) {
-      std::vector<const CapacityRow*> order;
-      if (raw)
-        for (const CapacityRow& row : cell.rows) order.push_back(&row);
-      else
-        for (const double scale : scales_of(cell))
-          for (const CapacityRow* row : ranked(cell, report.lattice, deposit, scale)) order.push_back(row);
-      for (const CapacityRow* row : order) {
-        std::vector<std::string> line;
-        for (const auto& [axis, value] : cell.at) line.push_back(value);
-        if (cases) line.push_back(cell.label);
-        line.push_back(row->name + (row->control && !raw ? " (control)" : ""));
-        if (raw) line.emplace_back(row->deposit ? "yes" : "no");
-        if (scales || raw) line.push_back(tidy_text(row->slo_scale));
-        const auto full = [](double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; };
-        const auto figure_of = [&](const Interval& of, const std::string& shown) {
-          line.push_back(raw ? full(of.mean) : shown);
-          if (raw && seeds) line.push_back(full(of.least)), line.push_back(full(of.most));
-        };
-        const auto geometric = [&](const std::vector<double>& logs) {
-          const Interval of = geometric_interval(logs);
-          figure_of(of, factor_text(of));
-        };
-        geometric(row->rates(report.lattice));
-        if (seeds) {
-          const double median = median_of(row->rates(report.lattice));
-          line.push_back(raw                    ? full(number_of(median))
-                         : median == lies_below ? "below all"
-                         : median == lies_above ? "above all"
-                                                : short_text(number_of(median)));
-        }
-        geometric(row->scales(report.lattice));
-        const Interval attained = row->attained();
-        const std::string half = detail::half_width_text(attained, percent_text);
-        figure_of(attained, percent_text(attained.mean) + (half.empty() ? "" : " ± " + half));
-        if (seeds) {
-          const CapacityRow* rival = rival_of(cell, report.lattice, *row);
-          if (rival == nullptr) {
-            line.emplace_back(raw ? "" : "-");
-            if (raw) line.insert(line.end(), 3, "");
-            line.emplace_back(raw ? "" : "-");
-          } else {
-            const CapacityPairs of = capacity_pairs(row->rates(report.lattice), rival->rates(report.lattice));
-            if (raw) {
-              line.push_back(rival->name);
-              for (const double value : {of.ratio.mean, of.ratio.least, of.ratio.most}) line.push_back(full(value));
-            } else {
-              const auto percent = [](double ratio) { return detail::signed_text(100 * (ratio - 1)); };
-              line.push_back(of.ratio.known() ? fmt::format("{} ({} .. {})", percent(of.ratio.mean),
-                                                            percent(of.ratio.least), percent(of.ratio.most))
-                                              : "-");
-            }
-            line.push_back(of.verdict());
-          }
-        }
-        line.push_back(remark_of(report, *row));
-        lines.push_back(std::move(line));
-      }
+      cases_ |= !cell.label.empty();
+      for (const CapacityRow& row : cell.rows) scales_ |= row.slo_scale != report.cells.front().rows.front().slo_scale;
     }
-    if (lines.empty()) return;
-    if (!raw) text += std::string{deposit ? "with deposit" : "without deposit"} + ":\n\n";
-    text += drawn_table(style, heads, lines, left);
-  };
-  if (!raw) {
-    const WorkloadReport& w = report.cells.front().workload;
-    const CapacityRow& row = report.cells.front().rows.front();
-    text += fmt::format(
-        "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
-        "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
-        "{:.3g} to {:.3g} times the workload's own{}\n\n",
-        100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
-        scales || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests, seeds_of(w), w.model,
-        w.device, 100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),
-        report.lattice.rate(report.lattice.last()),
-        seeds
-            ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and what at least half of them bear"
-            : "");
+    add_heads();
   }
-  add(false);
-  if (!raw) add(true);
-  return text;
+
+  [[nodiscard]] bool raw() const { return raw_; }
+  [[nodiscard]] bool scales() const { return scales_; }
+  [[nodiscard]] bool seeds() const { return seeds_; }
+
+  /// The rows with or without a deposit; as CSV all rows.
+  [[nodiscard]] std::string text(bool deposit) const {
+    std::vector<std::vector<std::string>> lines;
+    for (const CapacityCell& cell : report_.cells)
+      for (const CapacityRow* row : in_order(cell, deposit)) lines.push_back(line_of(cell, *row));
+    if (lines.empty()) return {};
+    const std::string title = raw_ ? "" : std::string{deposit ? "with deposit" : "without deposit"} + ":\n\n";
+    return title + drawn_table(style_, heads_, lines, left_);
+  }
+
+ private:
+  using Line = std::vector<std::string>;
+
+  void head(std::string name, bool words) {
+    heads_.push_back(std::move(name));
+    left_.push_back(words);
+  }
+  void figure_head(const char* name, const char* csv) {
+    head(raw_ ? csv : name, false);
+    if (!raw_ || !seeds_) return;
+    head(std::string{csv} + "-least", false);
+    head(std::string{csv} + "-most", false);
+  }
+  void add_heads() {
+    for (const auto& [axis, value] : report_.cells.front().at) head(axis, false);
+    if (cases_) head("case", true);
+    head("system", true);
+    if (raw_) head("deposit", true);
+    if (scales_ || raw_) head("scale", false);
+    figure_head("requests/s", "requests-per-s");
+    if (seeds_) head(raw_ ? "requests-per-s-median" : "median", false);
+    figure_head("of the rate", "rate-scale");
+    figure_head("SLO there, %", "slo-met");
+    if (seeds_) head(raw_ ? "against" : "to the best's, %", false);
+    if (seeds_ && raw_)
+      for (const char* name : {"ratio", "ratio-least", "ratio-most"}) head(name, false);
+    if (seeds_) head("judged", true);
+    head("remark", true);
+  }
+
+  /// As CSV as they come; else by rank within each SLO scale.
+  [[nodiscard]] std::vector<const CapacityRow*> in_order(const CapacityCell& cell, bool deposit) const {
+    std::vector<const CapacityRow*> order;
+    if (raw_) {
+      for (const CapacityRow& row : cell.rows) order.push_back(&row);
+      return order;
+    }
+    for (const double scale : scales_of(cell))
+      for (const CapacityRow* row : ranked(cell, report_.lattice, deposit, scale)) order.push_back(row);
+    return order;
+  }
+
+  [[nodiscard]] Line line_of(const CapacityCell& cell, const CapacityRow& row) const {
+    Line line;
+    for (const auto& [axis, value] : cell.at) line.push_back(value);
+    if (cases_) line.push_back(cell.label);
+    line.push_back(row.name + (row.control && !raw_ ? " (control)" : ""));
+    if (raw_) line.emplace_back(row.deposit ? "yes" : "no");
+    if (scales_ || raw_) line.push_back(tidy_text(row.slo_scale));
+    add_geometric(line, row.rates(report_.lattice));
+    if (seeds_) line.push_back(median_text(median_of(row.rates(report_.lattice))));
+    add_geometric(line, row.scales(report_.lattice));
+    const Interval attained = row.attained();
+    const std::string half = detail::half_width_text(attained, percent_text);
+    add_figure(line, attained, percent_text(attained.mean) + (half.empty() ? "" : " ± " + half));
+    if (seeds_) add_rival(line, row, rival_of(cell, report_.lattice, row));
+    line.push_back(remark_of(report_, row));
+    return line;
+  }
+
+  static std::string full(double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; }
+  void add_figure(Line& line, const Interval& of, const std::string& shown) const {
+    line.push_back(raw_ ? full(of.mean) : shown);
+    if (!raw_ || !seeds_) return;
+    line.push_back(full(of.least));
+    line.push_back(full(of.most));
+  }
+  void add_geometric(Line& line, const std::vector<double>& logs) const {
+    const Interval of = geometric_interval(logs);
+    add_figure(line, of, factor_text(of));
+  }
+  [[nodiscard]] std::string median_text(double median) const {
+    return raw_                   ? full(number_of(median))
+           : median == lies_below ? "below all"
+           : median == lies_above ? "above all"
+                                  : short_text(number_of(median));
+  }
+  /// The row beside the best other one, seed by seed.
+  void add_rival(Line& line, const CapacityRow& row, const CapacityRow* rival) const {
+    if (rival == nullptr) {
+      line.emplace_back(raw_ ? "" : "-");
+      if (raw_) line.insert(line.end(), 3, "");
+      line.emplace_back(raw_ ? "" : "-");
+      return;
+    }
+    const CapacityPairs of = capacity_pairs(row.rates(report_.lattice), rival->rates(report_.lattice));
+    const auto percent = [](double ratio) { return detail::signed_text(100 * (ratio - 1)); };
+    if (raw_) {
+      line.push_back(rival->name);
+      for (const double value : {of.ratio.mean, of.ratio.least, of.ratio.most}) line.push_back(full(value));
+    } else {
+      line.push_back(of.ratio.known() ? fmt::format("{} ({} .. {})", percent(of.ratio.mean), percent(of.ratio.least),
+                                                    percent(of.ratio.most))
+                                      : "-");
+    }
+    line.push_back(of.verdict());
+  }
+
+  const CapacityReport& report_;
+  std::string_view style_;
+  bool raw_, seeds_, scales_ = false, cases_ = false;
+  std::vector<std::string> heads_;
+  std::vector<bool> left_; ///< columns of words
+};
+
+} // namespace
+
+std::string capacity_text(const CapacityReport& report, std::string_view style) {
+  const CapacityTable table(report, style);
+  if (table.raw()) return table.text(false);
+  const WorkloadReport& w = report.cells.front().workload;
+  const CapacityRow& row = report.cells.front().rows.front();
+  const std::string title = fmt::format(
+      "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
+      "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
+      "{:.3g} to {:.3g} times the workload's own{}\n\n",
+      100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
+      table.scales() || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests, seeds_of(w), w.model,
+      w.device, 100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),
+      report.lattice.rate(report.lattice.last()),
+      table.seeds()
+          ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and what at least half of them bear"
+          : "");
+  return title + table.text(false) + table.text(true);
 }
 
 std::string capacity_json(const CapacityReport& report) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/statistics/interval.hpp"
+#include "sluice/report/statistics/interval.hpp"
 
 #include "compare/capacity_pairs.hpp"
 #include "compare/capacity_search.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacities as one page that needs no network.
+// The page of capacities: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/capacity.hpp"
-#include "compare/capacity_script.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
@@ -24,14 +23,13 @@ using detail::escaped;
 
 namespace {
 
-/// What the page's script draws from: `systems` as the first part of report.html's script expects them.
+/// What report/pages/capacity.js draws.
 std::string page_data(const CapacityReport& report) {
   constexpr int digits = 6;
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().field("share", report.share).key("seeds").begin_array();
-  for (const std::uint64_t seed : seeds_served(report.cells.front().workload)) json.value(seed);
-  json.end_array().key("axes").begin_array();
+  detail::begin_page_data(json, "capacity", report.cells.front().workload);
+  json.field("share", report.share).key("axes").begin_array();
   for (const Axis& axis : report.axes) write_axis(json, axis);
   json.end_array().line().key("cells").begin_array();
   for (const CapacityCell& cell : report.cells) write_at(json, cell.at, cell.label);
@@ -40,14 +38,14 @@ std::string page_data(const CapacityReport& report) {
     const CapacityCell& cell = report.cells[i];
     const std::vector<std::uint64_t> served = seeds_served(cell.workload);
     for (const CapacityRow& row : cell.rows) {
-      json.line().begin_object().field("name", row.name).field("deposit", row.deposit).field("control", row.control);
-      json.field("scale", row.slo_scale).field("cell", i).field("remark", remark_of(report, row));
+      detail::begin_page_row(json, row.name, row.deposit, row.control, row.slo_scale);
+      json.field("cell", i).field("remark", remark_of(report, row));
       const std::vector<double> rates = row.rates(report.lattice);
       const Interval of = geometric_interval(rates);
       const bool numbers = !std::isnan(of.mean);
       const double median = median_of(rates);
       const std::vector<const CapacityRow*> order = ranked(cell, report.lattice, row.deposit, row.slo_scale);
-      // Where seeds lie beyond an end there is no mean, but what half of them bear.
+      // Where a seed lies beyond the rates that were tried there is no mean: the median stands for it.
       json.key("capacity").rounded(numbers ? of.mean : number_of(median), digits);
       json.key("mean").rounded(of.mean, digits).key("middle").rounded(number_of(median), digits);
       if (median == lies_below) json.field("beyond", "below");
@@ -76,10 +74,6 @@ std::string page_data(const CapacityReport& report) {
   return text;
 }
 
-/// Whose capacities stand in one row of heads: what varies between them, and whether there are seeds to judge by.
-struct Varied {
-  bool seeds = false, scales = false, cases = false;
-};
 Varied varied(const CapacityReport& report) {
   Varied what;
   what.seeds = report.cells.front().workload.seeds.size() > 1;
@@ -100,12 +94,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   const auto number = [&out](const Interval& of, const std::string& text) {
     out += "<td " + detail::html_number(of) + ">" + text + "</td>";
   };
-  for (const auto& [axis, value] : cell.at) {
-    const std::optional<double> place = read_quantity(value); // by which the column is sorted
-    out += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
-  }
-  if (what.cases) out += "<td class=\"l\">" + escaped(cell.label) + "</td>";
-  if (what.scales) out += fmt::format("<td data-v=\"{}\">&times;{}</td>", row.slo_scale, tidy_text(row.slo_scale));
+  out += place_cells(cell.at, cell.label, row.slo_scale, what);
   const std::vector<double> rates = row.rates(report.lattice);
   const Interval rate = geometric_interval(rates), scale = geometric_interval(row.scales(report.lattice));
   number(rate, escaped(factor_text(rate)));
@@ -126,7 +115,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
       number(of.ratio, of.ratio.known() ? percent(of.ratio.mean) + " <small>" + percent(of.ratio.least) + " &hellip; " +
                                               percent(of.ratio.most) + "</small>"
                                         : "&ndash;");
-      out += "<td class=\"l\">" + escaped(rival->name) + "</td><td class=\"l\">" + escaped(of.verdict()) + "</td>";
+      out += detail::html_words_cell(rival->name) + detail::html_words_cell(of.verdict());
     } else {
       out += "<td data-v=\"\">&ndash;</td><td class=\"l\"></td><td class=\"l\"></td>";
     }
@@ -146,39 +135,25 @@ std::string number_table(const CapacityReport& report, bool deposit) {
         rows += table_row(report, cell, *row, what);
   }
   if (rows.empty()) return {};
-  const auto head = [](std::string_view name, std::string_view key, bool exact = false) {
-    return "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + escaped(key) + "\"" +
-           (exact ? " data-exact>" : ">") + escaped(name) + "</th>";
-  };
-  const auto words = [](std::string_view name) {
-    return "<th scope=\"col\" class=\"l\">" + std::string{name} + "</th>";
-  };
-  std::string heads = words("system");
-  for (const auto& [axis, value] : report.cells.front().at) heads += head(axis, axis, true);
-  if (what.cases) heads += words("case");
-  if (what.scales) heads += head("SLO", "slo_scale", true);
-  heads += head("requests/s", "requests_per_s");
-  if (what.seeds) heads += head("median", "median_requests_per_s", true);
-  heads += head("of the rate", "rate_scale") + head("SLO there, %", "slo_attainment");
-  if (what.seeds) heads += head("difference, %", "ratio") + words("against") + words("judged");
-  return "<div class=\"wide\"><table class=\"long\"><caption><b>" +
-         std::string{deposit ? "Capacities, with token deposit" : "Capacities, without deposit"} + "</b>" +
-         (what.seeds ? "<br>geometric means of the seeds &times;/&divide; the factor of the 95 % interval, and the "
-                       "median: what at least half of them bear"
-                     : "") +
-         "</caption>\n<thead><tr>" + heads + words("remark") + "</tr></thead><tbody>\n" + rows +
-         "</tbody></table></div>\n";
+  using detail::html_number_head, detail::html_words_head;
+  std::string heads = html_words_head("system") + place_heads(report.cells.front().at, what);
+  heads += html_number_head("requests/s", "requests_per_s");
+  if (what.seeds) heads += html_number_head("median", "median_requests_per_s", true);
+  heads += html_number_head("of the rate", "rate_scale") + html_number_head("SLO there, %", "slo_attainment");
+  if (what.seeds)
+    heads += html_number_head("difference, %", "ratio") + html_words_head("against") + html_words_head("judged");
+  const std::string caption =
+      std::string{deposit ? "<b>Capacities, with token deposit</b>" : "<b>Capacities, without deposit</b>"} +
+      (what.seeds ? "<br>geometric means of the seeds &times;/&divide; the factor of the 95 % interval, and the "
+                    "median: what at least half of them sustain"
+                  : "");
+  return detail::html_plain_table(caption, heads + html_words_head("remark"), rows);
 }
 
 std::string facts(const CapacityReport& report) {
   const WorkloadReport& w = report.cells.front().workload;
   const CapacityRow& row = report.cells.front().rows.front();
-  std::string out;
-  for (const Axis& axis : report.axes) {
-    std::string values;
-    for (const std::string& value : axis.values) values += (values.empty() ? "" : ", ") + value;
-    out += detail::html_fact(axis.name, values);
-  }
+  std::string out = axis_facts(report.axes);
   out += detail::html_fact("requests", std::to_string(w.requests)) +
          detail::html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w))) +
          detail::html_fact("model", w.model) + detail::html_fact("device", w.device) +
@@ -194,33 +169,22 @@ std::string facts(const CapacityReport& report) {
   return out;
 }
 
-constexpr std::string_view plots = R"html(
-<div class="bar no-print" role="group" aria-label="What the plots show">
-<div class="row"><span class="name">Comparison</span><span id="cells" class="row"></span></div>
-<div class="row"><span class="name">SLO scale</span><span id="scales" class="row"></span></div>
-<div class="row"><span class="name">Delivery</span><span id="deposits" class="row"></span></div>
-<div class="row"><span class="name">In colour (up to 6)</span><span id="names" class="row"></span></div>
-</div>
-<noscript><p><b>The plots need JavaScript, which this browser does not run.</b> All numbers are in the table below.</p></noscript>
-<section><h2>Who bears which rate</h2><p class="sub">The highest arrival rate at which enough requests keep both promises.<span class="part"></span>
-A question mark: attainment crosses the share more than once, and this is one crossing.</p><div id="legend"></div><div id="ranking"></div></section>
-<section><h2>On the way there</h2><p class="sub">SLO attainment at every rate that was tried, a line a seed; the large mark is the capacity, the bar its 95 % interval.<span class="part"></span></p><div id="curves"></div></section>
-<section><h2>Against what was swept</h2><p class="sub">An arrow at the foot: no rate meets the share; at the head: every rate that was tried does.</p><div id="against"></div></section>
-)html";
-
 } // namespace
 
 std::string capacity_html(const CapacityReport& report) {
   const WorkloadReport& w = report.cells.front().workload;
-  std::string out = detail::html_begin(
-      {"Sluice capacities: " + w.trace, "Sluice capacities",
-       "The highest rate at which " + tidy_text(100 * report.share) + " % of the requests keep both SLOs; " + w.trace,
-       facts(report), report.command});
-  out += plots;
-  out += "<section><h2>All numbers</h2><p class=\"sub no-print\">Click a head to sort by it. docs/sweeps.md says what "
-         "each is.</p>\n" +
-         number_table(report, false) + number_table(report, true) + "</section>\n";
-  return out + detail::html_end(w, made_by(), detail::simulated_unless_told, page_data(report), {capacity_script});
+  detail::HtmlPage page;
+  page.heading = "Sluice capacities";
+  page.title = page.heading + ": " + w.trace;
+  page.under =
+      "The highest rate at which " + tidy_text(100 * report.share) + " % of the requests meet both SLOs; " + w.trace;
+  page.facts = facts(report);
+  page.command = report.command;
+  page.sections =
+      pages::filled(pages::capacity_html, {{"numbers", number_table(report, false) + number_table(report, true)}});
+  page.data = page_data(report);
+  page.script = pages::capacity_script;
+  return detail::html_page(page, w, made_by());
 }
 
 } // namespace compared

@@ -8,7 +8,7 @@
 // order: a median and pairs can count it.
 #pragma once
 
-#include "sluice/statistics/paired.hpp"
+#include "sluice/report/statistics/paired.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 // From what was recorded of a run to its row of the report and its trace.
 #include "compare/collect.hpp"
 
-#include "sluice/observer/merged.hpp"
-#include "sluice/observer/trace_json.hpp"
+#include "sluice/report/observer/merged.hpp"
+#include "sluice/report/observer/trace_json.hpp"
 
 #include "compare/outcome.hpp"
 #include "compare/recorded.hpp"
@@ -22,7 +22,7 @@ namespace compared {
 namespace {
 
 /// The composition as one would write it: the roles that differ from the defaults.
-std::string engine_text(const Composed& engine) {
+std::string engine_text(const engines::Composed& engine) {
   std::string text = "Engine<";
   for (const std::string& choice : engine.choices) {
     if (choice.empty()) continue;
@@ -32,21 +32,16 @@ std::string engine_text(const Composed& engine) {
   return text + ">";
 }
 
-const Recorded& kept_of(const Recorder::State& recorded) {
-  static const Recorded nothing;
-  return recorded.kept ? *recorded.kept : nothing;
-}
-
-void collect_one(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
-                 std::string tenant, Outcome& outcome) {
+void collect_one(const Request& request, const Ended& ended, const Recorded& kept, std::string tenant,
+                 Outcome& outcome) {
+  const sluice::Seconds end = ended.now;
   sluice::SystemReport& report = outcome.report;
   report.deposit = request.deposit;
   report.slo_tbt_s = request.slo.tbt.count();
   report.slo_ttft_s = request.slo.ttft.count();
-  report.transfer = engine.transfer;
-  report.livelock = engine.livelock;
-  report.engine_type = engine_text(engine);
-  const Recorded& kept = kept_of(recorded);
+  report.transfer = ended.composed.transfer;
+  report.livelock = ended.livelock;
+  report.engine_type = engine_text(ended.composed);
   sluice::collect(report, kept.summary, end);
   sluice::collect(report, kept.series);
   sluice::collect(report, kept.chosen);
@@ -65,19 +60,17 @@ void collect_one(const Request& request, const Composed& engine, const Recorder:
 
 } // namespace
 
-void collect(const Request& request, const Composed& engine, const Recorder::State& recorded, sluice::Seconds end,
-             Outcome& outcome) {
-  collect_one(request, engine, recorded, end, {}, outcome);
+void collect(const Request& request, const Ended& ended, const Recorded& recorded, Outcome& outcome) {
+  collect_one(request, ended, recorded, {}, outcome);
 }
 
-void collect(const Request& request, const Composed& engine, std::span<const Recorder::State* const> recorded,
-             sluice::Seconds end, Outcome& outcome) {
+void collect(const Request& request, const Ended& ended, std::span<const Recorded* const> recorded, Outcome& outcome) {
   const Tenants& tenants = *request.setup.tenants;
   std::vector<const sluice::Summary::State*> summaries;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    summaries.push_back(&kept_of(*recorded[i]).summary);
+    summaries.push_back(&recorded[i]->summary);
     Outcome& own = outcome.tenants.emplace_back();
-    collect_one(request, engine, *recorded[i], end, tenants.each[i].name, own);
+    collect_one(request, ended, *recorded[i], tenants.each[i].name, own);
     own.report.name = tenants.each[i].name;
     own.report.slo_tbt_s = tenants.slo(request, i).tbt.count();
   }
@@ -88,7 +81,7 @@ void collect(const Request& request, const Composed& engine, std::span<const Rec
   outcome.report.iteration = {};
   outcome.report.time = {};
   for (const Outcome& tenant : outcome.tenants) outcome.report.time.add(tenant.report.time);
-  sluice::collect(outcome.report, sluice::merged(summaries), end);
+  sluice::collect(outcome.report, sluice::merged(summaries), ended.now);
 }
 
 } // namespace compared

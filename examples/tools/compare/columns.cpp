@@ -3,6 +3,7 @@
 #include "compare/columns.hpp"
 
 #include "sluice/core/nearest.hpp"
+#include "sluice/report/csv.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/seed_tables.hpp"
 
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -198,19 +200,30 @@ std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Cells under heads, as Markdown whose source is aligned too, or with commas.
-std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
-                     const std::vector<bool>& left) {
+/// Each column's width, at least `least`.
+std::vector<std::size_t> widths_of(const std::vector<std::string>& heads,
+                                   const std::vector<std::vector<std::string>>& rows, std::size_t least) {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < heads.size(); ++c) {
-    std::size_t width = std::max<std::size_t>(heads[c].size(), 3);
+    std::size_t width = std::max(width_of(heads[c]), least);
     for (const auto& row : rows) width = std::max(width, width_of(row[c]));
     widths.push_back(width);
   }
+  return widths;
+}
+
+std::string padded(const std::string& cell, std::size_t width, bool left) {
+  const std::string space(width - width_of(cell), ' ');
+  return left ? cell + space : space + cell;
+}
+
+/// Markdown whose source is aligned too.
+std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
+                     const std::vector<bool>& left) {
+  const std::vector<std::size_t> widths = widths_of(heads, rows, 3);
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string text = "|";
-    for (std::size_t c = 0; c < cells.size(); ++c)
-      text += left[c] ? fmt::format(" {:<{}} |", cells[c], widths[c]) : fmt::format(" {:>{}} |", cells[c], widths[c]);
+    for (std::size_t c = 0; c < cells.size(); ++c) text += " " + padded(cells[c], widths[c], left[c]) + " |";
     return text + "\n";
   };
   std::string text = line(heads) + "|";
@@ -221,21 +234,32 @@ std::string table_of(const std::vector<std::string>& heads, const std::vector<st
   return text;
 }
 
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char character : text) quoted += character == '"' ? std::string{"\"\""} : std::string(1, character);
-  return quoted + "\"";
-}
-
 std::string csv_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t c = 0; c < cells.size(); ++c) text += (c > 0 ? "," : "") + csv_cell(cells[c]);
-    text += "\n";
+    CsvRow row(text);
+    for (const std::string& cell : cells) row.cell(cell);
   };
   line(heads);
   for (const auto& row : rows) line(row);
+  return text;
+}
+
+/// Text aligned for a terminal.
+std::string plain_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
+                     const std::vector<bool>& left) {
+  const std::vector<std::size_t> widths = widths_of(heads, rows, 0);
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (std::size_t c = 0; c < cells.size(); ++c) text += (c > 0 ? "  " : "") + padded(cells[c], widths[c], left[c]);
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text + "\n";
+  };
+  std::string text = line(heads);
+  std::size_t width = 2 * (heads.size() - 1);
+  for (const std::size_t column : widths) width += column;
+  text += std::string(width, '-') + "\n";
+  for (const auto& row : rows) text += line(row);
   return text;
 }
 
@@ -247,10 +271,69 @@ const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit
   return nullptr;
 }
 
-/// The cells of one table: rows with, or without, a deposit, of these comparisons.
-std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen, std::span<const Ran> all,
-                                               bool deposit, bool raw) {
-  const bool pivoted = std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.scale.has_value(); });
+/// A row of a comparison.
+struct Place {
+  const Ran& ran;
+  const SystemReport& row;
+};
+
+/// A column of a table that is drawn.
+struct Shown {
+  std::string head;
+  bool left; ///< text, aligned to the left
+  std::function<std::string(const Place&)> cell;
+};
+
+Interval value_at(const Chosen& one, const Place& at) {
+  const SystemReport* of = one.scale ? row_of(at.ran, at.row.name, at.row.deposit, *one.scale) : &at.row;
+  return of == nullptr ? Interval{} : one.column->spread(at.ran.comparison, *of);
+}
+
+void show_text(std::vector<Shown>& shown, std::string_view name, bool raw) {
+  const auto cell = [name, raw](const Place& at) {
+    if (name == "case") return at.ran.label;
+    if (name == "scale") return tidy_text(at.row.slo_scale);
+    return raw || at.ran.at.empty() || at.row.livelock.empty() ? at.row.name : at.row.name + " (livelocked)";
+  };
+  shown.push_back({std::string{name}, true, cell});
+}
+
+/// A number: `raw` for programs, of several seeds with half of its 95 % interval in a column of its own.
+void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool seeds) {
+  std::string head{raw ? one.column->name : one.column->head};
+  if (one.scale) head += (raw ? "@" : " x") + tidy_text(*one.scale);
+  if (!raw) {
+    shown.push_back({head, false, [one](const Place& at) {
+                       const Interval value = value_at(one, at);
+                       const auto text = [&](double number) { return text_of(one.column->unit, number); };
+                       const std::string half = detail::half_width_text(value, text);
+                       return text(value.mean) + (half.empty() ? "" : " ± " + half);
+                     }});
+    return;
+  }
+  shown.push_back({head, false, [one](const Place& at) { return raw_text(value_at(one, at).mean); }});
+  if (seeds)
+    shown.push_back(
+        {head + "-half", false, [one](const Place& at) { return raw_text(value_at(one, at).half_width()); }});
+}
+
+/// The columns of a table: a grid's axes, then the chosen ones.
+std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw) {
+  std::vector<Shown> shown;
+  for (std::size_t axis = 0; axis < first.at.size(); ++axis)
+    shown.push_back({first.at[axis].first, false, [axis](const Place& at) { return at.ran.at[axis].second; }});
+  for (const Chosen& one : chosen)
+    if (one.column == nullptr)
+      show_text(shown, one.name, raw);
+    else
+      show_number(shown, one, raw, first.report.workload.seeds.size() > 1);
+  return shown;
+}
+
+/// The rows of one table: those with, or those without, a deposit. A table whose columns name SLO scales has one row
+/// for all scales of a system.
+std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
+                                               bool pivoted) {
   std::vector<std::vector<std::string>> rows;
   for (const Ran& ran : all) {
     std::vector<std::string_view> seen;
@@ -260,56 +343,11 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Chosen>& chosen
         if (std::find(seen.begin(), seen.end(), row.name) != seen.end()) continue;
         seen.push_back(row.name);
       }
-      std::vector<std::string> cells;
-      for (const auto& [axis, value] : ran.at) cells.push_back(value);
-      const std::string name = raw || ran.at.empty() || row.livelock.empty() ? row.name : row.name + " (livelocked)";
-      for (const Chosen& one : chosen) {
-        if (one.column == nullptr) {
-          cells.push_back(one.name == "case" ? ran.label : one.name == "system" ? name : tidy_text(row.slo_scale));
-          continue;
-        }
-        const SystemReport* of = one.scale ? row_of(ran, row.name, deposit, *one.scale) : &row;
-        const Interval value = of == nullptr ? Interval{} : one.column->spread(ran.comparison, *of);
-        const bool seeds = ran.report.workload.seeds.size() > 1;
-        if (raw) {
-          cells.push_back(raw_text(value.mean));
-          if (seeds) cells.push_back(raw_text(value.half_width()));
-        } else {
-          const auto text = [&](double number) { return text_of(one.column->unit, number); };
-          const std::string half = detail::half_width_text(value, text);
-          cells.push_back(text(value.mean) + (half.empty() ? "" : " ± " + half));
-        }
-      }
-      rows.push_back(std::move(cells));
+      std::vector<std::string>& cells = rows.emplace_back();
+      for (const Shown& column : shown) cells.push_back(column.cell({ran, row}));
     }
   }
   return rows;
-}
-
-/// The same for a terminal.
-std::string plain_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
-                     const std::vector<bool>& left) {
-  std::vector<std::size_t> widths;
-  for (std::size_t c = 0; c < heads.size(); ++c) {
-    std::size_t width = width_of(heads[c]);
-    for (const auto& row : rows) width = std::max(width, width_of(row[c]));
-    widths.push_back(width);
-  }
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text;
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::string space(widths[c] - width_of(cells[c]), ' ');
-      text += (c > 0 ? "  " : "") + (left[c] ? cells[c] + space : space + cells[c]);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text + "\n";
-  };
-  std::string text = line(heads);
-  std::size_t width = 2 * (heads.size() - 1);
-  for (const std::size_t column : widths) width += column;
-  text += std::string(width, '-') + "\n";
-  for (const auto& row : rows) text += line(row);
-  return text;
 }
 
 /// What a grid's table has for a terminal: each column may have an interval, and there are axes beside.
@@ -354,26 +392,17 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
     chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
   }
+  const std::vector<Shown> shown = shown_columns(chosen, all.front(), csv);
   std::vector<std::string> heads;
   std::vector<bool> left;
-  for (const auto& [axis, value] : all.front().at) {
-    heads.push_back(axis);
-    left.push_back(false);
-  }
-  for (const Chosen& one : chosen) {
-    std::string head{one.column == nullptr ? one.name : csv ? one.column->name : one.column->head};
-    if (one.scale) head += (csv ? "@" : " x") + tidy_text(*one.scale);
-    heads.push_back(head);
-    left.push_back(one.column == nullptr);
-    if (csv && one.column != nullptr && all.front().report.workload.seeds.size() > 1) {
-      heads.push_back(head + "-half"); // of its 95 % interval
-      left.push_back(false);
-    }
+  for (const Shown& column : shown) {
+    heads.push_back(column.head);
+    left.push_back(column.left);
   }
   std::string text;
   const auto add = [&](std::span<const Ran> of, const std::string& title) {
     for (const bool deposit : {false, true}) {
-      const auto rows = cells_of(chosen, of, deposit, csv);
+      const auto rows = cells_of(shown, of, deposit, pivoted);
       if (rows.empty()) continue;
       if (!csv)
         text +=

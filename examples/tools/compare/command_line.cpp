@@ -6,7 +6,7 @@
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/seeds.hpp"
 
-#include "compare/program_name.hpp"
+#include "compare/run.hpp"
 #include "compare/why.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
@@ -87,7 +87,6 @@ CommandLine::CommandLine()
       "--remap-order", options.remap_order,
       "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru) "
       "(default: mru)");
-  flags_.formerly("--link-rate", "--link", "GB/s");
   add_link(flags_, options.link, "; each way");
   flags_.number("--memory-share", options.memory_share, 0, false,
                 "of the device's memory that is for weights and KV (default: 0.9)");
@@ -182,10 +181,6 @@ void add_seed_flags(Flags& flags, Options& options) {
       "--resample", options.resample,
       "how a seed draws a trace again: blocks of consecutive requests (blocks, or blocks:N of N), or "
       "the arrivals alone (arrivals) (default: blocks with --seeds, else as recorded)");
-}
-
-std::vector<std::string> CommandLine::current(std::vector<std::string> words) const {
-  return flags_.current(std::move(words));
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {

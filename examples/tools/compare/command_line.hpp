@@ -18,9 +18,6 @@ class CommandLine {
  public:
   CommandLine();
 
-  /// The words, with today's names for flags that were renamed. All else that reads words wants these.
-  [[nodiscard]] std::vector<std::string> current(std::vector<std::string> words) const;
-
   /// Nothing: go on with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
 

@@ -2,7 +2,7 @@
 // Comparison: what the command line asked for, checked and read: world, workload, systems.
 #pragma once
 
-#include "sluice/observer/timeline.hpp"
+#include "sluice/report/observer/timeline.hpp"
 #include "sluice/report/report.hpp"
 
 #include "compare/run.hpp"

@@ -96,20 +96,43 @@ std::vector<CsvColumn> joined_columns(std::vector<CsvColumn> first, std::span<co
   return first;
 }
 
-constexpr std::array<CsvColumn, 6> capacity_columns{{
-    {"found", "string", "", "between; below: no octave meets the share; above: the highest does"},
-    {"rate_scale", "number", "", "the capacity, of the workload's own rate; empty: it lies beyond an end"},
-    {"requests_per_s", "number", "1/s", "the capacity; empty: it lies beyond an end"},
-    {"slo_attainment", "number", "", "at the capacity, a share of the requests"},
-    {"monotone", "boolean", "", "whether no lower rate that was tried misses the share"},
-    {"own_requests_per_s", "number", "1/s", "the workload's own rate, at rate scale 1"},
-}};
-constexpr std::array<CsvColumn, 4> probe_columns{{
-    {"rate_scale", "number", "", "of the workload's own rate: --rate-scale with it repeats the run"},
-    {"requests_per_s", "number", "1/s", "the rate"},
-    {"slo_attainment", "number", "", "share of the requests that met all promises"},
-    {"livelocked", "boolean", "", "whether the run was ended, as nothing went on"},
-}};
+/// A search for a system's capacity on the workload of one seed, as a row.
+struct CapacityFigures {
+  const CapacitySearch& search;
+  const RateLattice& lattice;
+  double own_rate;
+
+  [[nodiscard]] bool number() const { return search.found == Found::between; }
+  [[nodiscard]] double scale() const { return number() ? lattice.rate(search.step) : Interval::absent; }
+};
+constexpr CsvColumnOf<CapacityFigures> capacity_cells[] = {
+    {"found", "", "between; below: no octave meets the share; above: the highest does",
+     [](auto& of) { return name_of(of.search.found); }},
+    {"rate_scale", "", "the capacity, of the workload's own rate; empty: it lies beyond an end",
+     [](auto& of) { return of.scale(); }},
+    {"requests_per_s", "1/s", "the capacity; empty: it lies beyond an end",
+     [](auto& of) { return of.scale() * of.own_rate; }},
+    {"slo_attainment", "", "at the capacity, a share of the requests",
+     [](auto& of) { return of.number() ? of.search.at(of.search.step).attained : Interval::absent; }},
+    {"monotone", "", "whether no lower rate that was tried misses the share",
+     [](auto& of) { return of.search.monotone(); }},
+    {"own_requests_per_s", "1/s", "the workload's own rate, at rate scale 1", [](auto& of) { return of.own_rate; }},
+};
+constexpr auto capacity_columns = csv_columns(capacity_cells);
+
+/// A rate that a search tried, as a row.
+struct Tried {
+  const Probe& probe;
+  double scale, own_rate;
+};
+constexpr CsvColumnOf<Tried> probe_cells[] = {
+    {"rate_scale", "", "of the workload's own rate: --rate-scale with it repeats the run",
+     [](auto& of) { return of.scale; }},
+    {"requests_per_s", "1/s", "the rate", [](auto& of) { return of.scale * of.own_rate; }},
+    {"slo_attainment", "", "share of the requests that met all promises", [](auto& of) { return of.probe.attained; }},
+    {"livelocked", "", "whether the run was ended, as nothing went on", [](auto& of) { return of.probe.livelocked; }},
+};
+constexpr auto probe_columns = csv_columns(probe_cells);
 
 /// `texts` into the folder, with all that this program's systems left there before.
 Status write_files(const std::string& folder, std::span<const NamedText> texts) {
@@ -194,27 +217,17 @@ Status write_files(const Options& options, const CapacityReport& report) {
       for (std::size_t i = 0; i < row.seeds.size(); ++i) {
         const CsvRun run{.system = row.name, .deposit = row.deposit, .slo_scale = row.slo_scale, .seed = seeds[i]};
         const CapacitySearch& search = row.seeds[i];
-        const bool number = search.found == Found::between;
-        const double scale = number ? report.lattice.rate(search.step) : Interval::absent;
         capacities += place;
         {
           CsvRow cells(capacities);
-          detail::cells(cells, run);
-          cells.cell(name_of(search.found));
-          cells.cell(scale);
-          cells.cell(scale * row.own_rates[i]);
-          cells.cell(number ? search.at(search.step).attained : Interval::absent);
-          cells.cell(search.monotone());
-          cells.cell(row.own_rates[i]);
+          append_cells(cells, csv_run_cells, run);
+          append_cells(cells, capacity_cells, {search, report.lattice, row.own_rates[i]});
         }
         for (const Probe& probe : search.probes) {
           probes += place;
           CsvRow cells(probes);
-          detail::cells(cells, run);
-          cells.cell(report.lattice.rate(probe.step));
-          cells.cell(report.lattice.rate(probe.step) * row.own_rates[i]);
-          cells.cell(probe.attained);
-          cells.cell(probe.livelocked);
+          append_cells(cells, csv_run_cells, run);
+          append_cells(cells, probe_cells, {probe, report.lattice.rate(probe.step), row.own_rates[i]});
         }
       }
   }

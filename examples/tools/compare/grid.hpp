@@ -42,4 +42,15 @@ void write_axis(sluice::JsonWriter& json, const Axis& axis);
 void write_at(sluice::JsonWriter& json, const std::vector<std::pair<std::string, std::string>>& at,
               const std::string& label);
 
+/// What varies between the rows of one table of a page: it has a column for each.
+struct Varied {
+  bool seeds = false, scales = false, cases = false;
+};
+/// Heads and cells of a page's table that say which run a row is of: its place on the axes, its case, its SLO.
+std::string place_heads(const std::vector<std::pair<std::string, std::string>>& at, const Varied& what);
+std::string place_cells(const std::vector<std::pair<std::string, std::string>>& at, const std::string& label,
+                        double slo_scale, const Varied& what);
+/// The axes among a page's facts.
+std::string axis_facts(const std::vector<Axis>& axes);
+
 } // namespace compared

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A grid as one page that needs no network.
+// The page of a grid: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/grid.hpp"
-#include "compare/grid_script.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
@@ -55,14 +54,13 @@ const std::vector<Figure>& figures() {
   return all;
 }
 
-/// What the page's script draws from: `systems` as the first part of report.html's script expects them.
+/// What report/pages/grid.js draws.
 std::string page_data(const Grid& grid) {
   constexpr int digits = 6;
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().key("seeds").begin_array();
-  for (const std::uint64_t seed : seeds_served(grid.cells.front().report.workload)) json.value(seed);
-  json.end_array().key("axes").begin_array();
+  detail::begin_page_data(json, "grid", grid.cells.front().report.workload);
+  json.key("axes").begin_array();
   for (const Axis& axis : grid.axes) write_axis(json, axis);
   json.end_array().line().key("figures").begin_array();
   for (const Figure& figure : figures()) {
@@ -74,8 +72,8 @@ std::string page_data(const Grid& grid) {
   json.end_array().line().key("systems").begin_array();
   for (std::size_t cell = 0; cell < grid.cells.size(); ++cell)
     for (const SystemReport& row : grid.cells[cell].report.systems) {
-      json.line().begin_object().field("name", row.name).field("deposit", row.deposit).field("control", row.control);
-      json.field("scale", row.slo_scale).field("livelocked", !row.livelock.empty()).field("cell", cell);
+      detail::begin_page_row(json, row.name, row.deposit, row.control, row.slo_scale);
+      json.field("livelocked", !row.livelock.empty()).field("cell", cell);
       json.key("m").begin_object();
       for (const Figure& figure : figures()) json.key(figure.key).rounded(spread_of(row, figure.of).mean, digits);
       json.end_object();
@@ -95,44 +93,28 @@ std::string page_data(const Grid& grid) {
 
 std::string number_table(const Grid& grid, bool deposit) {
   std::string rows;
-  bool scales = false, cases = false;
+  Varied what;
   for (const Ran& cell : grid.cells) {
-    cases |= !cell.label.empty();
+    what.cases |= !cell.label.empty();
     for (const SystemReport& row : cell.report.systems)
-      scales |= row.slo_scale != grid.cells.front().report.systems.front().slo_scale;
+      what.scales |= row.slo_scale != grid.cells.front().report.systems.front().slo_scale;
   }
   for (const Ran& cell : grid.cells)
     for (const SystemReport& row : cell.report.systems) {
       if (row.deposit != deposit) continue;
       rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
-              escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>";
-      for (const auto& [axis, value] : cell.at) {
-        const std::optional<double> place = read_quantity(value); // by which the column is sorted
-        rows += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
-      }
-      if (cases) rows += "<td class=\"l\">" + escaped(cell.label) + "</td>";
-      if (scales) rows += fmt::format("<td data-v=\"{}\">&times;{}</td>", row.slo_scale, tidy_text(row.slo_scale));
-      for (const Figure& figure : figures()) {
-        const Interval of = spread_of(row, figure.of);
-        rows += "<td " + detail::html_number(of) + ">" + escaped(figure.text(of.mean)) +
-                detail::html_half_width(of, figure.text) + "</td>";
-      }
+              escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>" +
+              place_cells(cell.at, cell.label, row.slo_scale, what);
+      for (const Figure& figure : figures()) rows += detail::html_mean_cell(spread_of(row, figure.of), figure.text);
       rows += "</tr>\n";
     }
   if (rows.empty()) return {};
-  const auto head = [](std::string_view name, std::string_view with) {
-    return "<th scope=\"col\" data-sort tabindex=\"0\" " + std::string{with} + ">" + escaped(name) + "</th>";
-  };
-  const std::string_view exact = "data-exact";
-  std::string heads = "<th scope=\"col\" class=\"l\">system</th>";
-  for (const auto& [axis, value] : grid.cells.front().at) heads += head(axis, exact);
-  if (cases) heads += "<th scope=\"col\" class=\"l\">case</th>";
-  if (scales) heads += head("SLO", "data-exact data-key=\"slo_scale\"");
+  std::string heads = detail::html_words_head("system") + place_heads(grid.cells.front().at, what);
   for (const Figure& figure : figures())
-    heads += head(std::string{figure.name} + std::string{figure.in}, "data-key=\"" + std::string{figure.key} + "\"");
-  return "<div class=\"wide\"><table class=\"long\"><caption><b>" +
-         std::string{deposit ? "Every comparison, with token deposit" : "Every comparison, without deposit"} +
-         "</b></caption>\n<thead><tr>" + heads + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
+    heads += detail::html_number_head(std::string{figure.name} + std::string{figure.in}, figure.key);
+  return detail::html_plain_table(deposit ? "<b>Every comparison, with token deposit</b>"
+                                          : "<b>Every comparison, without deposit</b>",
+                                  heads, rows);
 }
 
 std::string facts(const Grid& grid) {
@@ -143,12 +125,7 @@ std::string facts(const Grid& grid) {
       if (what(cell.report.workload) != first) return "varies";
     return first;
   };
-  std::string out;
-  for (const Axis& axis : grid.axes) {
-    std::string values;
-    for (const std::string& value : axis.values) values += (values.empty() ? "" : ", ") + value;
-    out += detail::html_fact(axis.name, values);
-  }
+  std::string out = axis_facts(grid.axes);
   using W = const WorkloadReport&;
   out += detail::html_fact("trace", same([](W of) { return of.trace; }));
   out += detail::html_fact("requests", same([](W of) { return std::to_string(of.requests); }));
@@ -163,34 +140,52 @@ std::string facts(const Grid& grid) {
   return out;
 }
 
-constexpr std::string_view plots = R"html(
-<div class="bar no-print" role="group" aria-label="What the plot shows">
-<div class="row"><span class="name">Figure</span><span id="figures" class="row"></span></div>
-<div class="row"><span class="name">Against</span><span id="along" class="row"></span></div>
-<div class="row"><span class="name">A panel each</span><span id="panels" class="row"></span></div>
-<div class="row"><span class="name">At</span><span id="fixed" class="row"></span></div>
-<div class="row"><span class="name">SLO scale</span><span id="scales" class="row"></span></div>
-<div class="row"><span class="name">Delivery</span><span id="deposits" class="row"></span></div>
-<div class="row"><span class="name">In colour (up to 6)</span><span id="names" class="row"></span></div>
-</div>
-<noscript><p><b>The plot needs JavaScript, which this browser does not run.</b> All numbers are in the table below.</p></noscript>
-<section><h2>What becomes of each system</h2><p class="sub" id="what"></p><div id="legend"></div><div id="plots"></div></section>
-)html";
-
 } // namespace
+
+std::string place_heads(const std::vector<std::pair<std::string, std::string>>& at, const Varied& what) {
+  std::string heads;
+  for (const auto& [axis, value] : at) heads += detail::html_number_head(axis, axis, true);
+  if (what.cases) heads += detail::html_words_head("case");
+  if (what.scales) heads += detail::html_number_head("SLO", "slo_scale", true);
+  return heads;
+}
+
+std::string place_cells(const std::vector<std::pair<std::string, std::string>>& at, const std::string& label,
+                        double slo_scale, const Varied& what) {
+  std::string cells;
+  for (const auto& [axis, value] : at) {
+    const std::optional<double> place = read_quantity(value); // by which the column is sorted
+    cells += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
+  }
+  if (what.cases) cells += detail::html_words_cell(label);
+  if (what.scales) cells += fmt::format("<td data-v=\"{}\">&times;{}</td>", slo_scale, tidy_text(slo_scale));
+  return cells;
+}
+
+std::string axis_facts(const std::vector<Axis>& axes) {
+  std::string out;
+  for (const Axis& axis : axes) {
+    std::string values;
+    for (const std::string& value : axis.values) values += (values.empty() ? "" : ", ") + value;
+    out += detail::html_fact(axis.name, values);
+  }
+  return out;
+}
 
 std::string grid_html(const Grid& grid) {
   const WorkloadReport& w = grid.cells.front().report.workload;
   std::string over;
   for (const Axis& axis : grid.axes) over += (over.empty() ? "" : ", ") + axis.name;
-  std::string out =
-      detail::html_begin({"Sluice sweep over " + over + ": " + w.trace, "Sluice sweep over " + over,
-                          std::to_string(grid.cells.size()) + " comparisons, " + w.trace, facts(grid), grid.command});
-  out += plots;
-  out += "<section><h2>All numbers</h2><p class=\"sub no-print\">Click a head to sort by it. docs/metrics.md defines "
-         "each.</p>\n" +
-         number_table(grid, false) + number_table(grid, true) + "</section>\n";
-  return out + detail::html_end(w, made_by(), detail::simulated_unless_told, page_data(grid), {grid_script});
+  detail::HtmlPage page;
+  page.heading = "Sluice sweep over " + over;
+  page.title = page.heading + ": " + w.trace;
+  page.under = std::to_string(grid.cells.size()) + " comparisons, " + w.trace;
+  page.facts = facts(grid);
+  page.command = grid.command;
+  page.sections = pages::filled(pages::grid_html, {{"numbers", number_table(grid, false) + number_table(grid, true)}});
+  page.data = page_data(grid);
+  page.script = pages::grid_script;
+  return detail::html_page(page, w, made_by());
 }
 
 } // namespace compared

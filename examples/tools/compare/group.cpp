@@ -2,11 +2,11 @@
 // group_of: a model and a device divided among a tensor-parallel group.
 #include "compare/group.hpp"
 
-#include "sluice/cost/all_reduce.hpp"
-#include "sluice/cost/read_all_reduce.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/group_member.hpp"
+#include "sluice/model/device/group_member.hpp"
 #include "sluice/model/tensor_shard.hpp"
+#include "sluice/policy/cost/all_reduce.hpp"
+#include "sluice/policy/cost/read_all_reduce.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ Expected<Group> group_of(const Options& options, const ModelShape& whole, const 
   if (options.tp > whole.kv_heads) note += fmt::format("; KV is kept {} times", options.tp / whole.kv_heads);
   return Group{*shard,
                *member,
-               CostChoice{Roofline{*shard, *member}, whole, std::move(all_reduce)},
+               engines::CostChoice{Roofline{*shard, *member}, whole, std::move(all_reduce)},
                std::move(name),
                fmt::format("roofline of model and device, in {} parts", options.tp),
                std::move(note)};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/device/device.hpp"
+#include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
 
 #include "compare/comparison.hpp"
@@ -16,7 +16,7 @@ namespace compared {
 struct Group {
   sluice::ModelShape shard;
   sluice::Device member;
-  CostChoice cost;
+  engines::CostChoice cost;
   std::string name; ///< of all its devices, with their links
   std::string cost_name;
   std::string note; ///< what each device holds and reaches, for the report

@@ -6,15 +6,28 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME comparison)
 install(TARGETS sluice_comparison EXPORT sluiceComparisonTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceComparisonTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 file(GLOB headers CONFIGURE_DEPENDS *.hpp)
-install(FILES ${headers} system.cpp.in systems.cpp.in DESTINATION ${folder}/compare)
+install(FILES ${headers} DESTINATION ${folder}/compare)
+file(GLOB headers CONFIGURE_DEPENDS ../engines/*.hpp)
+install(FILES ${headers} DESTINATION ${folder}/engines)
 file(GLOB headers CONFIGURE_DEPENDS ../shared/*.hpp)
-install(FILES ${headers} ../shared/systems.cmake DESTINATION ${folder}/shared)
+install(FILES ${headers} DESTINATION ${folder}/shared)
+# The systems' names, for what sluice_add_comparison says of a wrong one.
+set(names "")
+file(GLOB families CONFIGURE_DEPENDS ../engines/families/*.cpp)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${families})
+foreach(family IN LISTS families)
+  file(READ ${family} text)
+  string(REGEX MATCHALL "entry<[^\n;]*>\\([ \n]*\"[A-Za-z0-9]+\"" entries "${text}")
+  list(TRANSFORM entries REPLACE ".*\"([A-Za-z0-9]+)\"$" "\\1")
+  list(APPEND names ${entries})
+endforeach()
 set(tests ${PROJECT_SOURCE_DIR}/tests)
 install(FILES ${tests}/engine/trials.hpp ${tests}/engine/audit.hpp ${tests}/engine/reckoning.hpp
               ${tests}/engine/time_audit.hpp DESTINATION ${folder}/engine)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluiceComparison.cmake DESTINATION ${package_folder})
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake @ONLY
-     CONTENT "set(sluice_comparison_rules \"${sluice_comparison_rules}\") # beyond an engine's own
+     CONTENT "set(sluice_published_systems \"${names}\")
+# rules ${SLUICE_COMPARE_RULES}
 set(sluice_comparison_mpi \"${MPI_CXX_FOUND}\") # what --mpi is of
 ")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake DESTINATION ${package_folder})

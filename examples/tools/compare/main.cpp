@@ -3,7 +3,7 @@
 //
 // The problem: the KV of a batch outgrows the device, and every system has another answer. Goals of this program: one
 // command from a trace to a table that compares them alike; a report that one would rather look at than read; and to
-// show how an engine is configured, fed and observed (compare/run_engine.hpp, forty lines).
+// show how an engine is configured, fed and observed (engines/entry.hpp).
 #include "sluice/report/table.hpp"
 
 #include "compare/capacity.hpp"
@@ -13,7 +13,7 @@
 #include "compare/files.hpp"
 #include "compare/grid.hpp"
 #include "compare/preset.hpp"
-#include "compare/program_name.hpp"
+#include "compare/run.hpp"
 #include "compare/sweep.hpp"
 #include "compare/why.hpp"
 #include "shared/crew.hpp"
@@ -162,7 +162,7 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
 
 int program(int argc, char** argv) {
   CommandLine asked;
-  const std::vector<std::string> words = asked.current({argv + 1, argv + argc});
+  const std::vector<std::string> words(argv + 1, argv + argc);
   const Expected<std::unique_ptr<Crew>> started = compared::crew_of(words);
   if (!started) return fail(started.error());
   Crew& crew = **started;

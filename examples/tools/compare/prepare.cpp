@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare: from the command line to a comparison: reads model, device, profile and workload.
 #include "sluice/core/nearest.hpp"
-#include "sluice/cost/device_link.hpp"
-#include "sluice/cost/nlohmann/orbitflow_profile.hpp"
-#include "sluice/cost/read_table_profile.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/transfer/deadline_pool.hpp"
-#include "sluice/transfer/earliest_deadline_first.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/transfer/next_layer.hpp"
-#include "sluice/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/policy/cost/device_link.hpp"
+#include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/transfer/deadline_pool.hpp"
+#include "sluice/policy/transfer/earliest_deadline_first.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/next_layer.hpp"
+#include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/workload/resampled.hpp"
 
@@ -20,6 +20,7 @@
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
+#include "engines/registry.hpp"
 #include "shared/sizes.hpp"
 #include "shared/trace_flags.hpp"
 #include <fmt/format.h>
@@ -57,7 +58,7 @@ Error of_flag(std::string_view flag, Error error) {
 struct World {
   ModelShape shape;
   Device device;
-  CostChoice cost;
+  engines::CostChoice cost;
   std::string cost_name;
   std::string name{}; ///< of a group
   int devices = 1;
@@ -85,7 +86,7 @@ Expected<World> world_of(const Options& options) {
   if (options.gpus_per_link > 1) return flag_error("--gpus-per-link", "there is one device", "--tp as well");
   if (!options.all_reduce.empty()) return flag_error("--all-reduce", "there is one device", "--tp as well");
   if (options.profile.empty())
-    return World{*shape, *device, CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
+    return World{*shape, *device, engines::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (table) {
     const Expected<ModelShape> measured = read_hf_config(options.profile);
     if (!measured) return measured.error();
@@ -96,13 +97,13 @@ Expected<World> world_of(const Options& options) {
                         "kernel times of this model, or no --model");
     Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
     if (!times) return times.error();
-    return World{*shape, *device, CostChoice{std::move(*times)},
+    return World{*shape, *device, engines::CostChoice{std::move(*times)},
                  fmt::format("measured kernels: {}; memory and link of {}", options.profile, device->name)};
   }
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
   Expected<LinearProfile> line = read_orbitflow_profile(options.profile, *shape, prefill);
   if (!line) return line.error();
-  return World{*shape, *device, CostChoice{std::move(*line)},
+  return World{*shape, *device, engines::CostChoice{std::move(*line)},
                fmt::format("linear fits: {} (names no model: taken to be of {}), prefill at {:.0f} TFLOP/s",
                            options.profile, shape->name, prefill.count() / 1e12)};
 }
@@ -149,7 +150,7 @@ Expected<std::string_view> rule_of(const std::string& name) {
                                                   DeadlinePool::name};
   for (const std::string_view rule : rules) {
     if (name != rule) continue;
-    if (built_on(rule)) return rule;
+    if (engines::built_on(rule)) return rule;
     return Error{ErrorCode::unsupported, "--transfer", "this build has no systems on " + name,
                  "own, or a build configured with -DSLUICE_COMPARE_RULES=all"};
   }
@@ -228,6 +229,179 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
   return {};
 }
 
+/// Where the requests come from: a trace, a generator, or the demo.
+struct Source {
+  bool demo = false;
+  std::optional<TraceFile> file{};
+  std::optional<OrbitFlowHeader> header{}; ///< an OrbitFlow trace's, which describes its experiment
+};
+
+Expected<Source> source_of(const Options& options) {
+  Source source{.demo = options.trace.empty() && !options.generate};
+  if (options.trace.empty()) return source;
+  Expected<TraceFile> found = find_trace(options.trace, options.format, options.trace_columns);
+  if (!found) return found.error();
+  source.file = *std::move(found);
+  if (source.file->format != TraceFormat::orbitflow) return source;
+  const Expected<OrbitFlowHeader> header = read_orbitflow_header(options.trace);
+  if (!header) return header.error();
+  source.header = *header;
+  return source;
+}
+
+Limits limits_of(const Options& options, const Source& source) {
+  Limits limits;
+  limits.batch = static_cast<int>(options.batch.value_or(source.header ? source.header->batch_size
+                                                         : source.demo ? demo_batch
+                                                                       : 256));
+  limits.batch_tokens = Tokens{options.batch_tokens.value_or(source.header ? source.header->max_model_len.count()
+                                                             : source.demo ? 32768
+                                                                           : 2048)};
+  return limits;
+}
+
+/// The KV budget of the device.
+Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
+                                const std::vector<const System*>& systems, const Limits& limits) {
+  if (options.kv_blocks) // for a device that holds the weights elsewhere: nothing is left to check
+    return TokenBlocks{*options.kv_blocks};
+  const bool all_stream =
+      std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
+  const Expected<TokenBlocks> held =
+      budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.memory_share);
+  if (!held) return held.error();
+  // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
+  return source.header ? source.header->budget : source.demo ? std::min(demo_budget, *held) : *held;
+}
+
+/// Sets what systems are told of model, memories and tuned policies.
+Status set_machine(const Options& options, const World& world, TokenBlocks budget, Comparison& c) {
+  const ModelShape& shape = world.shape;
+  const Tokens block = c.setup.limits.block_tokens;
+  c.setup.geometry = {shape.layers, shape.layer_block_bytes(block), shape.layer_weight_bytes(),
+                      shape.layer_hidden_bytes(block)};
+  c.setup.device_blocks = across_layers(budget, shape.layers);
+  c.setup.tuned = tuned_by(options);
+  if (!options.record.empty()) {
+    Expected<IntervalRecord> record = read_record(options.record, shape);
+    if (!record) return record.error();
+    c.workload.notes.emplace_back("Performance record",
+                                  fmt::format("{}: {} on {}, {}", options.record, record->heading().model,
+                                              record->heading().device, record->heading().times));
+    c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
+  }
+  c.setup.host_blocks = LayerBlocks{world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
+  // Numbers without a unit were gigabytes once.
+  if (options.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
+    return flag_error("--host-memory", exact_bytes(*options.host_memory) + " is less than one block of one layer",
+                      "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world.devices) +
+                          ", such as 64GB");
+  return {};
+}
+
+/// How the workload is opened, from its start.
+struct Openers {
+  std::function<Expected<Trace>(Slo)> trace;       ///< as recorded or generated
+  std::function<Expected<Requests>(Slo)> requests; ///< with --lengths, and drawn again with --resample
+};
+
+Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
+                             Seconds full_step) {
+  std::optional<GeneratorSpec> lengths;
+  if (!options.lengths.empty()) {
+    Expected<GeneratorSpec> spec = parse_generator(options.lengths);
+    if (!spec) return flag_error("--lengths", spec.error().what, spec.error().expected);
+    lengths = *std::move(spec);
+    lengths->requests = 1'000'000'000; // as many as the trace has
+  }
+  const ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
+  const std::string generator = options.generate.value_or("demo");
+  const std::uint64_t seed = options.seed;
+  const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {
+    ReadOptions with_slo = read;
+    with_slo.slo = slo;
+    if (!file) return open_generator(generator, seed, with_slo);
+    const bool steps = file->format == TraceFormat::orbitflow;
+    return open_trace(*file, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
+  };
+  const auto recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
+    Expected<Trace> opened = open(slo);
+    if (!opened) return opened.error();
+    std::shared_ptr<Generator> drawn;
+    if (lengths) drawn = std::make_shared<Generator>(*lengths, seed);
+    return Requests{
+        [trace = std::make_shared<Trace>(*std::move(opened)), drawn]() -> Expected<std::optional<RequestSpec>> {
+          Expected<std::optional<RequestSpec>> request = trace->next();
+          if (!drawn || !request || !*request) return request;
+          const Expected<std::optional<RequestSpec>> other = drawn->next();
+          if (!other) return other.error();
+          (*request)->prompt = (*other)->prompt;
+          (*request)->output = (*other)->output;
+          return request;
+        }};
+  };
+  if (!resampling) return Openers{open, recorded};
+  return Openers{open, [recorded, how = *resampling, seed](Slo slo) -> Expected<Requests> {
+                   Expected<Requests> reader = recorded(slo);
+                   if (!reader) return reader.error();
+                   Expected<std::vector<RequestSpec>> all = read_all(*reader);
+                   if (!all) return all.error();
+                   return Requests{
+                       [again = std::make_shared<Resampled>(*std::move(all), how, seed)] { return again->next(); }};
+                 }};
+}
+
+void report_machine(const Options& options, const World& world, TokenBlocks budget, const Limits& limits,
+                    WorkloadReport& w) {
+  w.seed = options.seed;
+  w.model = world.shape.name;
+  w.device = world.devices > 1 ? world.name : world.device.name;
+  w.profile = world.cost_name;
+  w.budget_blocks = budget.count();
+  w.block_tokens = limits.block_tokens.count();
+  w.budget_bytes = budget.count() * world.shape.token_block_bytes(limits.block_tokens).count() * world.devices;
+  w.host_budget_bytes = world.device.host_memory.count() * world.devices;
+  w.batch_limit = limits.batch;
+  w.max_batch_tokens = limits.batch_tokens.count();
+}
+
+void report_workload(const Options& options, const WorkloadTotals& sum, Seconds base_slo, WorkloadReport& w) {
+  w.requests = sum.requests;
+  w.rate_scale = options.rate_scale;
+  w.base_slo_tbt_s = base_slo.count();
+  w.slo_ttft_s = options.slo_ttft;
+  w.notes.emplace_back("Requests",
+                       fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
+                                   sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
+}
+
+/// Notes on every flag that is not at its default.
+void report_choices(const Options& options, const World& world, WorkloadReport& w) {
+  if (!world.group_note.empty()) w.notes.emplace_back("Group", world.group_note);
+  if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
+  if (options.rotation_blocks)
+    w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));
+  if (options.plan_nodes)
+    w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.plan_nodes));
+  if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
+  if (!options.slo_tbt)
+    w.notes.emplace_back("Base SLO", options.slo_base == "batch"
+                                         ? "the step of a full batch of mean lengths, nothing offloaded"
+                                         : "the step of a batch that fills the budget, nothing offloaded");
+  if (!options.lengths.empty()) w.notes.emplace_back("Lengths", options.lengths + ", arrivals of the trace");
+  if (options.link > 0) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.link / 1e9));
+  if (options.memory_share != 0.9)
+    w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.memory_share));
+  const std::pair<const char*, std::optional<double>> lag[] = {
+      {"alpha", options.lag_alpha}, {"beta_F", options.lag_first}, {"beta_B", options.lag_next}};
+  for (const auto& [name, value] : lag)
+    if (value) w.notes.emplace_back("Virtual lag", fmt::format("{} {:g}", name, *value));
+  if (options.interval) w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.interval));
+  if (options.remapped) w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.remapped));
+  if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
+  if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
+}
+
 } // namespace
 
 Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
@@ -268,182 +442,56 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
-
   const Expected<std::optional<Resampling>> resampling = resampling_of(options);
   if (!resampling) return resampling.error();
+  const Expected<Source> source = source_of(options);
+  if (!source) return source.error();
 
-  const bool demo = options.trace.empty() && !options.generate;
-  std::optional<TraceFile> file;
-  std::optional<OrbitFlowHeader> header;
-  if (!options.trace.empty()) {
-    Expected<TraceFile> found = find_trace(options.trace, options.format, options.trace_columns);
-    if (!found) return found.error();
-    file = *std::move(found);
-    if (file->format == TraceFormat::orbitflow) {
-      const Expected<OrbitFlowHeader> read = read_orbitflow_header(options.trace);
-      if (!read) return read.error();
-      header = *read;
-    }
-  }
-
-  Limits limits;
-  limits.batch = static_cast<int>(options.batch.value_or(header ? header->batch_size : demo ? demo_batch : 256));
-  limits.batch_tokens = Tokens{options.batch_tokens.value_or(header ? header->max_model_len.count()
-                                                             : demo ? 32768
-                                                                    : 2048)};
-
-  TokenBlocks budget{0};
-  if (options.kv_blocks) { // for a device that holds the weights elsewhere: nothing is left to check
-    budget = TokenBlocks{*options.kv_blocks};
-  } else {
-    const bool all_stream =
-        std::all_of(systems->begin(), systems->end(), [](const System* system) { return system->streams_weights; });
-    const Expected<TokenBlocks> held =
-        budget_of(*world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.memory_share);
-    if (!held) return held.error();
-    // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
-    budget = header ? header->budget : demo ? std::min(demo_budget, *held) : *held;
-  }
-
-  Comparison c{.setup = {.limits = limits,
-                         .geometry = {},
-                         .cost = world->cost,
-                         .model = world->shape,
-                         .device = world->device,
-                         .open = {}},
-               .workload = {},
-               .systems = std::move(*systems),
-               .rule = *rule};
+  const Limits limits = limits_of(options, *source);
+  const Expected<TokenBlocks> budget = kv_budget(options, *source, *world, *systems, limits);
+  if (!budget) return budget.error();
+  Comparison c{
+      .setup =
+          {{.limits = limits, .geometry = {}, .cost = world->cost, .model = world->shape, .device = world->device}},
+      .workload = {},
+      .systems = std::move(*systems),
+      .rule = *rule};
   c.without_deposit = options.deposit != "on";
   c.with_deposit = options.deposit != "off";
-  const ModelShape& shape = world->shape;
-  c.setup.geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), shape.layer_weight_bytes(),
-                      shape.layer_hidden_bytes(limits.block_tokens)};
-  c.setup.device_blocks = across_layers(budget, shape.layers);
-  c.setup.tuned = tuned_by(options);
-  if (!options.record.empty()) {
-    Expected<IntervalRecord> record = read_record(options.record, shape);
-    if (!record) return record.error();
-    c.workload.notes.emplace_back("Performance record",
-                                  fmt::format("{}: {} on {}, {}", options.record, record->heading().model,
-                                              record->heading().device, record->heading().times));
-    c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
-  }
-  c.setup.host_blocks = LayerBlocks{world->device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
-  // Numbers without a unit were gigabytes once.
-  if (options.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
-    return flag_error("--host-memory", exact_bytes(*options.host_memory) + " is less than one block of one layer",
-                      "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world->devices) +
-                          ", such as 64GB");
-  const Seconds full_step = full_budget_step(*world, budget, limits.block_tokens);
+  if (Status set = set_machine(options, *world, *budget, c); !set) return set.error();
 
-  std::optional<GeneratorSpec> lengths;
-  if (!options.lengths.empty()) {
-    Expected<GeneratorSpec> spec = parse_generator(options.lengths);
-    if (!spec) return flag_error("--lengths", spec.error().what, spec.error().expected);
-    lengths = *std::move(spec);
-    lengths->requests = 1'000'000'000; // as many as the trace has
-  }
-  ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
-  const std::string generator = options.generate.value_or("demo");
-  const std::uint64_t seed = options.seed;
-  const auto open = [=](Slo slo) -> Expected<Trace> {
-    ReadOptions with_slo = read;
-    with_slo.slo = slo;
-    if (!file) return open_generator(generator, seed, with_slo);
-    const bool steps = file->format == TraceFormat::orbitflow;
-    return open_trace(*file, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
-  };
-  const auto recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
-    Expected<Trace> opened = open(slo);
-    if (!opened) return opened.error();
-    std::shared_ptr<Generator> drawn;
-    if (lengths) drawn = std::make_shared<Generator>(*lengths, seed);
-    return Requests{
-        [trace = std::make_shared<Trace>(*std::move(opened)), drawn]() -> Expected<std::optional<RequestSpec>> {
-          Expected<std::optional<RequestSpec>> request = trace->next();
-          if (!drawn || !request || !*request) return request;
-          const Expected<std::optional<RequestSpec>> other = drawn->next();
-          if (!other) return other.error();
-          (*request)->prompt = (*other)->prompt;
-          (*request)->output = (*other)->output;
-          return request;
-        }};
-  };
-  c.setup.open = recorded;
-  if (const std::optional<Resampling> how = *resampling)
-    c.setup.open = [recorded, how = *how, seed](Slo slo) -> Expected<Requests> {
-      Expected<Requests> reader = recorded(slo);
-      if (!reader) return reader.error();
-      Expected<std::vector<RequestSpec>> all = read_all(*reader);
-      if (!all) return all.error();
-      return Requests{[again = std::make_shared<Resampled>(*std::move(all), how, seed)] { return again->next(); }};
-    };
+  const Seconds full_step = full_budget_step(*world, *budget, limits.block_tokens);
+  Expected<Openers> open = openers_of(options, *source, *resampling, full_step);
+  if (!open) return open.error();
+  c.setup.open = open->requests;
   // Once through the workload: how much there is to do, and what its longest request asks for.
-  const Slo promise{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
-  const Expected<Trace> trace = open(promise);
+  const Slo slo{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
+  const Expected<Trace> trace = open->trace(slo);
   if (!trace) return trace.error();
-  Expected<Requests> reader = c.setup.open(promise);
+  Expected<Requests> reader = c.setup.open(slo);
   if (!reader) return reader.error();
   const Expected<std::vector<RequestSpec>> requests = read_all(*reader);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);
-  const bool of_batch = options.slo_base == "batch";
-  c.base_slo = options.slo_tbt ? Seconds{*options.slo_tbt}
-               : of_batch      ? full_batch_step(*world, sum, limits.batch)
-                               : full_step;
+  c.base_slo = options.slo_tbt               ? Seconds{*options.slo_tbt}
+               : options.slo_base == "batch" ? full_batch_step(*world, sum, limits.batch)
+                                             : full_step;
   c.setup.limits.max_context = std::max(sum.longest, Tokens{1});
-  c.setup.worst_batch =
-      header ? header->peak_batch_blocks
-             : blocks_for(sum.longest, limits.block_tokens) * std::min<std::int64_t>(limits.batch, sum.requests);
+  c.setup.worst_batch = source->header ? source->header->peak_batch_blocks
+                                       : blocks_for(sum.longest, limits.block_tokens) *
+                                             std::min<std::int64_t>(limits.batch, sum.requests);
 
   WorkloadReport& w = c.workload;
   w.trace = trace->workload().name;
   w.format = trace->workload().format;
-  w.seed = seed;
   if (const std::optional<Resampling> how = *resampling)
     w.redrawn = how->kind == Resampling::Kind::arrivals
                     ? "with new arrivals"
                     : fmt::format("in blocks of {}", Resampled::block_of(*how, requests->size()));
-  w.requests = sum.requests;
-  w.model = shape.name;
-  w.device = world->devices > 1 ? world->name : world->device.name;
-  w.profile = world->cost_name;
-  w.budget_blocks = budget.count();
-  w.block_tokens = limits.block_tokens.count();
-  w.budget_bytes = budget.count() * shape.token_block_bytes(limits.block_tokens).count() * world->devices;
-  w.host_budget_bytes = world->device.host_memory.count() * world->devices;
-  w.batch_limit = limits.batch;
-  w.max_batch_tokens = limits.batch_tokens.count();
-  w.rate_scale = options.rate_scale;
-  w.base_slo_tbt_s = c.base_slo.count();
-  w.slo_ttft_s = options.slo_ttft;
   w.command = command;
-  w.notes.emplace_back("Requests",
-                       fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
-                                   sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
-  if (!world->group_note.empty()) w.notes.emplace_back("Group", world->group_note);
-  if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
-  if (options.rotation_blocks)
-    w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));
-  if (options.plan_nodes)
-    w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.plan_nodes));
-  if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
-  if (!options.slo_tbt)
-    w.notes.emplace_back("Base SLO", of_batch ? "the step of a full batch of mean lengths, nothing offloaded"
-                                              : "the step of a batch that fills the budget, nothing offloaded");
-  if (lengths) w.notes.emplace_back("Lengths", options.lengths + ", arrivals of the trace");
-  if (options.link > 0) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.link / 1e9));
-  if (options.memory_share != 0.9)
-    w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.memory_share));
-  const std::pair<const char*, std::optional<double>> lag[] = {
-      {"alpha", options.lag_alpha}, {"beta_F", options.lag_first}, {"beta_B", options.lag_next}};
-  for (const auto& [name, value] : lag)
-    if (value) w.notes.emplace_back("Virtual lag", fmt::format("{} {:g}", name, *value));
-  if (options.interval) w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.interval));
-  if (options.remapped) w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.remapped));
-  if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
-  if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
+  report_machine(options, *world, *budget, limits, w);
+  report_workload(options, sum, c.base_slo, w);
+  report_choices(options, *world, w);
   return c;
 }
 

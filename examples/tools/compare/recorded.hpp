@@ -2,11 +2,11 @@
 // Recorded: what is kept of a run.
 #pragma once
 
-#include "sluice/observer/chosen_iteration.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/observer/timeline.hpp"
-#include "sluice/observer/why.hpp"
+#include "sluice/report/observer/chosen_iteration.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/report/observer/timeline.hpp"
+#include "sluice/report/observer/why.hpp"
 
 namespace compared {
 

@@ -5,7 +5,7 @@
 #include "sluice/report/seeds.hpp"
 
 #include "compare/files.hpp"
-#include "compare/program_name.hpp"
+#include "compare/run.hpp"
 #include "shared/crew.hpp"
 #include "shared/progress.hpp"
 #include "shared/version.hpp"
@@ -152,7 +152,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
                         .why_id = options.why ? options.why->id : -1,
                         .wanted = options.out.empty() ? nullptr : &wanted,
                         .tell = std::move(tell)};
-  return row.system->run(request, outcome);
+  return run(*row.system, request, outcome);
 }
 
 Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& files) {

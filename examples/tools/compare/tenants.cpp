@@ -3,8 +3,8 @@
 #include "compare/tenants.hpp"
 
 #include "sluice/core/random.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 
 #include <fmt/format.h>
@@ -61,6 +61,130 @@ class Dealt {
   Random random_;
 };
 
+/// The flags' own rules where there are tenants.
+Status check_with_tenants(const Options& options) {
+  if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
+    return flag_error("--tenants",
+                      fmt::format("there {} {}", options.tenants.size() == 1 ? "is" : "are", options.tenants.size()),
+                      fmt::format("2 to {}, with commas between them", most_tenants));
+  if (options.model) return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
+  if (options.kv_blocks)
+    return flag_error("--kv-blocks", "there are tenants, each with a share of the device", "the shares in --tenants");
+  if (!options.profile.empty())
+    return flag_error("--profile", "there are several models", "no profile: times by the roofline of each");
+  if (!options.record.empty())
+    return flag_error("--record", "there are several models", "no record: each makes its own");
+  if (options.transfer != "own") return flag_error("--transfer", "there are tenants", "own: each system's rule");
+  if (!options.tenant_loads.empty() && options.tenant_loads.size() != options.tenants.size())
+    return flag_error("--tenant-load",
+                      fmt::format("{} for {} tenants", options.tenant_loads.size(), options.tenants.size()),
+                      "one for each, or none");
+  if (!options.tenant_loads.empty() && options.generate)
+    return flag_error("--generate", "each tenant has a load of its own", "--generate or --tenant-load, not both");
+  return {};
+}
+
+/// The systems that are asked for, all of which can serve tenants.
+Expected<std::vector<const System*>> systems_for_tenants(const Options& options) {
+  Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
+  if (!systems) return systems.error();
+  std::string able;
+  for (const System& system : compared::systems())
+    if (system.simulate_node != nullptr) able += (able.empty() ? "" : ", ") + std::string{system.name};
+  if (options.systems == "all")
+    std::erase_if(*systems, [](const System* system) { return system->simulate_node == nullptr; });
+  else
+    for (const System* system : *systems)
+      if (system->simulate_node == nullptr)
+        return flag_error("--systems", fmt::format("{} serves one tenant", system->name), "all, or any of " + able);
+  return systems;
+}
+
+/// Takes systems out of `systems` that cannot hold a tenant's weights, where all were asked for. Returns their names.
+std::string leave_out_too_small(const Options& options, const std::vector<TenantFlag>& flags,
+                                std::vector<const System*>& systems) {
+  std::string left_out;
+  if (options.systems != "all" || !options.slo_tbt) return left_out;
+  const Expected<Device> device = find_or_read_device(options.device);
+  bool larger = false;
+  for (const TenantFlag& flag : flags)
+    if (const Expected<ModelShape> shape = find_or_read_model(flag.model); shape && device)
+      larger = larger || kv_blocks_beside_weights(*shape, *device, Limits{}.block_tokens, flag.share) < TokenBlocks{1};
+  if (larger)
+    std::erase_if(systems, [&left_out](const System* system) {
+      if (!system->streams_weights) left_out += (left_out.empty() ? "" : ", ") + std::string{system->name};
+      return !system->streams_weights;
+    });
+  return left_out;
+}
+
+/// Sharing and the order of lending, as the flags say.
+Status read_sharing(const Options& options, const std::string& sharing, double shares, Tenants& tenants) {
+  if (sharing == "turns")
+    tenants.sharing.kind = engines::SharingKind::turns;
+  else if (sharing == "together")
+    tenants.sharing.kind = engines::SharingKind::together;
+  else if (sharing == "parts" || sharing == "devices")
+    tenants.sharing.kind = engines::SharingKind::apart;
+  else
+    return flag_error("--sharing", fmt::format("it is '{}'", excerpt(sharing)), "turns, together, parts or devices");
+  if (sharing != "devices" && shares > 1 + 1e-9)
+    return flag_error("--tenants", fmt::format("their shares sum to {:g} of one device", shares),
+                      "at most 1, or --sharing devices: one for each");
+  tenants.sharing.turns.quantum = Seconds{options.quantum.value_or(1)};
+  const std::string order = options.remap_order.value_or("mru");
+  if (order == "lru")
+    tenants.order = RemapController::Order::least_recent_first;
+  else if (order != "mru")
+    return flag_error("--remap-order", fmt::format("it is '{}'", excerpt(order)), "mru or lru");
+  return {};
+}
+
+/// The options of tenant `i` as if it were alone.
+Options alone(const Options& options, const std::vector<TenantFlag>& flags, std::size_t i, const std::string& systems,
+              double part) {
+  Options one = options;
+  one.tenants.clear();
+  one.tenant_loads.clear();
+  one.sharing = one.remap_order = std::nullopt;
+  one.quantum = one.bus = std::nullopt;
+  one.systems = systems;
+  one.model = flags[i].model;
+  one.memory_share = flags[i].share;
+  one.part = part;
+  if (!options.tenant_loads.empty()) {
+    one.generate = options.tenant_loads[i];
+    one.seed = options.seed + i;
+  }
+  return one;
+}
+
+/// A tenant of what was prepared for it alone: its part of the host, and of the bus.
+Tenant tenant_of(const Options& options, const Comparison& prepared, double share, double shares, std::size_t tenants,
+                 bool in_turns) {
+  Tenant tenant{prepared.workload.model, prepared.setup, prepared.base_slo};
+  // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
+  tenant.setup.host_blocks =
+      LayerBlocks{static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * share / shares)};
+  if (in_turns) return tenant;
+  // What each is sure of, as whole shares of its lane: the bus can be slower than one, or faster.
+  const double lanes = options.bus ? *options.bus / prepared.setup.cost.link().rate.count() : 1;
+  const double shares_of_lane = std::ceil(static_cast<double>(tenants) / lanes * (1 - 1e-9));
+  tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
+  return tenant;
+}
+
+std::string tenants_note(const Options& options, const std::string& sharing, BytesPerSecond bus) {
+  return fmt::format("{}; bus {:.1f} GB/s; the host's memory divided by the same shares; {}",
+                     sharing == "turns" ? fmt::format("in turns of {:g} s on one device", options.quantum.value_or(1))
+                     : sharing == "together" ? "side by side on one device, without isolation"
+                     : sharing == "parts"    ? "each on its part of one device"
+                                             : "each on a device of its own",
+                     bus.count() / 1e9,
+                     options.tenant_loads.empty() ? "one stream of requests, dealt at random"
+                                                  : "each its own requests");
+}
+
 } // namespace
 
 Status check_without_tenants(const Options& options) {
@@ -84,37 +208,9 @@ const Setup* setup_of(const Comparison& comparison, const SystemReport& row) {
 }
 
 Expected<Comparison> prepare_tenants(const Options& options, const std::string& command) {
-  if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
-    return flag_error("--tenants",
-                      fmt::format("there {} {}", options.tenants.size() == 1 ? "is" : "are", options.tenants.size()),
-                      fmt::format("2 to {}, with commas between them", most_tenants));
-  if (options.model) return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
-  if (options.kv_blocks)
-    return flag_error("--kv-blocks", "there are tenants, each with a share of the device", "the shares in --tenants");
-  if (!options.profile.empty())
-    return flag_error("--profile", "there are several models", "no profile: times by the roofline of each");
-  if (!options.record.empty())
-    return flag_error("--record", "there are several models", "no record: each makes its own");
-  if (options.transfer != "own") return flag_error("--transfer", "there are tenants", "own: each system's rule");
-  if (!options.tenant_loads.empty() && options.tenant_loads.size() != options.tenants.size())
-    return flag_error("--tenant-load",
-                      fmt::format("{} for {} tenants", options.tenant_loads.size(), options.tenants.size()),
-                      "one for each, or none");
-  if (!options.tenant_loads.empty() && options.generate)
-    return flag_error("--generate", "each tenant has a load of its own", "--generate or --tenant-load, not both");
-
-  Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
+  if (Status checked = check_with_tenants(options); !checked) return checked.error();
+  Expected<std::vector<const System*>> systems = systems_for_tenants(options);
   if (!systems) return systems.error();
-  std::string able;
-  for (const System& system : compared::systems())
-    if (system.tenants) able += (able.empty() ? "" : ", ") + std::string{system.name};
-  if (options.systems == "all")
-    std::erase_if(*systems, [](const System* system) { return !system->tenants; });
-  else
-    for (const System* system : *systems)
-      if (!system->tenants)
-        return flag_error("--systems", fmt::format("{} serves one tenant", system->name), "all, or any of " + able);
-
   std::vector<TenantFlag> flags;
   double shares = 0;
   for (const std::string& text : options.tenants) {
@@ -125,40 +221,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   }
   auto tenants = std::make_shared<Tenants>();
   const std::string sharing = options.sharing.value_or("turns");
-  if (sharing == "turns")
-    tenants->sharing.kind = SharingKind::turns;
-  else if (sharing == "together")
-    tenants->sharing.kind = SharingKind::together;
-  else if (sharing == "parts" || sharing == "devices")
-    tenants->sharing.kind = SharingKind::apart;
-  else
-    return flag_error("--sharing", fmt::format("it is '{}'", excerpt(sharing)), "turns, together, parts or devices");
-  const bool one_device = sharing != "devices";
-  if (one_device && shares > 1 + 1e-9)
-    return flag_error("--tenants", fmt::format("their shares sum to {:g} of one device", shares),
-                      "at most 1, or --sharing devices: one for each");
-  tenants->sharing.turns.quantum = Seconds{options.quantum.value_or(1)};
-  const std::string order = options.remap_order.value_or("mru");
-  if (order == "lru")
-    tenants->order = RemapController::Order::least_recent_first;
-  else if (order != "mru")
-    return flag_error("--remap-order", fmt::format("it is '{}'", excerpt(order)), "mru or lru");
-
-  // Of all systems those that can: a model that is larger than its share asks for streamed weights.
-  std::string left_out;
-  if (options.systems == "all" && options.slo_tbt) {
-    const Expected<Device> device = find_or_read_device(options.device);
-    bool larger = false;
-    for (const TenantFlag& flag : flags)
-      if (const Expected<ModelShape> shape = find_or_read_model(flag.model); shape && device)
-        larger =
-            larger || kv_blocks_beside_weights(*shape, *device, Limits{}.block_tokens, flag.share) < TokenBlocks{1};
-    if (larger)
-      std::erase_if(*systems, [&left_out](const System* system) {
-        if (!system->streams_weights) left_out += (left_out.empty() ? "" : ", ") + std::string{system->name};
-        return !system->streams_weights;
-      });
-  }
+  if (Status read = read_sharing(options, sharing, shares, *tenants); !read) return read.error();
+  const std::string left_out = leave_out_too_small(options, flags, *systems);
   std::string chosen;
   for (const System* system : *systems) chosen += (chosen.empty() ? "" : ",") + std::string{system->name};
 
@@ -166,20 +230,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   std::string models;
   std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // of all
   for (std::size_t i = 0; i < flags.size(); ++i) {
-    Options one = options;
-    one.tenants.clear();
-    one.tenant_loads.clear();
-    one.sharing = one.remap_order = std::nullopt;
-    one.quantum = one.bus = std::nullopt;
-    one.systems = chosen;
-    one.model = flags[i].model;
-    one.memory_share = flags[i].share;
-    one.part = sharing == "parts" ? flags[i].share / shares : 1.0;
-    if (!options.tenant_loads.empty()) {
-      one.generate = options.tenant_loads[i];
-      one.seed = options.seed + i;
-    }
-    Expected<Comparison> prepared = prepare(one, command);
+    Expected<Comparison> prepared =
+        prepare(alone(options, flags, i, chosen, sharing == "parts" ? flags[i].share / shares : 1.0), command);
     if (!prepared) return prepared.error();
     const std::optional<PeerLink>& peer = prepared->setup.device.peer;
     if (options.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
@@ -188,16 +240,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
                                     "what one group's cost the others is not reckoned",
                                     prepared->setup.device.name),
                         "--sharing turns, or devices that reach their peers by another way than their host's bus");
-    Tenant tenant{prepared->workload.model, prepared->setup, prepared->base_slo};
-    // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
-    tenant.setup.host_blocks = LayerBlocks{
-        static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * flags[i].share / shares)};
-    // What each is sure of, as whole shares of its lane: the bus can be slower than one, or faster.
-    if (sharing != "turns") {
-      const double lanes = options.bus ? *options.bus / prepared->setup.cost.link().rate.count() : 1;
-      const double shares_of_lane = std::ceil(static_cast<double>(flags.size()) / lanes * (1 - 1e-9));
-      tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
-    }
+    Tenant tenant = tenant_of(options, *prepared, flags[i].share, shares, flags.size(), sharing == "turns");
     for (const Tenant& other : tenants->each)
       if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
     if (options.tenant_loads.empty()) { // one stream of arrivals for all
@@ -218,26 +261,18 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     tenants->each.push_back(std::move(tenant));
     if (!all) all = *std::move(prepared);
   }
-  const BytesPerSecond lane = all->setup.cost.link().rate;
-  tenants->bus = options.bus ? BytesPerSecond{*options.bus} : lane;
+  tenants->bus = options.bus ? BytesPerSecond{*options.bus} : all->setup.cost.link().rate;
   all->setup.tenants = tenants;
   all->systems = *std::move(systems);
+  WorkloadReport& w = all->workload;
   if (!left_out.empty())
-    all->workload.notes.emplace_back("Left out", left_out + ": a model is larger than its share of the device");
-  all->workload.model = models;
-  all->workload.requests = requests;
-  all->workload.budget_blocks = budget_blocks;
-  all->workload.budget_bytes = budget_bytes;
-  std::erase_if(all->workload.notes, [](const auto& note) { return note.first == "Memory"; }); // the first one's alone
-  all->workload.notes.emplace_back(
-      "Tenants",
-      fmt::format("{}; bus {:.1f} GB/s; the host's memory divided by the same shares; {}",
-                  sharing == "turns"      ? fmt::format("in turns of {:g} s on one device", options.quantum.value_or(1))
-                  : sharing == "together" ? "side by side on one device, without isolation"
-                  : sharing == "parts"    ? "each on its part of one device"
-                                          : "each on a device of its own",
-                  tenants->bus.count() / 1e9,
-                  options.tenant_loads.empty() ? "one stream of requests, dealt at random" : "each its own requests"));
+    w.notes.emplace_back("Left out", left_out + ": a model is larger than its share of the device");
+  w.model = models;
+  w.requests = requests;
+  w.budget_blocks = budget_blocks;
+  w.budget_bytes = budget_bytes;
+  std::erase_if(w.notes, [](const auto& note) { return note.first == "Memory"; }); // the first one's alone
+  w.notes.emplace_back("Tenants", tenants_note(options, sharing, tenants->bus));
   return *std::move(all);
 }
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/node/remap_controller.hpp"
+#include "sluice/engine/node/remap_controller.hpp"
 
 #include "compare/comparison.hpp"
 #include "compare/run.hpp"
-#include "compare/sharing_choice.hpp"
+#include "engines/sharing_choice.hpp"
 
 #include <cstddef>
 #include <limits>
@@ -26,7 +26,7 @@ struct Tenant {
 
 struct Tenants {
   std::vector<Tenant> each;
-  SharingChoice sharing;
+  engines::SharingChoice sharing;
   sluice::BytesPerSecond bus{std::numeric_limits<double>::infinity()};
   sluice::RemapController::Order order = sluice::RemapController::Order::most_recent_first;
 

@@ -2,8 +2,8 @@
 // Wanted: what files are to be made of a run, besides its figures.
 #pragma once
 
-#include "sluice/observer/timeline.hpp"
 #include "sluice/report/csv_tables.hpp"
+#include "sluice/report/observer/timeline.hpp"
 
 #include <cstddef>
 

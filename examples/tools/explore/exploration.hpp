@@ -4,7 +4,7 @@
 #pragma once
 
 #include "sluice/report/report.hpp"
-#include "sluice/statistics/paired.hpp"
+#include "sluice/report/statistics/paired.hpp"
 
 #include "compare/comparison.hpp"
 #include "explore/space.hpp"

@@ -4,6 +4,7 @@
 
 #include "compare/rows.hpp"
 #include "explore/exploration.hpp"
+#include "explore/tally.hpp"
 #include "shared/crew.hpp"
 #include "shared/progress.hpp"
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ using compared::Options;
 namespace {
 
 struct Task {
-  compared::Runner run = nullptr;
+  std::function<Status(const compared::Request&, compared::Outcome&)> run;
   std::string_view rule;
 };
 
@@ -139,11 +140,16 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   found.slo_tbt_s = slo.tbt.count();
 
   std::vector<Task> tasks;
-  for (const Candidate& candidate : found.space.engines) tasks.push_back({candidate.run, {}});
+  for (const Candidate& candidate : found.space.engines)
+    tasks.push_back(
+        {[&candidate](const auto& request, auto& outcome) { return run_tallied(candidate.simulate, request, outcome); },
+         {}});
   std::vector<const compared::System*> systems;
   for (const compared::System* system : comparison.systems)
     if (!(found.deposit && system->deposit_never)) systems.push_back(system);
-  for (const compared::System* system : systems) tasks.push_back({system->run, system->rule});
+  for (const compared::System* system : systems)
+    tasks.push_back({[system](const auto& request, auto& outcome) { return compared::run(*system, request, outcome); },
+                     system->rule});
 
   Runs runs(comparison, slo, found.deposit, std::move(tasks));
   if (Status ran = runs.run(crew, options.quiet); !ran) return ran.error();

@@ -2,17 +2,17 @@
 // The full product of sluice-explore: -DSLUICE_EXPLORE=full.
 #pragma once
 
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/layout/all_layers.hpp"
-#include "sluice/placement/distance_placement.hpp"
-#include "sluice/placement/fewest_layers.hpp"
-#include "sluice/placement/token_wise.hpp"
-#include "sluice/relief/pause.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/retention/keep_until_needed.hpp"
-#include "sluice/retention/move_to_host.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/weights/parameter_remap.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/layout/all_layers.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/placement/fewest_layers.hpp"
+#include "sluice/policy/placement/token_wise.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/weights/parameter_remap.hpp"
 
 #include "explore/names.hpp"
 
@@ -29,6 +29,8 @@ using Compositions = sluice::Product<
     sluice::Choices<sluice::PreemptNewest, sluice::PauseLargest>,
     sluice::Choices<sluice::Drop, sluice::MoveToHost, sluice::KeepUntilNeeded>,
     sluice::Choices<sluice::OnBatchChange, sluice::EveryStep>, sluice::Choices<sluice::PerLayer, sluice::AllLayers>>;
+
+inline constexpr const char* product_name = "full";
 
 /// Translation units: one for each placement on each transfer rule, with and without lent weights. Read by
 /// CMakeLists.txt.

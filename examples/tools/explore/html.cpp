@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// explore.html: an exploration as one page that needs no network.
+// explore.html: the page of an exploration, its data, its table and its finding.
 #include "sluice/report/html.hpp"
 
 #include "explore/exploration.hpp"
-#include "explore/page_script.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
@@ -27,17 +26,16 @@ std::string judgement(const Exploration& found, const Row& row) {
                      found.reference, verdict_of(row.against));
 }
 
-/// What the page's script draws from: `systems` as the first part of report.html's script expects them.
+/// What report/pages/exploration.js draws.
 std::string page_data(const Exploration& found) {
   constexpr int digits = 6;
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().key("seeds").begin_array();
-  for (const std::uint64_t seed : seeds_served(found.workload)) json.value(seed);
-  json.end_array().line().key("systems").begin_array();
+  detail::begin_page_data(json, "exploration", found.workload);
+  json.key("systems").begin_array();
   for (const Row& row : found.rows) {
-    json.line().begin_object().field("name", row.name).field("deposit", found.deposit).field("scale", found.slo_scale);
-    json.field("published", row.published).field("control", row.control).field("rank", row.rank);
+    detail::begin_page_row(json, row.name, found.deposit, row.control, found.slo_scale);
+    json.field("published", row.published).field("rank", row.rank);
     json.field("livelocked", !row.livelock.empty());
     if (found.of_seeds()) {
       const Interval of = spread_of(row, [](const Metrics& m) { return m.tbt_attainment; });
@@ -112,17 +110,12 @@ std::string row_table(const Exploration& found) {
       {"stall, %", "stall_share", [](M m) { return m.stall_share; }, percent_text},
       {"preempted", "times_preempted", [](M m) { return static_cast<double>(m.times_preempted); }, count},
       {"refused", "refused", [](M m) { return static_cast<double>(m.refused); }, count}};
-  std::string out =
-      "<div class=\"wide\"><table class=\"long\"><caption><b>Every engine and published system</b></caption>\n"
-      "<thead><tr><th scope=\"col\" data-sort data-exact tabindex=\"0\">rank"
-      "</th><th scope=\"col\" class=\"l\" data-key=\"name\">engine</th>";
-  for (const Column& column : columns)
-    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + std::string{column.key} + "\">" +
-           std::string{column.head} + "</th>";
+  std::string heads = detail::html_number_head("rank", "", true) + detail::html_words_head("engine", "name");
+  for (const Column& column : columns) heads += detail::html_number_head(column.head, column.key);
   if (!found.reference.empty())
-    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"difference_points\">less " +
-           escaped(found.reference) + ", points</th><th scope=\"col\" class=\"l\">judged</th>";
-  out += "</tr></thead><tbody>\n";
+    heads += detail::html_number_head("less " + found.reference + ", points", "difference_points") +
+             detail::html_words_head("judged");
+  std::string out;
   for (const Row& row : found.rows) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
@@ -134,11 +127,7 @@ std::string row_table(const Exploration& found) {
              escaped(found.rows[*row.same_as].published ? found.rows[*row.same_as].name : "the row above") + "</small>";
     if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
-    for (const Column& column : columns) {
-      const Interval of = spread_of(row, column.number);
-      out += "<td " + detail::html_number(of) + ">" + escaped(column.text(of.mean)) +
-             detail::html_half_width(of, column.text) + "</td>";
-    }
+    for (const Column& column : columns) out += detail::html_mean_cell(spread_of(row, column.number), column.text);
     if (!found.reference.empty()) {
       const Interval& difference = row.against.difference;
       const double points = 100 * difference.mean;
@@ -147,12 +136,11 @@ std::string row_table(const Exploration& found) {
                  ? std::string{"<td data-v=\"0\"></td><td></td>"}
                  : "<td " +
                        detail::html_number({points, 100 * difference.least, 100 * difference.most, difference.count}) +
-                       ">" + detail::signed_text(points) + "</td><td class=\"l\">" + escaped(verdict_of(row.against)) +
-                       "</td>";
+                       ">" + detail::signed_text(points) + "</td>" + detail::html_words_cell(verdict_of(row.against));
     }
     out += "</tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return detail::html_plain_table("<b>Every engine and published system</b>", heads, out);
 }
 
 std::string finding(const Exploration& found) {
@@ -182,31 +170,16 @@ std::string finding(const Exploration& found) {
   return out + "</p>\n<pre><code>using Found = " + escaped(own->engine) + ";</code></pre></section>\n";
 }
 
-constexpr std::string_view plots = R"html(
-<section><h2>Every engine on this workload</h2>
-<p class="sub">One mark an engine: the higher, the more of the tokens that users are owed came in time. Point at one to read what it is.</p>
-<div class="bar no-print" role="group" aria-label="What the plot shows">
-<div class="row"><span class="name">Coloured by</span><span id="roles" class="row"></span></div>
-<div class="row"><span class="name">To the right</span><span id="axes" class="row"></span></div>
-<div class="row"><span class="name">Shown</span><span id="shown" class="row"></span></div></div>
-<noscript><p><b>The plots need JavaScript, which this browser does not run.</b> All numbers are in the table below.</p></noscript>
-<div id="legend"></div><div id="ranking"></div></section>
-<section class="keep"><h2>What each choice is worth</h2>
-<p class="sub">The roles by how much the choice of their model moves TBT attainment, all else equal. A stroke is a combination of models, the marker their mean.
-On the right: against the first model of the role, with every other role the same, the mean difference in points, and in how many combinations it was better and worse.</p>
-<div id="marginals"></div></section>
-)html";
-
 } // namespace
 
 std::string exploration_html(const Exploration& found) {
   const WorkloadReport& w = found.workload;
   ComparisonReport facts{w, {}};
-  SystemReport promise;
-  promise.slo_scale = found.slo_scale;
-  promise.slo_tbt_s = found.slo_tbt_s;
-  promise.deposit = found.deposit;
-  facts.systems.push_back(promise);
+  SystemReport slo;
+  slo.slo_scale = found.slo_scale;
+  slo.slo_tbt_s = found.slo_tbt_s;
+  slo.deposit = found.deposit;
+  facts.systems.push_back(slo);
   std::size_t works = 0;
   for (const Combination& combination : found.space.combinations)
     if (combination.works) ++works;
@@ -215,15 +188,19 @@ std::string exploration_html(const Exploration& found) {
   facts.workload.notes.emplace_back(
       "Product", fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together",
                              all, found.space.roles.size(), engines, works - engines, all - works));
-  const std::string under = w.model + " on " + w.device;
-  std::string out = detail::html_begin({"Sluice exploration: " + w.trace + ", " + under, "Sluice exploration",
-                                        under + ", " + w.trace, detail::html_facts(facts), w.command});
-  out += finding(found);
-  out += plots;
-  out += "<section><h2>All of them</h2><p class=\"sub no-print\">Click a head to sort by it.</p>\n" + row_table(found) +
-         "</section>\n";
-  out += detail::html_definitions;
-  return out + detail::html_end(w, made_by(), "Simulated.", page_data(found), {page_script});
+  detail::HtmlPage page;
+  page.under = w.model + " on " + w.device + ", " + w.trace;
+  page.heading = "Sluice exploration";
+  page.title = page.heading + ": " + w.trace + ", " + w.model + " on " + w.device;
+  page.facts = detail::html_facts(facts);
+  page.command = w.command;
+  page.sections = pages::filled(
+      pages::exploration_html,
+      {{"finding", finding(found)}, {"numbers", row_table(found)}, {"definitions", pages::definitions_html}});
+  page.data = page_data(found);
+  page.script = pages::exploration_script;
+  page.simulated = "Simulated.";
+  return detail::html_page(page, w, made_by());
 }
 
 } // namespace explored

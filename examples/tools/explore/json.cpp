@@ -2,7 +2,7 @@
 // explore.json: an exploration for programs. Equal runs give equal bytes.
 #include "sluice/report/json.hpp"
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include "explore/exploration.hpp"
 #include "shared/version.hpp"

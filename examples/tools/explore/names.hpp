@@ -2,13 +2,13 @@
 // How the models of sluice-explore are written where they are aliases.
 #pragma once
 
-#include "sluice/admission/largest_virtual_lag_first.hpp"
 #include "sluice/engine/product.hpp"
-#include "sluice/placement/distance_placement.hpp"
-#include "sluice/placement/fewest_layers.hpp"
-#include "sluice/placement/token_wise.hpp"
-#include "sluice/relief/pause.hpp"
-#include "sluice/retention/move_to_host.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/placement/fewest_layers.hpp"
+#include "sluice/policy/placement/token_wise.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
 
 // A name that is wrong does not compile where it is pasted, and a test pastes all of them.
 template <>

@@ -2,13 +2,13 @@
 // The small product of sluice-explore: what every build compiles.
 #pragma once
 
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/placement/distance_placement.hpp"
-#include "sluice/placement/fewest_layers.hpp"
-#include "sluice/relief/pause.hpp"
-#include "sluice/retention/keep_until_needed.hpp"
-#include "sluice/retention/move_to_host.hpp"
-#include "sluice/transfer/fair_share.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/placement/fewest_layers.hpp"
+#include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
 
 #include "explore/names.hpp"
 
@@ -23,6 +23,8 @@ using Compositions =
                     sluice::Choices<sluice::Fcfs, sluice::FcfsPrefillFirst, sluice::LargestVirtualLagFirst>,
                     sluice::Choices<sluice::PreemptNewest, sluice::PauseLargest>,
                     sluice::Choices<sluice::Drop, sluice::MoveToHost, sluice::KeepUntilNeeded>>;
+
+inline constexpr const char* product_name = "small";
 
 /// Translation units: one for each placement on each transfer rule. Read by CMakeLists.txt.
 inline constexpr std::size_t parts = 6;

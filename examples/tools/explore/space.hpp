@@ -2,7 +2,7 @@
 // Space: the product that was compiled, as values: roles, models, combinations and engines.
 #pragma once
 
-#include "compare/run.hpp"
+#include "engines/system.hpp"
 
 #include <cstddef>
 #include <string>
@@ -25,7 +25,7 @@ struct Combination {
 struct Candidate {
   std::size_t number = 0; ///< of its combination
   std::string name;       ///< `Engine<…>`
-  compared::Runner run = nullptr;
+  sluice::Expected<engines::Simulated> (*simulate)(const engines::Simulation&) = nullptr;
 };
 
 struct Space {
@@ -48,7 +48,7 @@ struct Space {
   }
 };
 
-/// The product of this build. Defined in a generated file, which knows its parts (CMakeLists.txt).
+/// The product of this build.
 Space space();
 
 } // namespace explored

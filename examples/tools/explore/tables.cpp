@@ -10,7 +10,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,29 +23,51 @@ using namespace sluice;
 
 namespace {
 
-constexpr std::array<CsvColumn, 6> row_columns{{
-    {"engine", "string", "", "the composition, as one would type it"},
-    {"published", "boolean", "", "whether it is a published system"},
-    {"control", "boolean", "", "whether it is the control, which is not ranked"},
-    {"rank", "integer", "", "from 1, by the means over the seeds; empty: the control's"},
-    {"same_as", "string", "", "of rows with the same figures the first one's system; empty: it is the first"},
-    {"pareto", "boolean", "", "whether no other has both more tokens a second and more of them in time"},
-}};
+/// A row of an exploration.
+struct Ranked {
+  const Exploration& found;
+  const Row& row;
+};
+constexpr CsvColumnOf<Ranked> row_cells[] = {
+    {"engine", "", "the composition, as one would type it", [](auto& of) { return std::string_view{of.row.engine}; }},
+    {"published", "", "whether it is a published system", [](auto& of) { return of.row.published; }},
+    {"control", "", "whether it is the control, which is not ranked", [](auto& of) { return of.row.control; }},
+    {"rank", "", "from 1, by the means over the seeds; empty: the control's",
+     [](auto& of) { return of.row.control ? std::nullopt : std::optional{of.row.rank}; }},
+    {"same_as", "", "of rows with the same figures the first one's system; empty: it is the first",
+     [](auto& of) { return of.row.same_as ? std::string_view{of.found.rows[*of.row.same_as].name} : ""; }},
+    {"pareto", "", "whether no other has both more tokens a second and more of them in time",
+     [](auto& of) { return of.row.pareto; }},
+};
 
-constexpr std::array<CsvColumn, 12> choice_columns{{
-    {"role", "string", "", "the role"},
-    {"policy", "string", "", "one of its policies; the first is what the others are compared with"},
-    {"spread", "number", "", "of the role: the best policy's TBT attainment less the worst one's, over all else"},
-    {"combinations", "integer", "", "that have this policy, and work"},
-    {"best_tbt_attainment", "number", "", "of them"},
-    {"mean_tbt_attainment", "number", "", "of them"},
-    {"pairs", "integer", "", "of combinations with this policy and with the role's first, all else equal"},
-    {"gain", "number", "", "of TBT attainment, in the mean over the pairs; empty: there are none"},
-    {"gain_least", "number", "", "of several seeds, where the gain's 95 % interval begins"},
-    {"gain_most", "number", "", "and where it ends"},
-    {"better", "integer", "", "pairs with a gain"},
-    {"worse", "integer", "", "pairs with a loss"},
-}};
+/// A policy of a role.
+struct Choice {
+  const RoleChoices& role;
+  const RoleMarginals& marginals;
+  std::size_t model;
+
+  [[nodiscard]] const Marginal& of() const { return marginals.models[model]; }
+};
+constexpr CsvColumnOf<Choice> choice_cells[] = {
+    {"role", "", "the role", [](auto& choice) { return std::string_view{choice.role.role}; }},
+    {"policy", "", "one of its policies; the first is what the others are compared with",
+     [](auto& choice) { return std::string_view{choice.role.models[choice.model]}; }},
+    {"spread", "", "of the role: the best policy's TBT attainment less the worst one's, over all else",
+     [](auto& choice) { return choice.marginals.spread; }},
+    {"combinations", "", "that have this policy, and work", [](auto& choice) { return choice.of().combinations; }},
+    {"best_tbt_attainment", "", "of them", [](auto& choice) { return choice.of().best; }},
+    {"mean_tbt_attainment", "", "of them", [](auto& choice) { return choice.of().mean; }},
+    {"pairs", "", "of combinations with this policy and with the role's first, all else equal",
+     [](auto& choice) { return choice.of().pairs; }},
+    {"gain", "", "of TBT attainment, in the mean over the pairs; empty: there are none",
+     [](auto& choice) { return choice.of().pairs > 0 ? choice.of().gain : Interval::absent; }},
+    {"gain_least", "", "of several seeds, where the gain's 95 % interval begins",
+     [](auto& choice) { return choice.of().gain_of_seeds.least; }},
+    {"gain_most", "", "and where it ends", [](auto& choice) { return choice.of().gain_of_seeds.most; }},
+    {"better", "", "pairs with a gain", [](auto& choice) { return choice.of().better; }},
+    {"worse", "", "pairs with a loss", [](auto& choice) { return choice.of().worse; }},
+};
+constexpr auto choice_columns = csv_columns(choice_cells);
 
 /// "placement_policy" of each role, in the order of the product.
 std::vector<std::string> policy_names(const Space& space) {
@@ -62,25 +87,17 @@ void append_rows(std::string& text, const Exploration& found) {
     for (std::size_t i = 0; i < seeds.size(); ++i) {
       run.seed = seeds[i];
       CsvRow cells(text);
-      detail::cells(cells, run);
-      cells.cell(row.engine);
-      cells.cell(row.published);
-      cells.cell(row.control);
-      if (row.control)
-        cells.none();
-      else
-        cells.cell(row.rank);
-      cells.cell(row.same_as ? found.rows[*row.same_as].name : std::string{});
-      cells.cell(row.pareto);
+      append_cells(cells, csv_run_cells, run);
+      append_cells(cells, row_cells, {found, row});
       for (std::size_t r = 0; r < found.space.roles.size(); ++r)
         if (row.published)
-          cells.none();
+          cells.cell("");
         else
           cells.cell(found.space.roles[r].models[found.space.model_of(row.number, r)]);
       const bool one = row.per_seed.empty();
       const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s},
                                one ? row.livelock : row.livelocks[i]};
-      detail::cells(cells, figures, one ? row.metrics : row.per_seed[i]);
+      append_figures(cells, figures, one ? row.metrics : row.per_seed[i]);
     }
   }
 }
@@ -88,28 +105,15 @@ void append_rows(std::string& text, const Exploration& found) {
 void append_choices(std::string& text, const Exploration& found) {
   for (const RoleMarginals& role : found.marginals)
     for (std::size_t m = 0; m < role.models.size(); ++m) {
-      const Marginal& of = role.models[m];
-      const Interval& gain = of.gain_of_seeds;
-      CsvRow cells(text);
-      cells.cell(found.space.roles[role.role].role);
-      cells.cell(found.space.roles[role.role].models[m]);
-      cells.cell(role.spread);
-      cells.cell(of.combinations);
-      cells.cell(of.best);
-      cells.cell(of.mean);
-      cells.cell(of.pairs);
-      cells.cell(of.pairs > 0 ? of.gain : Interval::absent);
-      cells.cell(gain.least);
-      cells.cell(gain.most);
-      cells.cell(of.better);
-      cells.cell(of.worse);
+      CsvRow row(text);
+      append_cells(row, choice_cells, {found.space.roles[role.role], role, m});
     }
 }
 
 } // namespace
 
 std::vector<std::pair<std::string_view, std::string>> exploration_tables(const Exploration& found) {
-  std::vector<CsvColumn> columns(row_columns.begin(), row_columns.end());
+  std::vector<CsvColumn> columns(std::begin(row_cells), std::end(row_cells));
   const std::vector<std::string> policies = policy_names(found.space);
   for (const std::string& name : policies)
     columns.push_back({name, "string", "", "the composition's policy for that role; empty: of a published system"});

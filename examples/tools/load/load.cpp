@@ -3,8 +3,8 @@
 #include "load/load.hpp"
 
 #include "sluice/core/text.hpp"
-#include "sluice/observer/deadlines.hpp"
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/deadlines.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include "load/prompts.hpp"
 #include "load/session.hpp"

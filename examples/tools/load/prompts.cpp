@@ -4,7 +4,7 @@
 
 #include "sluice/core/random.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // The table and the JSON of sluice-load.
 #include "load/report.hpp"
 
-#include "sluice/observer/json_writer.hpp"
 #include "sluice/report/number_text.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/table.hpp"
 #include "sluice/report/unfinished_file.hpp"
 

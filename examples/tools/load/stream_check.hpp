@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
-#include "sluice/observer/deadlines.hpp"
+#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "chunk.hpp" // by its place: tests include this header without the programs' include path

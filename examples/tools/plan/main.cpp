@@ -7,9 +7,9 @@
 //
 //   sluice::Planner planner{sluice::candidate_space_of<sluice::DistanceSpace>,
 //   sluice::search_rule_of<sluice::DeadlinePool>}; const sluice::Solution& solution = planner.solve(instance);
-#include "sluice/placement/solver/placement_evaluator.hpp"
-#include "sluice/placement/solver/solve_problem.hpp"
-#include "sluice/plan/nlohmann/problem_json.hpp"
+#include "sluice/policy/placement/solver/placement_evaluator.hpp"
+#include "sluice/policy/placement/solver/solve_problem.hpp"
+#include "sluice/state/plan/nlohmann/problem_json.hpp"
 #include "sluice/workload/trace_file.hpp"
 
 #include "plan/example.hpp"

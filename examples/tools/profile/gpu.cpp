@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU, measured.
-#include "sluice/local/memory.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_timers.hpp"

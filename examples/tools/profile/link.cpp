@@ -2,8 +2,8 @@
 // The link of sluice-profile --measure.
 #include "profile/link.hpp"
 
-#include "sluice/backend/cpu/copy_engine.hpp"
 #include "sluice/core/stopwatch.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
 
 #include "profile/spread.hpp"
 

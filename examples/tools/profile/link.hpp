@@ -2,8 +2,8 @@
 // measure_link: what copies of some sizes take, on the copy engine or a GPU.
 #pragma once
 
-#include "sluice/backend/machine/measure_copies.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/world/machine/measure_copies.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -7,15 +7,15 @@
 // this program: to show both times side by side; and to try every interval by the evaluator once, ahead of serving, and
 // keep the answers in a file that engines look up (`sluice-compare --record FILE`). And the bridge from reality to
 // simulation: to measure this machine's decoder and link, as a folder that `sluice-compare --profile` reads.
-#include "sluice/cost/device_link.hpp"
-#include "sluice/cost/nlohmann/orbitflow_profile.hpp"
-#include "sluice/cost/read_table_profile.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/policy/cost/device_link.hpp"
+#include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/policy/weights/record_intervals.hpp"
 #include "sluice/report/number_text.hpp"
-#include "sluice/weights/nlohmann/interval_record_json.hpp"
-#include "sluice/weights/record_intervals.hpp"
 
 #include "profile/measure.hpp"
 #include "shared/default_machine.hpp"

@@ -2,14 +2,14 @@
 // sluice-profile --measure: the decoder's calls by their sizes, then what whole iterations take beside them.
 #include "profile/measure.hpp"
 
-#include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/core/stopwatch.hpp"
-#include "sluice/cost/read_table_profile.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/named.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/local/configure.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "profile/bundle.hpp"
 #include "profile/link.hpp"

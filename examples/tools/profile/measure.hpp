@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/products.hpp"
+#include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/shape.hpp"
 
 #include "profile/bundle.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // This machine's processor, measured.
-#include "sluice/decoder/measure_decoder.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/decoder/measure_decoder.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "profile/subject.hpp"
 #include "run/machine.hpp"

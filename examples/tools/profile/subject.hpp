@@ -2,13 +2,13 @@
 // Subject: what sluice-profile --measure measures, this machine's processor or a GPU, behind calls.
 #pragma once
 
-#include "sluice/backend/machine/machine_setup.hpp"
-#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/batch_timer.hpp"
-#include "sluice/decoder/products.hpp"
-#include "sluice/decoder/weights.hpp"
+#include "sluice/model/decoder/batch_timer.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/token_world.hpp"
 
 #include "profile/link.hpp"
 

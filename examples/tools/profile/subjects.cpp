@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-profile --measure by its flags: which model, and on what.
-#include "sluice/checkpoint/nlohmann/hf_folder.hpp"
-#include "sluice/checkpoint/tiny.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
 
 #include "profile/measure.hpp"
 #include "shared/random_model.hpp"

@@ -2,7 +2,7 @@
 #include "run/computer.hpp"
 
 #include "sluice/core/assert.hpp"
-#include "sluice/decoder/retyped.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include "run/machine.hpp"
 #include "shared/progress.hpp"

@@ -3,14 +3,14 @@
 // the same.
 #pragma once
 
-#include "sluice/backend/machine/machine_setup.hpp"
-#include "sluice/backend/machine/token_requests.hpp"
-#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/local/memory.hpp"
-#include "sluice/local/rates.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/local/rates.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/token_requests.hpp"
+#include "sluice/world/machine/token_world.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "run/options.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/costs.hpp"
 
-#include "sluice/cost/device_link.hpp"
-#include "sluice/cost/read_table_profile.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/policy/cost/device_link.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 
 #include "compare/kernel_shape.hpp"
 #include "run/machine.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 Costs roofline_of(const LinkRates& link, const ModelShape& shape, const LocalRates& rates) {
   Device device = measured_device(rates, link);
-  return {compared::CostChoice{Roofline{shape, device}}, device,
+  return {engines::CostChoice{Roofline{shape, device}}, device,
           fmt::format("measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied",
                       time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
                       short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9))};
@@ -54,7 +54,7 @@ Expected<Costs> profile_of(const Options& options, const LinkRates& link, const 
   if (link.to_host_bytes_per_s <= 0) device->device_to_host = to_host; // a GPU's is another
   Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
   if (!times) return of_profile(times.error());
-  return Costs{compared::CostChoice{std::move(*times)}, *device,
+  return Costs{engines::CostChoice{std::move(*times)}, *device,
                fmt::format("measured kernels of {} ({})", options.profile, device->name)};
 }
 

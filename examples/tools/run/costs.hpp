@@ -2,14 +2,14 @@
 // costs_of: what the planners of a run believe of this machine.
 #pragma once
 
-#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/device/device.hpp"
-#include "sluice/local/rates.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/model/device/device.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/local/rates.hpp"
 
-#include "compare/cost_choice.hpp"
+#include "engines/cost_choice.hpp"
 #include "run/options.hpp"
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace running {
 
 struct Costs {
-  compared::CostChoice cost;
+  engines::CostChoice cost;
   sluice::Device device; ///< its memories are left for who divides them
   std::string text;      ///< where it is from, for people
 };

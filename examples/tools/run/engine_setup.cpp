@@ -2,7 +2,7 @@
 // What an engine on this machine gets.
 #include "run/engine_setup.hpp"
 
-#include "sluice/local/configure.hpp"
+#include "sluice/world/local/configure.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,18 +25,17 @@ void rebuild(MachineSetup& setup, const ModelShape& shape, LayerBlocks most) {
       hidden_in_flight(kv_block_shape(shape, setup.limits.block_tokens, 4), setup.rows(), setup.limits.batch);
 }
 
-compared::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights,
-                             std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
+engines::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights,
+                            std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);
-  compared::Setup engine{.limits = setup.limits,
-                         .geometry = local_geometry(weights, setup.limits.block_tokens),
-                         .device_blocks = memory.kv,
-                         .host_blocks = memory.host,
-                         .cost = costs.cost,
-                         .model = weights.config.shape,
-                         .device = costs.device,
-                         .open = {}};
+  engines::Setup engine{.limits = setup.limits,
+                        .geometry = local_geometry(weights, setup.limits.block_tokens),
+                        .device_blocks = memory.kv,
+                        .host_blocks = memory.host,
+                        .cost = costs.cost,
+                        .model = weights.config.shape,
+                        .device = costs.device};
   // A GPU's K and V, and hidden states, are of its kernels' element.
   const std::int64_t element = memory.block.count() / kv_block_floats(weights.config.shape, setup.limits.block_tokens);
   engine.geometry.layer_block_bytes = memory.block;

@@ -2,12 +2,12 @@
 // engine_setup: what an engine on this machine gets, by the flags, the model and how memory is divided.
 #pragma once
 
-#include "sluice/backend/cpu/cpu_machine.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/decoder/weights.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/local/memory.hpp"
 
-#include "compare/run.hpp"
+#include "engines/setup.hpp"
 #include "run/costs.hpp"
 #include "run/options.hpp"
 
@@ -22,8 +22,8 @@ sluice::WantedMemory wanted_memory(const Options& options);
 void rebuild(sluice::MachineSetup& setup, const sluice::ModelShape& shape, sluice::LayerBlocks most);
 
 /// `costs`' device gets the memories that were divided. `requests`: those that the memory was divided for.
-compared::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
-                             std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
-                             Costs& costs);
+engines::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
+                            std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
+                            Costs& costs);
 
 } // namespace running

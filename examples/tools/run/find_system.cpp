@@ -33,9 +33,9 @@ constexpr std::array missing{
 
 } // namespace
 
-sluice::Expected<const System*> find_system(std::string_view name) {
+sluice::Expected<const engines::System*> find_system(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const System& system : systems()) {
+  for (const engines::System& system : engines::real_systems()) {
     if (system.name == name) return &system;
     names.push_back(system.name);
   }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job: one system on one machine with its requests; and the systems there are.
-//
-// Every system's translation unit includes this: no decoder, no thread, no reader.
+// Job: one system on one machine with its requests.
 #pragma once
 
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/replayed.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/gate.hpp"
@@ -13,16 +9,17 @@
 #include "sluice/serve/served_request.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/replayed.hpp"
 
-#include "compare/run.hpp"
-#include "run/watch.hpp"
+#include "engines/registry.hpp"
+#include "run/recorded.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 
 namespace running {
@@ -44,7 +41,7 @@ class Arrivals {
 };
 
 struct Job {
-  const compared::Setup& setup;
+  const engines::Setup& setup;
   sluice::Slo slo;
   std::shared_ptr<sluice::BackendWorld> world;
   Arrivals& arrivals;
@@ -60,7 +57,7 @@ using WorldsAhead =
 
 /// A system that serves clients until it is told to stop.
 struct ServeJob {
-  const compared::Setup& setup;
+  const engines::Setup& setup;
   sluice::Slo slo; ///< of clients that bring none: for policies that plan by one
   std::shared_ptr<sluice::BackendWorld> world;
   sluice::TokenSource& tokens;
@@ -72,25 +69,13 @@ struct ServeJob {
   sluice::ServedListener* served = nullptr; ///< hears of every request that is over; null: nobody does
 };
 
-/// Starts the system on a thread of its own. Errors: no engine of that type can be made with this setup.
-using Server = sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> (*)(const ServeJob&);
-
 /// Runs the job to its end. Errors: no engine of that type can be made with this setup.
-using Runner = sluice::Status (*)(const Job&);
+sluice::Status run(const engines::System& system, const Job& job);
 
-struct System {
-  std::string_view name;
-  std::string_view what; ///< one line for --list
-  Runner run = nullptr;
-  Server serve = nullptr;
-  /// It makes K and V of tokens again that it has forgotten: every iteration may do so with everybody's.
-  bool rebuilds_kv = false;
-};
-
-/// Every system, in the order of the list. Generated (CMakeLists.txt).
-std::span<const System> systems();
+/// Starts the system on a thread of its own. Errors: as `run`, and a system that no server can run.
+sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve(const engines::System& system, const ServeJob& job);
 
 /// The system of that name; the error names the nearest.
-sluice::Expected<const System*> find_system(std::string_view name);
+sluice::Expected<const engines::System*> find_system(std::string_view name);
 
 } // namespace running

@@ -2,7 +2,7 @@
 // The one translation unit that compiles decoders and the machine.
 #include "run/machine.hpp"
 
-#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
 
 #include <utility>
 

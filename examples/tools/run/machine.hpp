@@ -2,11 +2,11 @@
 // What computes: the decoder and the machine it runs on, behind calls, so that they are compiled once.
 #pragma once
 
-#include "sluice/backend/cpu/cpu_machine.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/local/rates.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/local/rates.hpp"
 
 #include <memory>
 

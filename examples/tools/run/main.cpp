@@ -28,7 +28,7 @@ int fail(const sluice::Error& error) {
 }
 
 void list_names() {
-  for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+  for (const engines::System& system : engines::real_systems()) fmt::print("{:<22} {}\n", system.name, system.what);
   fmt::print("\n--model:\n{}", running::models_text());
 }
 

@@ -2,13 +2,13 @@
 // Models of sluice-run.
 #include "run/model.hpp"
 
-#include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/local/nlohmann/model_folder.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/world/local/nlohmann/model_folder.hpp"
 #if defined(SLUICE_HAS_ICU)
-#include "sluice/tokenizer/icu/nlohmann/tokenizer_json.hpp"
+#include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #endif
 
 #include "run/options.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/local/model.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -2,6 +2,9 @@
 // The least memory of a request, by trying.
 #include "run/need.hpp"
 
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -13,33 +16,6 @@ namespace running {
 using namespace sluice;
 
 namespace {
-
-/// A world in which iterations take a millisecond and nothing else.
-class EmptyWorld final : public BackendWorld {
- public:
-  [[nodiscard]] Seconds now() const override { return now_; }
-  void idle_until(Seconds when) override { now_ = std::max(now_, when); }
-  void idle_until(Seconds when, Doorbell& /*bell*/) override { idle_until(when); }
-  void cancelled(Slot /*slot*/, std::int64_t /*submitted*/) override {}
-  void released(Seconds /*until*/) override {}
-  [[nodiscard]] Status load() override { return {}; }
-  [[nodiscard]] bool ready() const override { return true; }
-  void launch(const Iteration&, TransferOrder) override {}
-  IterationCost wait(const Iteration&) override {
-    now_ += Seconds{1e-3};
-    return {Seconds{1e-3}, Seconds{0}};
-  }
-  [[nodiscard]] double leaving_blocks() override { return 0; }
-  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return {}; }
-  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return {}; }
-  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return {}; }
-  void async(void (*work)(void*), void* what) override { work(what); }
-  [[nodiscard]] bool async_done() override { return true; }
-  void join_async() override {}
-
- private:
-  Seconds now_{0};
-};
 
 class One final : public Arrivals {
  public:
@@ -58,7 +34,7 @@ class One final : public Arrivals {
   bool taken_ = false;
 };
 
-bool serves(const System& system, compared::Setup setup, std::int64_t blocks, const RequestSpec& request) {
+bool serves(const engines::System& system, engines::Setup setup, std::int64_t blocks, const RequestSpec& request) {
   setup.device_blocks = LayerBlocks{blocks};
   setup.calibrates = false; // its world's iterations take any time
   One one{request};
@@ -66,7 +42,8 @@ bool serves(const System& system, compared::Setup setup, std::int64_t blocks, co
   bool served = false;
   recorded.ended = [&served](RequestId) { served = true; };
   const std::int64_t steps = 64 + 4 * ((request.prompt + request.output).count());
-  const Status status = system.run({setup, request.slo, std::make_shared<EmptyWorld>(), one, recorded, steps});
+  const Status status =
+      run(system, {setup, request.slo, world_of(BasicSimulated<FixedDuration>{}), one, recorded, steps});
   return status.ok() && served;
 }
 
@@ -81,7 +58,7 @@ RequestSpec at_its_longest(RequestSpec request) {
 }
 
 /// More than any system needs of either memory.
-std::int64_t ample(const compared::Setup& setup, const RequestSpec& longest) {
+std::int64_t ample(const engines::Setup& setup, const RequestSpec& longest) {
   const std::int64_t layers = setup.geometry.layers;
   const std::int64_t kv = blocks_for(longest.prompt + longest.output, setup.limits.block_tokens).count() * layers;
   return 4 * (kv + std::max<std::int64_t>(setup.worst_batch.count() * layers, 1)) + 64;
@@ -100,14 +77,14 @@ std::optional<LayerBlocks> least(std::int64_t too_few, std::int64_t enough, Serv
 
 } // namespace
 
-std::optional<LayerBlocks> least_blocks(const System& system, const compared::Setup& setup,
+std::optional<LayerBlocks> least_blocks(const engines::System& system, const engines::Setup& setup,
                                         const RequestSpec& request) {
   const RequestSpec longest = at_its_longest(request);
   return least(-setup.geometry.blocks_in(setup.geometry.layers).count() - 1, ample(setup, longest),
                [&](std::int64_t blocks) { return serves(system, setup, blocks, longest); });
 }
 
-std::optional<LayerBlocks> least_host_blocks(const System& system, const compared::Setup& setup,
+std::optional<LayerBlocks> least_host_blocks(const engines::System& system, const engines::Setup& setup,
                                              const RequestSpec& request) {
   const RequestSpec longest = at_its_longest(request);
   const std::int64_t device = ample(setup, longest);

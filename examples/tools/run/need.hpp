@@ -17,12 +17,12 @@ namespace running {
 /// By trying: the engine itself serves it, on a world in which nothing is computed. What a system needs is the sum of
 /// its placement, its transfer rule's room in flight, its layout and its weights' slots, and nobody knows that sum
 /// better than who counts it.
-std::optional<sluice::LayerBlocks> least_blocks(const System& system, const compared::Setup& setup,
+std::optional<sluice::LayerBlocks> least_blocks(const engines::System& system, const engines::Setup& setup,
                                                 const sluice::RequestSpec& request);
 
 /// The smallest `setup.host_blocks` with which it is served alone where the device's memory is no matter; nothing where
 /// no host memory is enough.
-std::optional<sluice::LayerBlocks> least_host_blocks(const System& system, const compared::Setup& setup,
+std::optional<sluice::LayerBlocks> least_host_blocks(const engines::System& system, const engines::Setup& setup,
                                                      const sluice::RequestSpec& request);
 
 } // namespace running

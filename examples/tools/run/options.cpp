@@ -88,7 +88,6 @@ void add_machine(Flags& flags, Options& options) {
                "--enforce-eager)");
   flags.whole("--threads", options.threads, 1, 1024, "that compute (default: 1)");
   flags.whole("--batch", options.batch, 1, 1'000'000, "requests that run at once (default: 16)");
-  flags.formerly("--batch-tokens", "--max-batch-tokens");
   flags.whole("--max-batch-tokens", options.batch_tokens, 1, 1 << 20,
               "tokens computed in one iteration (default: 256)");
   app.add_option("--profile", options.profile,

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/decoder/products.hpp"
-#include "sluice/decoder/sampler.hpp"
-#include "sluice/observer/timeline.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/sampler.hpp"
+#include "sluice/report/observer/timeline.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -2,7 +2,7 @@
 // What the operating system has, by trying.
 #include "run/promises.hpp"
 
-#include "sluice/backend/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/virtual_memory.hpp"
 
 #include "shared/sizes.hpp"
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "run/options.hpp"
 

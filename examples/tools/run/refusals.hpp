@@ -4,8 +4,8 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/local/memory.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "run/job.hpp"
 #include "run/options.hpp"
@@ -24,7 +24,7 @@ namespace running {
 /// small. What an engine says of a refusal is about blocks, and reads as advice to ask for less.
 class Refusals {
  public:
-  Refusals(const Options& options, const System& system, const compared::Setup& setup,
+  Refusals(const Options& options, const engines::System& system, const engines::Setup& setup,
            const sluice::LocalMemory& memory)
       : options_(options), system_(system), setup_(setup), memory_(memory) {}
 
@@ -45,8 +45,8 @@ class Refusals {
   [[nodiscard]] sluice::Error no_kv() const;
 
   const Options& options_;
-  const System& system_;
-  const compared::Setup& setup_;
+  const engines::System& system_;
+  const engines::Setup& setup_;
   const sluice::LocalMemory& memory_;
   std::map<std::int64_t, Need> needs_; ///< by the request's length, prompt and output
 };

@@ -2,10 +2,10 @@
 // JSON and table of sluice-run.
 #include "run/results.hpp"
 
-#include "sluice/observer/json_writer.hpp"
-#include "sluice/observer/measure.hpp"
+#include "sluice/core/utf8.hpp"
 #include "sluice/report/number_text.hpp"
-#include "sluice/tokenizer/utf8.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/observer/measure.hpp"
 
 #include "run/shown.hpp"
 #include "shared/sizes.hpp"

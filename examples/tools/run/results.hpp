@@ -2,11 +2,11 @@
 // Results: what came of a run, and how it is told.
 #pragma once
 
-#include "sluice/backend/cpu/copy_engine.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/decoder/graph_counts.hpp"
-#include "sluice/local/model.hpp"
-#include "sluice/observer/summary.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include "run/options.hpp"
 #include "run/workload.hpp"

@@ -2,17 +2,19 @@
 // One run: model, memory, machine, engine; then the files.
 #include "run/serve.hpp"
 
-#include "sluice/backend/machine/recorded_world.hpp"
-#include "sluice/backend/read_clock_record.hpp"
-#include "sluice/local/configure.hpp"
-#include "sluice/local/memory.hpp"
-#include "sluice/observer/trace_json.hpp"
+#include "sluice/report/observer/trace_json.hpp"
 #include "sluice/report/unfinished_file.hpp"
+#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/recorded.hpp"
+#include "sluice/world/replayed.hpp"
 
 #include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
-#include "run/interruptible_world.hpp"
+#include "run/interruptible.hpp"
 #include "run/logits.hpp"
 #include "run/model.hpp"
 #include "run/outputs.hpp"
@@ -159,7 +161,7 @@ Error parted(const Replay& replay, const Options& options) {
 } // namespace
 
 Expected<Served> serve(const Options& options) {
-  const Expected<const System*> system = find_system(options.system);
+  const Expected<const engines::System*> system = find_system(options.system);
   if (!system) return system.error();
   Expected<Computer> computer =
       Computer::open(options, !options.replay_clock.empty()); // first: without a GPU no model is read
@@ -206,7 +208,7 @@ Expected<Served> serve(const Options& options) {
   if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
-  compared::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
+  engines::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
   engine.calibrates = options.calibrates();
 
   Results& results = served.results;
@@ -246,11 +248,11 @@ Expected<Served> serve(const Options& options) {
   std::shared_ptr<TokenWorld> machine;
   std::shared_ptr<BackendWorld> world;
   if (replay) {
-    world = std::make_shared<ReplayedWorld>(*replay);
+    world = world_of(Replayed<RealBackend>{*replay});
   } else if (auto made = computer->make_machine(setup, std::move(listener))) {
     machine = *std::move(made);
-    world = std::make_shared<InterruptibleWorld>(machine);
-    if (files->clock) world = std::make_shared<RecordedWorld>(world, clock);
+    const Interruptible backend{machine};
+    world = files->clock ? world_of(sluice::Recorded{backend, clock}) : world_of(backend);
   } else {
     ran = made.error();
   }
@@ -274,7 +276,7 @@ Expected<Served> serve(const Options& options) {
     if (replay) job.replay = &*replay;
     heed_interrupts();
     try {
-      ran = (*system)->run(job);
+      ran = run(**system, job);
     } catch (const Dropped&) {
       served.interrupted = true;
       recorded.end = world->now();
@@ -317,7 +319,7 @@ Expected<Served> serve(const Options& options) {
         return status;
     if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status;
     if (Status status = Files::write(files->clock, clock.text()); !status) return status;
-    if (*tables && !parts) return (*tables)->finish({options, shape, workload, *costs, memory, results, ran});
+    if (*tables && !parts) return (*tables)->finish({options, **system, shape, workload, *costs, memory, results, ran});
     return {};
   };
   if (Status written = write(); !written) served.unwritten = written.error();

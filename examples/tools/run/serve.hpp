@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/local/model.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include "run/job.hpp"
 #include "run/options.hpp"

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/tokenizer/token_stream.hpp"
-#include "sluice/tokenizer/utf8.hpp"
+#include "sluice/core/utf8.hpp"
+#include "sluice/model/tokenizer/token_stream.hpp"
 
 #include <cstddef>
 #include <cstdint>

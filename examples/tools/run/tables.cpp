@@ -7,7 +7,7 @@
 #include "sluice/report/json.hpp"
 #include "sluice/report/number_text.hpp"
 
-#include "run/composed.hpp"
+#include "run/options.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
@@ -68,7 +68,7 @@ WorkloadReport workload_report(const Told& told) {
   return report;
 }
 
-SystemReport system_report(const Told& told, const Composed& system) {
+SystemReport system_report(const Told& told, const engines::RealComposed& system) {
   const Options& options = told.options;
   SystemReport report;
   report.name = options.system;
@@ -113,19 +113,18 @@ Expected<std::unique_ptr<Tables>> Tables::open(const Options& options) {
   return std::unique_ptr<Tables>(new Tables(*std::move(files), options.trace_at));
 }
 
-void Tables::planned(const View& view, const Plan& /*plan*/, Seconds /*wall_time*/) {
-  series_.layer_block_bytes = rows_.layer_block_bytes = view.geometry.layer_block_bytes;
-}
-
-void Tables::iterated(const IterationRecord& record) {
-  const auto nothing = [](auto&&) {};
-  Series{}.iterated(series_, record, nothing);
-  iterations_.iterated(rows_, record, nothing);
+void Tables::hear(const AnyEvent& event) {
+  if (const auto* planned = event.get<events::Planned>())
+    series_.layer_block_bytes = rows_.layer_block_bytes = planned->view.geometry.layer_block_bytes;
+  if (const auto* iterated = event.get<events::Iterated>()) {
+    Series{}.on(series_, *iterated);
+    iterations_.on(rows_, events::Iterated{iterated->record});
+  }
 }
 
 Status Tables::finish(const Told& told) {
   ComparisonReport report{.workload = workload_report(told), .systems = {}, .made_by = made_by()};
-  report.systems.push_back(system_report(told, composed(told.options.system)));
+  report.systems.push_back(system_report(told, told.system.composed()));
   const SystemReport& system = report.systems.front();
   const CsvRun run{.system = system.name, .deposit = system.deposit, .seed = report.workload.seed};
 

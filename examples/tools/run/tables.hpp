@@ -3,10 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/local/memory.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/timeline.hpp"
-#include "sluice/serve/generation_feed.hpp"
+#include "sluice/report/observer/any_observer.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/timeline.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "run/costs.hpp"
 #include "run/options.hpp"
@@ -16,7 +16,6 @@
 #include "shared/out_folder.hpp"
 
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,7 @@ namespace running {
 /// What a report says of a run, beside what the tables' observers kept of it.
 struct Told {
   const Options& options;
+  const engines::System& system;
   const sluice::ModelShape& model;
   const Workload& workload;
   const Costs& costs;
@@ -33,9 +33,9 @@ struct Told {
   sluice::Status ran; ///< what ended it before its requests, if anything did
 };
 
-/// Hears of each iteration by the engine's feed, which only servers need otherwise: two more observers in `Watch` would
-/// be looked at for every token of every run.
-class Tables final : public sluice::FeedListener {
+/// Listens as the engine's feed, which otherwise only servers need: two more observers in `Recorded` would be asked for
+/// every token of every run.
+class Tables final : public sluice::EventListener {
  public:
   /// Makes the folder, and opens the files in it: nameless until the run is over. Null without --out.
   static sluice::Expected<std::unique_ptr<Tables>> open(const Options& options);
@@ -46,14 +46,7 @@ class Tables final : public sluice::FeedListener {
   /// Writes all files, or none. No call may follow.
   sluice::Status finish(const Told& told);
 
-  void planned(const sluice::View& view, const sluice::Plan& plan, sluice::Seconds wall_time) override;
-  void iterated(const sluice::IterationRecord& record) override;
-  void released(const sluice::RequestRow&, sluice::Tokens, sluice::Seconds) override {}
-  void ended(const sluice::RequestRow&, sluice::Seconds) override {}
-  void refused(sluice::RequestId, std::string_view) override {}
-  void cancelled(const sluice::RequestRow&, sluice::Seconds) override {}
-  void preempted(const sluice::RequestRow&, sluice::Kept, sluice::Seconds) override {}
-  void resumed(const sluice::RequestRow&, sluice::Seconds) override {}
+  void hear(const sluice::AnyEvent& event) override;
 
  private:
   Tables(OutFolder files, sluice::TraceAt at);

@@ -3,9 +3,9 @@
 #include "run/workload.hpp"
 
 #include "sluice/core/random.hpp"
-#include "sluice/local/prompt.hpp"
-#include "sluice/tokenizer/chat.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
+#include "sluice/world/local/prompt.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -93,7 +93,7 @@ namespace {
 
 /// Of a trace whose arrivals count steps: a decode whose KV fills the budget that the trace names, nothing offloaded,
 /// as sluice-compare has it.
-Expected<std::optional<Seconds>> step_time(const TraceFile& file, const compared::CostChoice& cost, int layers) {
+Expected<std::optional<Seconds>> step_time(const TraceFile& file, const engines::CostChoice& cost, int layers) {
   if (file.format != TraceFormat::orbitflow) return std::optional<Seconds>{};
   const Expected<OrbitFlowHeader> header = read_orbitflow_header(file.path);
   if (!header) return header.error();
@@ -105,7 +105,7 @@ Expected<std::optional<Seconds>> step_time(const TraceFile& file, const compared
 
 } // namespace
 
-Expected<Workload> read_trace(const Options& options, const LocalModel& model, const compared::CostChoice& cost) {
+Expected<Workload> read_trace(const Options& options, const LocalModel& model, const engines::CostChoice& cost) {
   const ModelShape& shape = model.weights.config.shape;
   const ReadOptions read{.limit = options.limit,
                          .rate_scale = options.rate_scale.value_or(1),

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/local/model.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/world/local/model.hpp"
 
-#include "compare/cost_choice.hpp"
+#include "engines/cost_choice.hpp"
 #include "run/options.hpp"
 
 #include <cstddef>
@@ -30,6 +30,6 @@ struct Workload {
 sluice::Expected<Workload> read_prompts(const Options& options, const sluice::LocalModel& model);
 /// The trace of the command line. `cost`: what a step of traces whose arrivals count steps takes.
 sluice::Expected<Workload> read_trace(const Options& options, const sluice::LocalModel& model,
-                                      const compared::CostChoice& cost);
+                                      const engines::CostChoice& cost);
 
 } // namespace running

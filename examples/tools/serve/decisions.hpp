@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 
-#include "run/watch.hpp"
+#include "run/recorded.hpp"
 
 #include <cstdio>
 #include <memory>

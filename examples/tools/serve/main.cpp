@@ -4,29 +4,28 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
-#include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/serve/pacer.hpp"
+#include "sluice/serve/beast/nlohmann/openai_server.hpp"
+#include "sluice/serve/nlohmann/openai_setup.hpp"
 #include "sluice/serve/tee.hpp"
 
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
-#include "serve/front.hpp"
 #include "serve/options.hpp"
 #include "serve/record.hpp"
 #include "serve/replay.hpp"
 #include "serve/system.hpp"
+#include "serve/tls.hpp"
 #include "serve/what_if.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
-#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -42,13 +41,9 @@ int fail(const Error& error) {
   return 2;
 }
 
-double seconds_of(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-}
-
 ForecastSlo forecast_of(const std::string& gate) {
   ForecastSlo forecast;
-  forecast.promises = gate == "none" ? Promises::none : gate == "soft" ? Promises::soft : Promises::hard;
+  forecast.mode = gate == "none" ? ForecastMode::none : gate == "soft" ? ForecastMode::soft : ForecastMode::hard;
   return forecast;
 }
 
@@ -59,7 +54,7 @@ Error of_flag(const char* flag, Error error) {
 }
 
 /// The run that a server recorded, once more.
-int replay(const serving::Options& options, const running::System& system, const serving::Served& served, Slo slo) {
+int replay(const serving::Options& options, const engines::System& system, const serving::Served& served, Slo slo) {
   running::Recorded recorded;
   serving::DecisionsFile decisions;
   if (!options.run.decisions.empty())
@@ -81,14 +76,13 @@ void allow_connections() {
 }
 
 int serve(serving::Options& options) {
-  const Expected<const running::System*> system = running::find_system(options.run.system);
+  const Expected<const engines::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
-  const Expected<const running::System*> second =
+  const Expected<const engines::System*> second =
       running::find_system(options.tee.empty() ? options.run.system : options.tee);
   if (!second) return fail(of_flag("--tee", second.error()));
-  Expected<std::unique_ptr<serving::Front>> front =
-      options.tls_cert.empty() ? plain_front(options) : tls_front(options);
-  if (!front) return fail(front.error());
+  Expected<HttpConnection> connection = serving::connection(options);
+  if (!connection) return fail(connection.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
   if (!served) return fail(served.error());
   std::optional<Expected<serving::Served>> tee_served;
@@ -102,61 +96,56 @@ int serve(serving::Options& options) {
   Expected<std::vector<WhatIfSystem>> systems = serving::what_if_systems(**system, options.what_if, *served, slo);
   if (!systems) return fail(systems.error());
 
-  HttpTransport& server = (*front)->transport();
-  if (const Status listening = (*front)->listen(options); !listening) return fail(listening.error());
-  serving::Records records; // begun anew only now: another server on this port may be writing them
-  if (const Status opened = records.open(options); !opened) return fail(opened.error());
-  ServedRequests ended;
-  std::unique_ptr<WhatIfThread> what_if;
-  if (!systems->empty()) {
-    what_if = std::make_unique<WhatIfThread>(ended, std::move(*systems));
-    records.tell(ended);
-  }
-
-  const auto began = std::chrono::steady_clock::now();
-  OpenAiSetup setup;
-  setup.model = served->name;
+  OpenAiServerConfig config;
+  config.what_if = *std::move(systems);
+  config.address = {options.host, options.port};
+  config.connection = *std::move(connection);
+  config.limits.max_body = static_cast<std::size_t>(options.max_body);
+  config.drain_s = options.drain;
+  config.draining = [drain = options.drain](std::size_t under_way) {
+    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
+               drain);
+  };
+  config.api = openai_setup(served->name, *served->tokenizer, served->context);
   const std::string who =
       options.tee.empty() ? options.run.system : fmt::format("{} (tee: {})", options.run.system, options.tee);
-  setup.about = fmt::format("{}: {}", who, served->what);
-  setup.tokenizer = served->tokenizer.get();
-  setup.chat = find_chat_format(*served->tokenizer);
-  setup.vocabulary = served->vocabulary;
-  setup.context = served->context;
-  setup.slo = slo;
-  if (what_if) setup.what_if = [&thread = *what_if] { return thread.json(); };
-  setup.api_keys = options.api_keys;
-  setup.cors = options.cors;
-  setup.logprobs = options.simulate.empty();
-  setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
-  setup.created = setup.now_s();
-  setup.clock = [began] { return seconds_of(began); };
-  setup.random = [random = std::make_shared<std::mt19937_64>(std::random_device{}())] { return (*random)(); };
+  config.api.about = fmt::format("{}: {}", who, served->what);
+  config.api.vocabulary = served->vocabulary;
+  config.api.slo = slo;
+  config.api.api_keys = options.api_keys;
+  config.api.cors = options.cors;
+  config.api.logprobs = options.simulate.empty();
   if (!options.quiet)
-    setup.log = [](std::string line) {
+    config.api.log = [](std::string line) {
       line += '\n';
       std::fputs(line.c_str(), stderr);
     };
+  const std::function<double()> clock = config.api.clock;
 
-  Pacer pacer(server);
+  OpenAiServer server(std::move(config));
+  if (const Status listening = server.listen(); !listening) return fail(listening.error());
+  serving::Records records; // begun anew only now: another server on this port may be writing them
+  if (const Status opened = records.open(options); !opened) return fail(opened.error());
+  if (ServedListener* const ended = server.served()) records.tell(*ended);
+
   running::Recorded recorded, tee_recorded;
   recorded.keeps_summary = tee_recorded.keeps_summary = false; // grows with every request
   serving::DecisionsFile decisions;
   if (!options.run.decisions.empty())
     if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
-  const auto start = [&](const running::System& of, serving::Served& runs, GenerationListener& listener,
+  const auto start = [&](const engines::System& of, serving::Served& runs, GenerationListener& listener,
                          running::Recorded& into, const std::string& gate, ServedListener* over) {
-    return of.serve({runs.setup, slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
-                     forecast_of(gate), runs.ahead, over});
+    return running::serve(of, {runs.setup, slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
+                               forecast_of(gate), runs.ahead, over});
   };
   served->world = records.recorded(served->world);
   std::unique_ptr<Tee> tee;
   if (tee_served)
-    tee = std::make_unique<Tee>(pacer, [began](const TeeDifference& difference) {
-      std::fputs((log_line(difference, seconds_of(began)) + '\n').c_str(), stderr);
+    tee = std::make_unique<Tee>(server.listener(), [clock](const TeeDifference& difference) {
+      std::fputs((log_line(difference, clock()) + '\n').c_str(), stderr);
     });
   Expected<std::unique_ptr<GenerationEngine>> engine =
-      start(**system, *served, tee ? tee->first() : pacer, recorded, options.gate, &records);
+      start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records);
   if (!engine) return fail(engine.error());
   if (tee) {
     auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr);
@@ -164,23 +153,16 @@ int serve(serving::Options& options) {
     tee->attach(*std::move(engine), *std::move(follower));
     *engine = std::move(tee);
   }
-  OpenAiApp app(std::move(setup), server, **engine);
-  pacer.tell(app);
-
-  (*front)->drain_on_signal(app, options.drain, [&options](std::size_t under_way) {
-    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
-               options.drain);
-  });
+  server.attach(**engine);
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
-  fmt::print("{}://{}:{}/v1  (/live to look, /metrics for Prometheus)\n", (*front)->scheme(), options.host,
-             (*front)->port());
+  fmt::print("{}/v1  (/live to look, /metrics for Prometheus)\n", server.url());
   std::fflush(stdout);
-  (*front)->run(app);
+  server.run();
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
-  if (app.stopped_by().empty()) return 0;
-  std::fprintf(stderr, "sluice-serve: the engine had stopped: %s\n", app.stopped_by().c_str());
+  if (server.stopped_by().empty()) return 0;
+  std::fprintf(stderr, "sluice-serve: the engine had stopped: %s\n", server.stopped_by().c_str());
   return 1;
 }
 
@@ -188,7 +170,7 @@ int program(int argc, char** argv) {
   serving::Options options;
   if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
   if (options.list) {
-    for (const running::System& system : running::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+    for (const engines::System& system : engines::real_systems()) fmt::print("{:<22} {}\n", system.name, system.what);
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());

@@ -2,8 +2,10 @@
 // What a server writes down while it serves.
 #include "serve/record.hpp"
 
-#include "sluice/backend/machine/recorded_world.hpp"
 #include "sluice/serve/request_record.hpp"
+#include "sluice/world/machine/real_backend.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/recorded.hpp"
 
 #include "run/options.hpp"
 #include <fcntl.h>
@@ -97,7 +99,7 @@ Status Records::open(const Options& options) {
 
 std::shared_ptr<BackendWorld> Records::recorded(std::shared_ptr<BackendWorld> world) {
   if (!clock_) return world;
-  return std::make_shared<RecordedWorld>(std::move(world), clock_->record());
+  return world_of(Recorded{RealBackend{std::move(world)}, clock_->record()});
 }
 
 } // namespace serving

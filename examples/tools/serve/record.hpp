@@ -2,10 +2,10 @@
 // What a server writes down while it serves: its requests as they end, and its clock.
 #pragma once
 
-#include "sluice/backend/clock_record.hpp"
-#include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/served_request.hpp"
+#include "sluice/world/clock_record.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #include "serve/options.hpp"
 

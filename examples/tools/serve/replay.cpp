@@ -2,9 +2,11 @@
 // A server's run once more.
 #include "serve/replay.hpp"
 
-#include "sluice/backend/machine/recorded_world.hpp"
-#include "sluice/backend/read_clock_record.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
+#include "sluice/world/machine/real_backend.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/replayed.hpp"
 
 #include "run/options.hpp"
 #include <fmt/format.h>
@@ -75,7 +77,7 @@ Seconds last_wait(const ClockRecord& clock) {
 
 } // namespace
 
-Expected<std::int64_t> replay(const Options& options, const running::System& system, const Served& served, Slo slo,
+Expected<std::int64_t> replay(const Options& options, const engines::System& system, const Served& served, Slo slo,
                               running::Recorded& recorded) {
   Expected<std::vector<RequestSpec>> requests = read_requests(options.replay);
   if (!requests) return requests.error();
@@ -85,9 +87,9 @@ Expected<std::int64_t> replay(const Options& options, const running::System& sys
   Replay times(*std::move(clock));
   const auto count = static_cast<std::int64_t>(requests->size());
   Recalled arrivals(std::move(*requests), times, end);
-  running::Job job{served.setup, slo, std::make_shared<ReplayedWorld>(times), arrivals, recorded};
+  running::Job job{served.setup, slo, world_of(Replayed<RealBackend>{times}), arrivals, recorded};
   job.replay = &times;
-  if (const Status ran = system.run(job); !ran) return ran.error();
+  if (const Status ran = running::run(system, job); !ran) return ran.error();
   if (!times.status().ok()) {
     Error error = times.status().error();
     error.where = "--replay-clock: " + error.where;

@@ -15,7 +15,7 @@ namespace serving {
 /// Puts the requests of --replay through `system` at the times of --replay-clock; returns how many. `recorded`: what to
 /// keep of it. Errors: files of no server's whole run, and an engine that asks for something else than the recorded
 /// one.
-sluice::Expected<std::int64_t> replay(const Options& options, const running::System& system, const Served& served,
+sluice::Expected<std::int64_t> replay(const Options& options, const engines::System& system, const Served& served,
                                       sluice::Slo slo, running::Recorded& recorded);
 
 } // namespace serving

@@ -2,18 +2,21 @@
 // Sets up what a server runs.
 #include "serve/system.hpp"
 
-#include "sluice/backend/machine/simulated_world.hpp"
-#include "sluice/cost/roofline.hpp"
-#include "sluice/device/nlohmann/device_json.hpp"
 #include "sluice/engine/serve.hpp"
-#include "sluice/local/configure.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/tokenizer/bytes.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 #include "sluice/serve/cpu_tokens.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/measured_lengths.hpp"
-#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/machine/ends_at.hpp"
+#include "sluice/world/machine/paced.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include "run/computer.hpp"
 #include "run/costs.hpp"
@@ -39,12 +42,12 @@ namespace {
 constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
 
 /// Copies of an engine that look ahead run by the planner's cost model.
-running::WorldsAhead worlds_ahead(const compared::CostChoice& cost) {
+running::WorldsAhead worlds_ahead(const engines::CostChoice& cost) {
   return [cost](Seconds start, const Correction& correction) {
     const auto length = [share = correction.length_share](const RequestRow& row) {
       return MeasuredLengths::expected(row, share);
     };
-    return std::make_shared<SimulatedWorld<compared::CostChoice>>(cost, SimulatedPace::virtual_, start, length);
+    return world_of(EndsAt{BasicSimulated{cost, start}, length});
   };
 }
 
@@ -64,7 +67,7 @@ Limits limits_of(const Options& options, std::int64_t context) {
 }
 
 /// Real tokens on this machine; of a replay all but the machine.
-Expected<Served> on_machine(const Options& options, const running::System& system) {
+Expected<Served> on_machine(const Options& options, const engines::System& system) {
   const bool replays = !options.replay.empty();
   Expected<running::Computer> computer = running::Computer::open(options.run, replays); // first: a GPU may be missing
   if (!computer) return computer.error();
@@ -98,7 +101,7 @@ Expected<Served> on_machine(const Options& options, const running::System& syste
         options.run.device_memory ? "--device-memory" : "--kv-memory",
         fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
         "more, or a system that streams weights");
-  compared::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
+  engines::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string gpu = computer->gpu_name();
   const std::string what =
@@ -138,18 +141,17 @@ Expected<Served> simulated(const Options& options) {
           ? TokenBlocks{*options.run.kv_memory / shape->token_block_bytes(limits.block_tokens).count()}
           : kv_blocks_beside_weights(*shape, *device, limits.block_tokens);
   const Bytes block = shape->layer_block_bytes(limits.block_tokens);
-  compared::Setup engine{
+  engines::Setup engine{
       .limits = limits,
       .geometry = {shape->layers, block, shape->layer_weight_bytes(), shape->layer_hidden_bytes(limits.block_tokens)},
       .device_blocks = across_layers(kv, shape->layers),
       .host_blocks = LayerBlocks{device->host_memory / block},
-      .cost = compared::CostChoice{cost},
+      .cost = engines::CostChoice{cost},
       .model = *shape,
-      .device = *device,
-      .open = {}};
+      .device = *device};
   engine.worst_batch = TokenBlocks{blocks_for(Tokens{context}, limits.block_tokens).count() *
                                    static_cast<std::int64_t>(options.run.batch)};
-  const auto world = std::make_shared<SimulatedWorld<compared::CostChoice>>(engine.cost, SimulatedPace::wall);
+  const auto world = world_of(Paced{BasicSimulated{engine.cost}});
   const int vocabulary = static_cast<int>(tokenizer->vocabulary().size());
   auto ahead = worlds_ahead(engine.cost);
   auto tokens = std::make_unique<DrawnTokens>(letters_to_draw(*tokenizer));
@@ -166,7 +168,7 @@ Expected<Served> simulated(const Options& options) {
 
 } // namespace
 
-Expected<Served> set_up(const Options& options, const running::System& system) {
+Expected<Served> set_up(const Options& options, const engines::System& system) {
   return options.simulate.empty() ? on_machine(options, system) : simulated(options);
 }
 

@@ -2,10 +2,10 @@
 // What a server runs: a model's tokens and an engine's setup, on this machine or simulated.
 #pragma once
 
-#include "sluice/backend/cpu/cpu.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 #include "sluice/serve/token_source.hpp"
-#include "sluice/tokenizer/tokenizer.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #include "run/job.hpp"
 #include "serve/options.hpp"
@@ -21,7 +21,7 @@ struct Served {
   std::unique_ptr<sluice::Tokenizer> tokenizer;
   int vocabulary = 0;
   std::int64_t context = 0;
-  compared::Setup setup;
+  engines::Setup setup;
   std::shared_ptr<sluice::BackendWorld> world; ///< null where a record on this machine is replayed
   running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
@@ -29,6 +29,6 @@ struct Served {
 };
 
 /// Reads the model and sets up the machine, or its simulation.
-sluice::Expected<Served> set_up(const Options& options, const running::System& system);
+sluice::Expected<Served> set_up(const Options& options, const engines::System& system);
 
 } // namespace serving

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections over TLS, where OpenSSL was found.
-#include "serve/front.hpp"
+// Connections in plain HTTP, or over TLS where OpenSSL was found.
+#include "serve/tls.hpp"
 #if defined(SLUICE_HAS_OPENSSL)
 #include "sluice/serve/beast/openssl/tls.hpp"
-
-#include "serve/front_of.hpp"
 #else
 #include "run/options.hpp"
 #endif
 
-#include <memory>
 #include <utility>
 
 namespace serving {
 
 using namespace sluice;
 
-Expected<std::unique_ptr<Front>> tls_front([[maybe_unused]] const Options& options) {
+Expected<HttpConnection> connection(const Options& options) {
+  if (options.tls_cert.empty()) return HttpConnection{};
 #if defined(SLUICE_HAS_OPENSSL)
   Expected<Tls> tls = Tls::make(options.tls_cert, options.tls_key);
   if (!tls) return tls.error();
-  return std::unique_ptr<Front>(std::make_unique<FrontOf<Tls>>(options, *std::move(tls)));
+  return HttpConnection{*std::move(tls)};
 #else
   return running::flag_error("--tls-cert", "this build has no TLS", "a build where CMake finds OpenSSL (libssl-dev)");
 #endif

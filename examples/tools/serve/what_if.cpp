@@ -2,7 +2,8 @@
 // The systems that a server replays its requests through.
 #include "serve/what_if.hpp"
 
-#include "sluice/backend/machine/simulated_world.hpp"
+#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -34,25 +35,22 @@ class Replayed final : public running::Arrivals {
 };
 
 /// The engine type that this program was compiled with, on a world where time passes at once.
-WhatIfSystem replay_of(const running::System& system, const Served& served, Slo slo) {
-  return {std::string{system.name}, [&system, &served, slo](std::span<const RequestSpec> requests, FeedListener& judge,
+WhatIfSystem replay_of(const engines::System& system, const Served& served, Slo slo) {
+  return {std::string{system.name}, [&system, &served, slo](std::span<const RequestSpec> requests, EventListener& judge,
                                                             const std::function<bool()>& enough) {
             Replayed arrivals(requests);
             running::Recorded recorded;
             recorded.keeps_summary = false;
             recorded.feed = &judge;
-            running::Job job{
-                served.setup, slo,
-                std::make_shared<SimulatedWorld<compared::CostChoice>>(served.setup.cost, SimulatedPace::virtual_),
-                arrivals, recorded};
+            running::Job job{served.setup, slo, world_of(BasicSimulated{served.setup.cost}), arrivals, recorded};
             job.enough = enough;
-            return system.run(job);
+            return running::run(system, job);
           }};
 }
 
 } // namespace
 
-Expected<std::vector<WhatIfSystem>> what_if_systems(const running::System& own, const std::string& wanted,
+Expected<std::vector<WhatIfSystem>> what_if_systems(const engines::System& own, const std::string& wanted,
                                                     const Served& served, Slo slo) {
   std::vector<WhatIfSystem> all;
   if (wanted == "none") return all;
@@ -63,7 +61,7 @@ Expected<std::vector<WhatIfSystem>> what_if_systems(const running::System& own, 
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string_view name = names.substr(begin, end - begin);
     begin = end + 1;
-    const Expected<const running::System*> system = running::find_system(name);
+    const Expected<const engines::System*> system = running::find_system(name);
     if (!system && wanted.empty()) continue; // this program was compiled of fewer
     if (!system) {
       Error error = system.error();

@@ -121,31 +121,9 @@ class Flags {
     return read(flag, "TEXT", help, take);
   }
 
-  /// `old`, which --help no longer names, is read as `flag`: who has it in a script need not care. `unit`: what plain
-  /// numbers behind `old` were in, where `flag` wants a unit.
-  void formerly(std::string old, std::string flag, std::string unit = "") {
-    former_.push_back({std::move(old), std::move(flag), std::move(unit)});
-  }
-
-  /// The words of a command line as they are spelt today.
-  [[nodiscard]] std::vector<std::string> current(std::vector<std::string> words) const {
-    for (std::size_t i = 0; i < words.size(); ++i)
-      for (const Former& former : former_) {
-        if (flag_of(words[i]) != former.old) continue;
-        const std::string value = words[i].substr(former.old.size()); // "=value", or it is the next word
-        words[i] = former.now;
-        if (!value.empty())
-          words[i] += "=" + with_unit(value.substr(1), former.unit);
-        else if (i + 1 < words.size())
-          words[i + 1] = with_unit(words[i + 1], former.unit);
-        break;
-      }
-    return words;
-  }
-
   /// Reads the command line. Nothing: go on; otherwise the program's exit status, and what there was to say is said.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
-    std::vector<std::string> words = current({argv + std::min(argc, 1), argv + argc});
+    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     std::reverse(words.begin(), words.end()); // as CLI11 reads a vector
     try {
       app_.parse(std::move(words));
@@ -176,21 +154,7 @@ class Flags {
     if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
     return word.substr(0, word.find('='));
   }
-  /// Numbers with commas between them, each with the unit behind it; what is no number as it is.
-  static std::string with_unit(const std::string& text, const std::string& unit) {
-    std::string all;
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::string one = text.substr(begin, end - begin);
-      double value = 0;
-      all += (begin > 0 ? "," : "") + one + (read_number(one, value) ? unit : "");
-      begin = end + 1;
-    }
-    return all;
-  }
-  [[nodiscard]] bool knows(const std::string& flag) const {
-    return app_.get_option_no_throw(current({flag}).front()) != nullptr;
-  }
+  [[nodiscard]] bool knows(const std::string& flag) const { return app_.get_option_no_throw(flag) != nullptr; }
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const CLI::Option* option : app_.get_options())
@@ -270,9 +234,5 @@ class Flags {
 
   std::string program_;
   CLI::App app_;
-  struct Former {
-    std::string old, now, unit;
-  };
-  std::vector<Former> former_; ///< names of flags, and what they are called now
   std::vector<Listed>* lists_ = nullptr;
 };

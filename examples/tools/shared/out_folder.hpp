@@ -6,7 +6,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
-#include "shared/system_texts.hpp"
+#include "engines/registry.hpp"
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ inline void remove_earlier(const std::filesystem::path& folder, std::span<const 
   if (!another) return;
   for (const std::string_view page : left_pages) forget(page);
   std::vector<std::string_view> systems{own.begin(), own.end()};
-  for (const SystemText& text : system_texts) systems.push_back(text.name);
+  for (const engines::System& system : engines::published()) systems.push_back(system.name);
   std::vector<std::string> traces;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "traces", ignored))
     if (const std::string name = entry.path().filename().string(); is_trace_of(name, systems))

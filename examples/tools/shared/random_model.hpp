@@ -2,15 +2,15 @@
 // random_model: a model by its shape alone, with weights that are drawn.
 #pragma once
 
-#include "sluice/checkpoint/nlohmann/decoder_config.hpp"
-#include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/decoder/shape_decoder.hpp"
-#include "sluice/decoder/thread_pool.hpp"
-#include "sluice/decoder/weights.hpp"
-#include "sluice/local/memory.hpp"
+#include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/thread_pool.hpp"
+#include "sluice/model/decoder/weights.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include "shared/sizes.hpp"
 

@@ -2,7 +2,7 @@
 // --trace-at: what a trace is drawn around.
 #pragma once
 
-#include "sluice/observer/timeline.hpp"
+#include "sluice/report/observer/timeline.hpp"
 
 #include "shared/flags.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
-#include "sluice/memory/shared_beginnings.hpp"
+#include "sluice/state/memory/shared_beginnings.hpp"
 
 #include <array>
 #include <cstddef>

@@ -5,14 +5,14 @@
 // as recorded, vLLM's composition serves them with the settings that the run's meta.json states, and an iteration takes
 // the sum of its kernels as measured on that GPU. Nothing is fitted to the run. See docs/fidelity.md.
 #include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/cost/read_table_profile.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/observer/json_writer.hpp"
-#include "sluice/observer/measure.hpp"
-#include "sluice/observer/summary.hpp"
-#include "sluice/retention/keep_until_overwritten.hpp"
-#include "sluice/systems/vllm.hpp"
+#include "sluice/policy/cost/read_table_profile.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/summary.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include "shared/flags.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/memory/shared_beginnings.hpp"
+#include "sluice/state/memory/shared_beginnings.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 

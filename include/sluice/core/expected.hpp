@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expected: a value, or the one line that says why there is none.
+// Expected: a value, or one line with the reason why there is none.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -20,12 +20,12 @@ enum class ErrorCode : std::uint8_t {
   out_of_memory,   ///< device or host memory is exhausted
   infeasible,      ///< no plan meets memory and SLO
   transfer_failed, ///< the link or copy engine reported an error
-  unsupported,     ///< understood, and not offered
-  livelocked,      ///< an engine runs and gets nowhere
+  unsupported,     ///< understood, but not supported
+  livelocked,      ///< an engine runs without progress
 };
 
-/// `text` with a '?' for each control character but those of `kept`: C0, DEL, and C1 as UTF-8 writes it. Names of files
-/// and what stands in them may have any, and a terminal obeys them.
+/// Replaces each control character except those in `kept` with '?': C0, DEL, and C1 in UTF-8. File names and file
+/// contents may have any of them, and a terminal obeys them.
 [[nodiscard]] inline std::string without_controls(std::string_view text, std::string_view kept = {}) {
   std::string shown;
   shown.reserve(text.size());
@@ -40,14 +40,14 @@ enum class ErrorCode : std::uint8_t {
   return shown;
 }
 
-/// One line for a person: where it is, what is wrong, what would be right.
+/// One line for a person: the place, what is wrong there, and what would be right.
 struct Error {
   ErrorCode code = ErrorCode::bad_input;
   std::string where;    ///< "trace.csv:17", "--rate-scale", "config.json: num_hidden_layers"
   std::string what;     ///< "the generated-token count is negative (-3)"
-  std::string expected; ///< "a whole number of at least 1"; empty where nothing helps
+  std::string expected; ///< "a whole number of at least 1"; empty if nothing helps
 
-  /// The three, without control characters: whatever a path or a file's content is, this is one line.
+  /// All three without control characters: always one line, whatever a path or a file contains.
   [[nodiscard]] std::string line() const {
     std::string text = where.empty() ? what : where + ": " + what;
     if (!expected.empty()) text += "; expected " + expected;
@@ -74,16 +74,15 @@ class [[nodiscard]] Status {
   bool failed_ = false;
 };
 
-/// A `T`, or an Error. A small std::expected (which is C++23): the core needs the standard library alone, and of
-/// the proposal it uses only this much. Rejected: tl::expected, a dependency of every header for forty lines; and
-/// std::variant<T, Error>, which took the compiler a tenth of an engine.
+/// A `T`, or an Error: the part of C++23's std::expected that Sluice uses. Rejected: tl::expected, since every header
+/// would depend on a library for forty lines; std::variant<T, Error>, which added a tenth to an engine's compile time.
 template <class T>
 class [[nodiscard]] Expected {
  public:
   Expected(T value) : value_(std::in_place, std::move(value)) {} // NOLINT(google-explicit-constructor)
   Expected(Error error) : error_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
 
-  /// The value made in its place, of what it is made from.
+  /// Constructs the value in place.
   template <class... From>
   explicit Expected(std::in_place_t place, From&&... from) : value_(place, std::forward<From>(from)...) {}
 
@@ -98,7 +97,7 @@ class [[nodiscard]] Expected {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return *value_;
   }
-  /// By value, so that `for (auto& r : *read_all(trace))` does not refer into a temporary that has ended.
+  /// By value, so that `for (auto& r : *read_all(trace))` has no dangling reference into a temporary.
   [[nodiscard]] T value() && {
     SLUICE_ASSERT(has_value(), "value() of an Expected that holds an error");
     return std::move(*value_);
@@ -116,7 +115,7 @@ class [[nodiscard]] Expected {
 
  private:
   std::optional<T> value_;
-  Error error_; ///< empty where there is a value
+  Error error_; ///< empty if there is a value
 };
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids: which request, and where its row is.
+// Ids: a request's identity, and the index of its row.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ namespace sluice {
 /// A request of the workload, in the order of arrival: stable from submission to the report.
 enum class RequestId : std::uint32_t {};
 
-/// Where a live request's row stands in the engine's table; reused once the request has ended.
+/// The index of a live request's row in the engine's table; reused after the request ends.
 enum class Slot : std::uint32_t {};
 
 constexpr std::uint32_t index(RequestId id) { return static_cast<std::uint32_t>(id); }

@@ -13,8 +13,8 @@ namespace sluice {
 /// The most layers a model may have (the largest open decoders have 126).
 inline constexpr int max_layers = 128;
 
-/// A set of layers, counted from 0. A value of two words: plans hold one per request and compare, merge and count
-/// them in a step, so `std::bitset` (no word access, no iteration) and `std::vector<bool>` were rejected.
+/// A set of layers, counted from 0, in two words. Plans have one per request and compare, merge and count them in every
+/// step. Rejected: `std::bitset` (no word access, no iteration) and `std::vector<bool>`.
 class LayerSet {
  public:
   constexpr LayerSet() = default;
@@ -44,19 +44,19 @@ class LayerSet {
   }
   /// Whether `layer` is a member.
   [[nodiscard]] constexpr bool contains(int layer) const { return ((layer < 64 ? low_ : high_) & bit(layer)) != 0; }
-  /// How many members there are.
+  /// The number of members.
   [[nodiscard]] constexpr int count() const { return std::popcount(low_) + std::popcount(high_); }
-  /// There is no member.
+  /// Whether there is no member.
   [[nodiscard]] constexpr bool empty() const { return (low_ | high_) == 0; }
   /// The members below `layer`.
   [[nodiscard]] constexpr LayerSet below(int layer) const { return *this & all(layer); }
 
-  /// The highest member, or -1 of an empty set: layers are given up from the back, the last one needed first.
+  /// The highest member, or -1 if the set is empty. Layers are evicted from the back: the last one is needed last.
   [[nodiscard]] constexpr int highest() const {
     if (high_ != 0) return 127 - std::countl_zero(high_);
     return low_ != 0 ? 63 - std::countl_zero(low_) : -1;
   }
-  /// The lowest member, or -1 of an empty set.
+  /// The lowest member, or -1 if the set is empty.
   [[nodiscard]] constexpr int lowest() const {
     if (low_ != 0) return std::countr_zero(low_);
     return high_ != 0 ? 64 + std::countr_zero(high_) : -1;
@@ -75,7 +75,7 @@ class LayerSet {
   friend constexpr LayerSet operator-(LayerSet a, LayerSet b) { return LayerSet{a.low_ & ~b.low_, a.high_ & ~b.high_}; }
   friend constexpr auto operator<=>(const LayerSet&, const LayerSet&) = default;
 
-  /// Layers 0 to 63, a bit each.
+  /// Layers 0 to 63, one bit each.
   [[nodiscard]] constexpr std::uint64_t low_word() const { return low_; }
   /// Layers 64 to 127.
   [[nodiscard]] constexpr std::uint64_t high_word() const { return high_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nearest, did_you_mean: the name that somebody may have meant.
+// nearest, did_you_mean: suggests a known name for a misspelt one.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace sluice {
 
 namespace detail {
 
-/// Of ASCII alone: names are, and std::tolower asks a locale.
+/// Lower case of ASCII only: names are ASCII, and std::tolower depends on the locale.
 constexpr char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 } // namespace detail
 
-/// Letters to insert, remove, replace or swap with the next to make one name of the other, capitals or not
-/// (Damerau and Levenshtein's, each letter edited once).
+/// Damerau-Levenshtein distance, regardless of case: the number of letters to insert, remove, replace or swap with the
+/// next one that turn one name into the other, each letter edited once.
 [[nodiscard]] inline std::size_t name_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   const auto same = [&](std::size_t i, std::size_t j) {
@@ -38,7 +38,7 @@ constexpr char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<
   return row.back();
 }
 
-/// Of `names` the nearest to `meant`; of equals the first. Empty where there are none.
+/// The first of the names nearest to `meant`; empty if there are no names.
 template <class Names>
 [[nodiscard]] std::string_view nearest(std::string_view meant, const Names& names) {
   std::string_view best;
@@ -48,8 +48,8 @@ template <class Names>
   return best;
 }
 
-/// " (did you mean llama3-8b?)" for an error's text, or nothing where no name is near: at most one letter in three, and
-/// at least one, is another, or `meant` is how a name begins.
+/// " (did you mean llama3-8b?)" for an error's text, or nothing if no name is near. A name is near if at most a third
+/// of the letters differ (one letter may always differ), or if it begins with `meant`.
 template <class Names>
 [[nodiscard]] std::string did_you_mean(std::string_view meant, const Names& names) {
   std::string_view best = nearest(meant, names);

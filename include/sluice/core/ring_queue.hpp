@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RingQueue: first in, first out, in memory that is kept.
+// RingQueue: a first-in, first-out queue that keeps its memory.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// A queue that allocates only where it becomes longer than it ever was. (std::deque takes and gives back a chunk every
-/// so many elements for as long as it is used.)
+/// A queue that allocates only when it grows beyond its longest length so far. (std::deque allocates and frees chunks
+/// all the time.)
 template <class T>
 class RingQueue {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roles: the questions that a policy can answer, and how a policy says which one it answers.
+// Roles: the questions that a policy can answer, and how a policy declares its role.
 #pragma once
 
 #include <concepts>
@@ -14,15 +14,14 @@ struct Parts {};
 /// One empty type per role, declared by its line in this list. A policy declares `using role = roles::Placement;`.
 namespace roles {
 
-/// The roles of which an engine has one policy each, in the order in which an engine's policies are written. This is
-/// the only list of them: composition, its checks, sentences and names go through it. A line more is a role more, once
-/// the folder of that name has
+/// An engine has one policy for each of these roles, written in this order. This is the only list of them: composition,
+/// its checks, its sentences and its names use it. A new line is a new role, if the folder of that name has
 ///
 ///  - the concept and the `Contract` with its sentences, in its first header;
 ///  - the `Default`, next to the model that it names, which engine/defaults.hpp includes.
 ///
-/// What no list can generate is a name: `E::cost_type` and `config.cost` are bound to their roles in engine/config.hpp.
-using OnePerEngine = Parts<struct Admission, ///< which requests are proposed, in which order; which leave
+/// A list cannot generate names: engine/config.hpp binds `E::cost_type` and `config.cost` to their roles.
+using OnePerEngine = Parts<struct Admission, ///< which requests are scheduled, in which order; which leave
                            struct Placement, ///< where each layer's KV lives, or infeasible, and why
                            struct Weights,   ///< how much device memory the weights give up for KV
                            struct Cost,      ///< how long things take, as the planner predicts
@@ -33,25 +32,25 @@ using OnePerEngine = Parts<struct Admission, ///< which requests are proposed, i
                            struct Delivery,  ///< when a generated token reaches the user
                            struct Lookahead, ///< decide between iterations, or one step ahead while one runs
                            struct Layout,    ///< how many layers a unit of KV memory spans
-                           struct Backend    ///< what an iteration does, and what time it is
+                           struct Backend    ///< runs an iteration, and keeps the time
                            >;
 
-/// The role that is told of what happens, of which an engine has any number.
+/// The role that observes events; an engine may have any number of observers.
 struct Observer;
 
 } // namespace roles
 
-/// The model of a role that an engine takes where none is named, as `type`. Specialised next to that model.
+/// `type` is the model that an engine uses if it names none for the role. Specialised next to that model.
 template <class Role>
 struct Default;
 
-/// `P` says which role it plays.
+/// `P` declares its role.
 template <class P>
 concept DeclaresRole = requires {
   typename P::role;
 };
 
-/// `P` says that it plays role `R`.
+/// `P` declares role `R`.
 template <class P, class R>
 concept PlaysRole = DeclaresRole<P> && std::same_as<typename P::role, R>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stopwatch: wall time since it was started.
+// Stopwatch: wall time since its construction.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -8,10 +8,10 @@
 
 namespace sluice {
 
-/// Wall time since it was made. Monotonic where the platform has such a clock.
+/// Wall time since construction. Monotonic if the platform has such a clock.
 ///
-/// Not std::chrono: in GCC 12 that header alone costs every user of an engine 0.4 s of compile time (it brings
-/// iostreams), and what is wanted of it is one subtraction.
+/// Not std::chrono: GCC 12's header includes iostreams and adds 0.4 s to the compile time of every engine, for one
+/// subtraction.
 class Stopwatch {
  public:
   Stopwatch() : begin_(read()) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// excerpt: a piece of foreign text, fit for an error of one line.
+// excerpt: the beginning of foreign text, for a one-line error.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// The first `longest` characters of `text`, control characters as '?', so that an error stays one short line.
+/// The first `longest` characters of `text`, with '?' for control characters, so that an error stays one short line.
 inline std::string excerpt(std::string_view text, std::size_t longest = 40) {
   std::string shown;
   for (const char character : text.substr(0, longest)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// type_name: a type as its author writes it.
+// type_name: a type's name as its author writes it.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ constexpr std::string_view raw_type_name() {
 
 } // namespace detail
 
-/// The name of `T`, without the namespace of this library. For reports: the spelling of enumerators and default
-/// arguments is the compiler's.
+/// The name of `T`, without this library's namespace, for reports. Enumerators and default arguments are spelled as the
+/// compiler does.
 template <class T>
 [[nodiscard]] std::string type_name() {
   std::string name{detail::raw_type_name<T>()};

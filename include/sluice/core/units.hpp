@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// A number with a unit: `Tag` tells one unit from another, `Rep` holds the count.
+/// A number with a unit: `Tag` is the unit, `Rep` the type of the count.
 ///
-/// Like quantities add, subtract, compare and divide to a plain ratio; a plain number scales one. Nothing converts
-/// between units by itself: the few products that mean something (bytes by a rate is a time) are spelled below.
+/// Quantities of one unit add, subtract, compare, and divide to a plain ratio; a plain number scales a quantity. Units
+/// never convert implicitly; the few meaningful products (bytes over a rate is a time) are defined below.
 ///
-/// Rejected: a dimensional-analysis library. Sluice has eight units and six products; what it needs is that a layer
-/// block is never taken for a token block, and that is one tag.
+/// Rejected: a dimensional-analysis library. Sluice has eight units and six products, and needs only that a layer block
+/// is never mistaken for a token block; a tag ensures that.
 template <class Tag, class Rep>
 class Quantity {
  public:
@@ -56,7 +56,7 @@ class Quantity {
     friend constexpr Quantity operator/(Quantity a, Rep divisor) {
       return Quantity{static_cast<Rep>(a.count_ / divisor)};
     }
-    /// The plain ratio of two like quantities (integers divide as integers).
+    /// The plain ratio of two quantities of one unit (integers divide as integers).
     friend constexpr Rep operator/(Quantity a, Quantity b) { return static_cast<Rep>(a.count_ / b.count_); }
 
    private:
@@ -77,9 +77,9 @@ struct FlopsPerSecondTag;
 using Seconds = Quantity<units::SecondsTag, double>;
 using Bytes = Quantity<units::BytesTag, std::int64_t>;
 using Tokens = Quantity<units::TokensTag, std::int64_t>;
-/// `block_tokens` tokens of K and V of one request, of *one layer*: what plans count.
+/// K and V of `block_tokens` tokens of one request in *one layer*. Plans count these.
 using LayerBlocks = Quantity<units::LayerBlocksTag, std::int64_t>;
-/// The same tokens of *all layers*: what servers report, and what `--kv-blocks` takes.
+/// The same tokens in *all layers*. Servers report these, and `--kv-blocks` takes them.
 using TokenBlocks = Quantity<units::TokenBlocksTag, std::int64_t>;
 using Flops = Quantity<units::FlopsTag, double>;
 using BytesPerSecond = Quantity<units::BytesPerSecondTag, double>;
@@ -92,7 +92,7 @@ constexpr Seconds operator/(Bytes bytes, BytesPerSecond rate) {
 /// Time to do `work` at `rate`.
 constexpr Seconds operator/(Flops work, FlopsPerSecond rate) { return Seconds{work.count() / rate.count()}; }
 
-/// Blocks that hold `tokens`, the last one perhaps partly: ceil(tokens / block_tokens).
+/// The blocks for `tokens`, the last one possibly partial: ceil(tokens / block_tokens).
 constexpr TokenBlocks blocks_for(Tokens tokens, Tokens block_tokens) {
   return TokenBlocks{(tokens.count() + block_tokens.count() - 1) / block_tokens.count()};
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compose: from a list of policies, in any order, to one composition; or to the sentences that say why there is none.
+// Compose: makes one composition from a list of policies in any order, or the sentences that say why there is none.
 #pragma once
 
-#include "sluice/backend/backend.hpp"
 #include "sluice/core/contract.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
+#include "sluice/world/backend.hpp"
 
 #include <concepts>
 #include <tuple>
@@ -15,8 +15,8 @@ namespace sluice {
 
 namespace detail {
 
-/// Finds the policy that plays a role, among policies of different roles, by overload resolution: one instantiation for
-/// all of them, where a recursion through the list takes one for each.
+/// Finds the policy of a role among policies of different roles by overload resolution: one instantiation for all
+/// roles, while a recursion through the list takes one per role.
 template <class Role, class P>
 struct Plays {};
 template <class... Ps>
@@ -26,7 +26,7 @@ P* played(const Plays<Role, P>*);
 template <class Role>
 typename Default<Role>::type* played(const void*);
 
-/// The policy among these, no two of one role, that plays `Role`; the role's default if none does.
+/// The policy among these (no two of one role) that plays `Role`; the role's default if none does.
 template <class Role, class... Ps>
 using Chosen = std::remove_pointer_t<decltype(played<Role>(static_cast<const Cast<Ps...>*>(nullptr)))>;
 
@@ -39,7 +39,7 @@ struct PolicyOf {
 } // namespace detail
 
 /// One policy for each role in the order of `roles::OnePerEngine`, and the observers. Two engines with the same
-/// policies are the same type, whatever order they were written in and whether their defaults were named.
+/// policies are the same type, in whatever order they were written, and whether or not defaults were named.
 template <class Policies, class Observers>
 struct Composition;
 template <class... Ps, class... Os>
@@ -62,7 +62,7 @@ struct Concat<Parts<As...>> {
 template <class... As, class... Bs, class... Rest>
 struct Concat<Parts<As...>, Parts<Bs...>, Rest...> : Concat<Parts<As..., Bs...>, Rest...> {};
 
-/// `P` as a list: a bundle is replaced by its parts, also one within a bundle.
+/// `P` as a list: a bundle is replaced by its parts, also within a bundle.
 template <class P>
 struct Unpack {
   using type = Parts<P>;
@@ -78,7 +78,7 @@ struct OfRole;
 template <class Role, class... Ps>
 struct OfRole<Role, Parts<Ps...>> : Concat<std::conditional_t<PlaysRole<Ps, Role>, Parts<Ps>, Parts<>>...> {};
 
-/// The policies of a list that do not play it.
+/// The policies of a list that do not play the role.
 template <class Role, class List>
 struct NotOfRole;
 template <class Role, class... Ps>
@@ -99,7 +99,7 @@ consteval bool is_one_of(Parts<Roles...>) {
   return (std::same_as<Role, Roles> || ...);
 }
 
-/// `P`'s role is one that an engine has.
+/// Whether an engine has `P`'s role.
 template <class P>
 concept PlaysInEngine = PlaysRole<P, roles::Observer> ||
     (DeclaresRole<P>&& is_one_of<typename P::role>(roles::OnePerEngine{}));
@@ -122,15 +122,15 @@ consteval bool no_role_twice(Parts<Roles...>) {
 template <class List>
 concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 
-/// Policies that place layers one by one need a layout that can hold them so.
+/// Policies that place layers one by one need a layout that can hold single layers.
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
-/// A backend in real time drops released blocks: no policy finds them again.
+/// A real-time backend drops released blocks: no policy can find them.
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
-/// Deciding ahead in real time takes a thread.
+/// Deciding ahead in real time needs a thread.
 template <class C>
 concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
@@ -154,13 +154,11 @@ concept WorksTogether = PoliciesStand<List> && RolesFit<typename Compose<List>::
 template <class P>
 consteval auto explain_policy() {
   if constexpr (!DeclaresRole<P>) {
-    static_assert(DeclaresRole<P>,
-                  "sluice: this type is no policy: a policy says `using role = roles::…;` (core/role.hpp), "
-                  "a bundle says `using parts = Parts<…>;`");
+    static_assert(DeclaresRole<P>, "sluice: this type is not a policy: a policy says `using role = roles::…;` "
+                                   "(core/role.hpp), a bundle says `using parts = Parts<…>;`");
   } else if constexpr (!PlaysInEngine<P>) {
-    static_assert(PlaysInEngine<P>,
-                  "sluice: an engine has no such role as this policy's (core/role.hpp lists those that "
-                  "it has); a Coordinator and a Sharing are a Node's");
+    static_assert(PlaysInEngine<P>, "sluice: an engine has no role like this policy's (core/role.hpp lists its roles); "
+                                    "Coordinator and Sharing belong to a Node");
   } else {
     explain<P>();
   }
@@ -179,11 +177,11 @@ consteval auto explain_pairs() {
   if constexpr (PoliciesStand<List>) {
     using C = typename Compose<List>::type;
     static_assert(LayersFitLayout<C>,
-                  "sluice: this Placement holds some layers of a request and not others, but the Layout gives room to "
-                  "all layers or none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
+                  "sluice: this Placement places layers one by one, but the Layout holds all layers of a block or "
+                  "none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
     static_assert(ReleasedBlocksStay<C>,
-                  "sluice: a backend in real time keeps no released blocks, so that this Retention policy "
-                  "(KeepUntilOverwritten) would find KV that is gone; expected another, or a simulated backend");
+                  "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
+                  "would find KV that is gone. Use another one, or a simulated backend");
     static_assert(
         DecidesWhereItCan<C>,
         "sluice: OneStepAhead in real time needs a Backend that says plans_async = true: one with a thread on "

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of an engine's policies: of their types, of their values in its configuration and in the engine, and of
-// what they remember. No list of roles can generate a name, so that all of them are bound here, a line each.
+// The names of an engine's policies: of their types, of their values in the configuration and in the engine, and of
+// their states. A list of roles cannot generate names, so they are all bound here, one per line.
 #pragma once
 
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <utility>
 
@@ -32,15 +32,15 @@ struct NamedPolicies {
 
 } // namespace detail
 
-/// Everything an engine of this composition is made from, `E::Config`; that of a rejected composition takes anything.
-/// Policies are values: those that are not set are default-constructed. The cost models, the planner's and the one in a
-/// simulated backend, have no default: they describe hardware, which the user has to name.
+/// Everything from which an engine of this composition is made, `E::Config`; that of a rejected composition takes
+/// anything. Policies are values: those that are not set are default-constructed. The cost models, the planner's and a
+/// simulated backend's, have no default: they describe hardware, which the user must name.
 template <class C>
 struct EngineConfig {
   Limits limits;
   Geometry geometry;
-  /// Device memory for KV when all weights are resident, blocks in flight included. Below 0 where the weights alone are
-  /// larger than the device, for engines whose weights can stream.
+  /// Device memory for KV while all weights are resident, blocks in flight included. Below 0 if the weights alone
+  /// exceed the device, for engines whose weights can stream.
   LayerBlocks device_blocks{0};
   LayerBlocks host_blocks{0}; ///< host memory for KV
   typename C::cost_type cost; ///< the planner's
@@ -56,10 +56,10 @@ struct EngineConfig {
   typename C::observer_values observers{};
 };
 
-/// The policies as an engine keeps them, apart from its backend.
+/// The policies of an engine, apart from its backend.
 ///
-/// Rejected: one base of both structs, which would have every name once. A designated initializer, as in
-/// `E::Config{.limits = …, .lookahead = …}`, names no member of a base.
+/// Rejected: a common base of both structs with every name once. A designated initializer such as `E::Config{.limits =
+/// …, .lookahead = …}` cannot name a member of a base.
 template <class C>
 struct PolicyValues {
   /// Moves them out of `config`.
@@ -87,7 +87,7 @@ struct PolicyValues {
   [[no_unique_address]] typename C::observer_values observers;
 };
 
-/// What policies remember that their decisions alone write: an engine takes it over with a decision that was made on a
+/// The policies' states that only their decisions write: an engine takes them over with a decision that was made on a
 /// copy of the engine.
 template <class C>
 struct DecisionStates {
@@ -95,7 +95,7 @@ struct DecisionStates {
   [[no_unique_address]] typename C::relief_type::State relief_state{};
 };
 
-/// What policies remember. The rest is also written by what happens while a copy decides: the copy is given it, and its
+/// All states of the policies. The others are also written by events while a copy decides: the copy gets them, and its
 /// changes are lost.
 template <class C>
 struct PolicyStates : DecisionStates<C> {

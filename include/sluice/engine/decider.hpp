@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decider: from a view to a decision. The only place where deciding policies run.
+// Decider: makes a decision from a view. The only place where deciding policies run.
 #pragma once
 
 #include "sluice/core/stopwatch.hpp"
-#include "sluice/engine/core/candidate_key.hpp"
-#include "sluice/engine/core/committer.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/token_accounts.hpp"
-#include "sluice/placement/placement.hpp"
+#include "sluice/policy/placement/placement.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,23 +18,22 @@
 
 namespace sluice {
 
-/// All that is written into a core while policies decide: what they have to see before they answer. The committer
-/// writes which preempted requests may return and which released blocks can be found; the accounts of tokens write what
-/// deposits have delivered.
+/// The only writes to a core while policies decide: facts that they must see before they answer. These are which
+/// preempted requests may return, which released blocks can be found, and which deposited tokens are delivered.
 template <class C>
 class FactsWriter {
  public:
   explicit FactsWriter(Core& core) : core_(core) {}
-  void gate(Slot slot, bool may_return) const { Committer::gate(core_, slot, may_return); }
-  [[nodiscard]] bool look_up(std::span<const Claim> claims) const { return Committer::look_up(core_, claims); }
+  void gate(Slot slot, bool may_return) const { let_return(core_, slot, may_return); }
+  [[nodiscard]] bool look_up(std::span<const Claim> claims) const { return find_prefixes(core_, claims); }
   void advance(Policies<C>& policies, Seconds now) const { TokenAccounts<C>::advance(core_, policies, now); }
 
  private:
   Core& core_;
 };
 
-/// Decides which requests run in the next iteration, and under which plan. The decider itself writes the draft, the
-/// decision and what policies remember.
+/// Decides which requests run in the next iteration, and under which plan. It writes only the draft, the decision and
+/// the policies' states.
 template <class C>
 class Decider {
  public:
@@ -43,8 +41,8 @@ class Decider {
   Decider(const Core& core, FactsWriter<C> facts, Draft& draft, Policies<C>& policies)
       : core_(core), facts_(facts), draft_(draft), policies_(policies) {}
 
-  /// Makes the decision for a snapshot at `now`; without claims and not valid where no request can run. `ahead`: it is
-  /// going to be committed after an iteration that has not ended yet.
+  /// Makes the decision for a snapshot at `now`; it has no claims and is not valid if no request can run. `ahead`: it
+  /// will be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
     decision.clear();
     draft_.made_ahead = ahead;
@@ -59,7 +57,7 @@ class Decider {
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
     place(view, decision);
     if constexpr (streams_weights)
-      if (draft_.offer.coordination.node != nullptr) { // other engines are to know what runs, and what was wanted
+      if (draft_.offer.coordination.node != nullptr) { // other engines must know what runs and what was wanted
         BatchNeeds& needs = draft_.offer.needs;
         needs = needs_of(core_, decision.claims);
         needs.running = std::max(needs.running, needs.demand);
@@ -86,17 +84,17 @@ class Decider {
     };
     ask();
     if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
-      // No request runs, and none would: the preempted requests are all there is. They return whatever Relief says, or
-      // they would wait for another to end, which never happens.
+      // No request runs, and none would: only preempted requests exist. They return even if Relief says no, because
+      // they would wait forever for another request to end.
       for (const Slot slot : core_.requests.preempted) facts_.gate(slot, true);
       policies_.admission.propose(view, policies_.admission_state, proposal);
     }
     if constexpr (C::retention_type::finds_released)
-      // What can be found shortens what is pending, which may leave budget for a request further back in the queue.
+      // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
       while (facts_.look_up(proposal.claims)) ask();
   }
 
-  /// Lets requests leave by Admission's choice, unless their progress would be lost for want of host memory.
+  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress.
   void let_leave(const View& view, Decision& decision) {
     LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
     for (const Slot slot : draft_.proposal.leaving) {
@@ -104,20 +102,20 @@ class Decider {
       const Kept kept = policies_.retention.on_preempt(view, request);
       LayerBlocks room = core_.footprint(request).device;
       if constexpr (KeepsHidden<typename C::retention_type>)
-        if (kept == Kept::hidden) { // its states, which `host_left` has for free, and K and V of the other layers
+        if (kept == Kept::hidden) { // its states, which `host_left` counts as free, and K and V of the other layers
           const Holding& held = request.holding;
           room = core_.footprint(moved_to_host(core_, request, kept), request.blocks).host -
                  core_.footprint(Holding{held.head, held.host, held.nowhere}, request.blocks).host;
         }
       if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
         detail::keep_after_all(core_, slot,
-                               decision.claims); // its progress would be lost for the sake of another request
+                               decision.claims); // its progress would be lost for another request's sake
         continue;
       }
       host_left -= room;
       decision.leaving.push_back(slot);
     }
-    if (decision.claims.empty()) { // there is no request to make room for: a batch is not emptied by choice
+    if (decision.claims.empty()) { // no request needs the room: a batch is not emptied by choice
       for (const Slot slot : decision.leaving) detail::keep_after_all(core_, slot, decision.claims);
       decision.leaving.clear();
     }
@@ -157,8 +155,8 @@ class Decider {
     else
       return {};
   }
-  /// Whether the weights choose another level when asked for the claims that are left alone: no running request gives
-  /// way for one that would only join.
+  /// Whether the weights choose another level for the remaining claims: no running request gives way for one that would
+  /// only join.
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision) {
     if constexpr (streams_weights) {
       const WeightsPlan before = granted();
@@ -169,8 +167,8 @@ class Decider {
     }
   }
 
-  /// Applies the plan in force where it still fits and no new one is due, else asks for the next one; requests give way
-  /// until there is a plan.
+  /// Applies the plan in force if it still fits and no new one is due, otherwise asks for the next one. Requests give
+  /// way until there is a plan.
   void place(const View& view, Decision& decision) {
     auto& claims = decision.claims;
     std::size_t required = 0;
@@ -196,7 +194,8 @@ class Decider {
       }
       stale = true;
       if (verdict.feasible || required == 0) {
-        // Only optional claims were proposed and none found a place: the first of them runs alone, as well as it can.
+        // Only optional claims were proposed and none found a place: the first one runs alone, without regard to its
+        // SLO.
         claims.resize(1);
         claims.front().required = true;
         required = 1;
@@ -209,14 +208,14 @@ class Decider {
         offer_weights(view, decision); // the weights' last offer was for claims that are gone
       } else if (required == 1 && !core_.requests.preempted.empty() && !decision.empties_preempted) {
         decision.empties_preempted =
-            true; // the request runs, and what others keep on the host is computed again: no request is lost
+            true; // the request runs, and KV that others keep on the host is recomputed: no request is lost
       } else if (required == 1) {
         decision.unplaceable.push_back(claims.front().slot);
         claims.clear();
         break;
       } else {
         const bool with_optional = claims.size() > required;
-        claims.resize(required); // otherwise a request would join in a step in which another gives way
+        claims.resize(required); // otherwise a request would join in a step in which another one gives way
         if (with_optional && offers_otherwise(view, decision)) continue;
         drop_victim(view, decision, required);
         if (decision.mistake != Decision::Mistake::none) return;
@@ -252,17 +251,15 @@ class Decider {
     plan.candidates = decision.candidates;
     plan.made_at_step = core_.step;
     plan.weights = granted();
-    Seconds virtual_time{0}; // in real time planning has taken its time already
+    Seconds virtual_time{0}; // in real time, planning has already taken its time
     if constexpr (!real_time) virtual_time = policies_.lookahead.planning_time(plan.effort);
     decision.planning += virtual_time;
-    if constexpr (!All::observers_type::none) {
+    if constexpr (All::template hears<events::Planned>) {
       const Seconds wall = stopwatch.elapsed();
       if (policies_.silent) {
         draft_.unseen_plans.push_back({plan, wall});
       } else {
-        const Seconds on_clock = real_time ? wall : virtual_time;
-        policies_.observe(
-            [&](const auto& observer, auto& state) { observer.planned(state, view, plan, on_clock, wall); });
+        policies_.tell(events::Planned{view, plan, real_time ? wall : virtual_time, wall});
       }
     }
     return verdict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionSource: where an engine's decisions come from: between two iterations, or ahead of the next one.
+// DecisionSource: the source of an engine's decisions: between two iterations, or ahead of the next one.
 #pragma once
 
 #include "sluice/engine/core/plan_fit.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What an engine is, as its decision source sees it.
+/// An engine's parts, as its decision source sees them.
 template <class C>
 struct EngineParts {
   const Core& core;
@@ -25,7 +25,7 @@ struct EngineParts {
 
 namespace detail {
 
-/// Makes a decision now; the iteration waits for it. Returns for how long.
+/// Makes a decision now, for which the iteration waits. Returns how long.
 template <class C>
 Seconds decide_now(const EngineParts<C>& engine) {
   Decider<C>(engine.core, engine.facts, engine.draft, engine.policies)
@@ -42,14 +42,14 @@ template <class C>
 class DecidesInStep {
  public:
   /// Puts the decision to run now into `engine.decision`. Returns how long the iteration waited for it; `repeated`
-  /// becomes true where the last decision runs once more.
+  /// becomes true if the last decision runs once more.
   Seconds take(const EngineParts<C>& engine, bool& /*repeated*/) { return detail::decide_now(engine); }
-  /// An iteration has been handed to the backend.
+  /// The backend has got an iteration.
   template <class Transfer>
   void launching(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
   /// The iteration has run and its tokens are counted, but the requests that end with it have not ended yet.
   void accounted(const EngineParts<C>& /*engine*/, Seconds /*start*/, Seconds /*duration*/) {}
-  /// A request ends, or is cancelled.
+  /// A request ends or is cancelled.
   void forget(Slot /*slot*/) {}
 };
 
@@ -66,7 +66,7 @@ class DecidesAhead {
           repeated = true;
           return waited;
         }
-        // No iteration can run without the decision: the engine waits.
+        // No iteration can run without the decision, so the engine waits.
         waited = pending_.ready - engine.backend.now();
         engine.backend.idle_until(pending_.ready);
       }
@@ -78,8 +78,8 @@ class DecidesAhead {
   }
   template <class Transfer>
   void launching(const EngineParts<C>& /*engine*/, const Iteration& /*iteration*/, const Transfer& /*state*/) {}
-  /// Decides the next iteration without the arrivals that came meanwhile (the caller submits them afterwards) and
-  /// without knowing which requests end with this one (they are still in the lists).
+  /// Decides the next iteration. It does not know the arrivals during the running one (the caller submits them
+  /// afterwards), nor which requests end with it (they are still in the lists).
   void accounted(const EngineParts<C>& engine, Seconds start, Seconds duration) {
     Decider<C>(engine.core, engine.facts, engine.draft, engine.policies).decide(start + duration, true, pending_);
     pending_.ready = start + pending_.planning;
@@ -98,10 +98,10 @@ class DecidesAhead {
 
 /// `OneStepAhead` in real time: a thread of the backend decides the next iteration while this one runs.
 ///
-/// The thread decides on a copy of the core, as if the iteration had ended when the planner's model predicts its end,
-/// every request with its tokens. It writes only the copy, so that neither the iteration nor its accounts wait; and the
-/// copy's placement keeps its own state, so that no search is shared. Rejected: planning on the core itself under a
-/// lock, which every step would wait for.
+/// The thread decides on a copy of the core, as if the iteration had ended at the end that the planner's model
+/// predicts, with a token for every request. It writes only the copy, so neither the iteration nor its accounts wait.
+/// The copy's placement has its own state, so no search is shared. Rejected: planning on the core itself under a lock,
+/// for which every step would wait.
 template <class C>
 class DecidesAsync {
  public:
@@ -121,7 +121,7 @@ class DecidesAsync {
   }
   ~DecidesAsync() {
     if (copy_ == nullptr) return;
-    copy_->backend.join_async(); // the thread may be planning when the engine ends, and nothing else waits for it
+    copy_->backend.join_async(); // the thread may still be planning, and nothing else waits for it
     delete copy_;
   }
 
@@ -132,8 +132,8 @@ class DecidesAsync {
         return Seconds{0};
       }
       const Seconds asked = engine.backend.now();
-      collect(engine); // where no iteration can run without the decision, the engine waits
-      // A refusal is final, and users may have left since this one was decided: it is decided on what is.
+      collect(engine); // if no iteration can run without the decision, the engine waits
+      // A refusal is final, and users may have left since this decision: decide again on the present state.
       if (engine.decision.valid && engine.decision.unplaceable.empty() &&
           still_fits(engine.core, engine.draft, engine.decision))
         return engine.backend.now() - asked;
@@ -141,7 +141,7 @@ class DecidesAsync {
     return detail::decide_now(engine);
   }
 
-  /// Starts to decide what follows `iteration`, unless a decision is still being made.
+  /// Starts to decide the iteration after `iteration`, unless a decision is still being made.
   void launching(const EngineParts<C>& engine, const Iteration& iteration, const typename Transfer::State& state) {
     if (planning_) return;
     typename Transfer::State left = state;
@@ -179,15 +179,14 @@ class DecidesAsync {
     Seconds ends{0}; ///< the running iteration's predicted end
 
     void decide() {
-      ++core.step;
       accounts.account(core, running.claims, ends, policies);
       accounts.forget_finished();
       Decider<C>(core, FactsWriter<C>(core), draft, policies).decide(ends, true, decision);
     }
   };
 
-  /// Makes the decision of the copy the engine's own, and waits for it where it is not ready. Requests that have ended
-  /// or were refused since are taken out of it; what policies learned while they decided is taken over.
+  /// Takes over the copy's decision; waits until it is ready. Removes requests that have ended or were refused since,
+  /// and takes over what policies learned while they decided.
   void collect(const EngineParts<C>& engine) {
     engine.backend.join_async();
     planning_ = false;
@@ -207,21 +206,21 @@ class DecidesAsync {
     for (std::vector<Slot>* list : {&decision.leaving, &decision.victims, &decision.unplaceable})
       std::erase_if(*list, gone);
     std::erase_if(engine.draft.plan.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
-    // What an admission learns from its proposals (FutureMemory) it learns here, on the core: its queue has changed
-    // meanwhile, so that the copy's state cannot be taken over.
+    // An admission that learns from its proposals (FutureMemory) learns here, on the core: its queue has changed since,
+    // so the copy's state cannot be taken over.
     View view = core.view(engine.backend.now());
     Proposal& proposal = engine.draft.proposal;
     proposal.clear();
     engine.policies.admission.propose(view, engine.policies.admission_state, proposal);
-    view.now = since_; // when these plans were begun
+    view.now = since_; // when these plans were started
     for (const UnseenPlan& made : copy.draft.unseen_plans)
-      engine.policies.observe(
-          [&](const auto& observer, auto& state) { observer.planned(state, view, made.plan, made.wall, made.wall); });
+      engine.policies.tell(events::Planned{view, made.plan, made.wall, made.wall});
   }
 
-  Copy* copy_ = nullptr;  ///< made by the first decision, and owned; at one address while the engine moves
+  Copy* copy_ =
+      nullptr; ///< created by the first decision, and owned; its address stays the same while the engine moves
   bool planning_ = false; ///< the thread decides, or has decided and the result is not collected yet
-  Seconds since_{0};      ///< when the thread began
+  Seconds since_{0};      ///< when the thread started
 };
 
 namespace detail {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: one model on one device, served by the policies it is composed of.
+// Engine: one model on one device, served by the policies of its composition.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/core/checks.hpp"
-#include "sluice/engine/core/committer.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/prepared.hpp"
+#include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/decision_source.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/steady_steps.hpp"
@@ -23,81 +23,80 @@
 
 namespace sluice {
 
-/// An engine of the given composition; `Engine<Policies...>` (engine/with.hpp) names it from a list of policies.
+/// An engine of the given composition; `Engine<Policies...>` (engine/with.hpp) makes one from a list of policies.
 ///
-/// Life of an iteration (docs/architecture.md): `submit` absorbs arrivals; `begin` decides and commits; `finish` runs
-/// the iteration on the backend and accounts its tokens. Policies see a `View`; the committer and the accounts of
-/// tokens alone write what it shows.
+/// Life of an iteration (docs/architecture.md): `submit` takes arrivals; `begin` decides and commits; `finish` runs the
+/// iteration on the backend and counts its tokens. Policies see a `View`; only the functions of core/writers.hpp and
+/// `TokenAccounts` write what it shows.
 ///
-/// Memory grows with the requests that are alive, not with those that have been: rows are reused. In the steady state
-/// a step allocates nothing.
+/// Memory grows with the number of live requests, not with all requests so far: rows are reused. In the steady state a
+/// step allocates nothing.
 ///
-/// The names of its policies' types, such as `E::cost_type`, are the composition's.
+/// The types of its policies, such as `E::cost_type`, are members of the composition.
 template <class C>
 class BasicEngine : public C {
  public:
   using composition = C;
-  using typename C::backend_type; // these two the body names, too
+  using typename C::backend_type; // the body names these two
   using typename C::transfer_type;
   using Config = EngineConfig<C>;
 
-  /// Only `make` can make one: an engine is made from a configuration that was checked.
+  /// Only `make` creates one: an engine needs a checked configuration.
   class Checked {
     friend class BasicEngine;
     explicit Checked() = default;
   };
   [[gnu::cold]] BasicEngine(Checked, Config&& config);
-  /// Makes an engine, or says what is wrong with its configuration.
+  /// Makes an engine; the error says what is wrong with its configuration.
   [[gnu::cold]] static Expected<BasicEngine> make(Config config);
 
-  /// Does beforehand what the first iteration would wait for: weights are on the device when this returns. A server
-  /// calls it before it says that it is ready. In simulation there is nothing to load.
+  /// Does the work that the first iteration would otherwise wait for: weights are on the device when this returns. A
+  /// server calls it before it reports ready. A simulation has nothing to load.
   [[nodiscard]] Status load() {
     if constexpr (is_real_time<backend_type>)
       return backend_.load();
     else
       return {};
   }
-  /// A copy of the engine as it is between two steps, which runs on `backend` and tells `observers` from here on. It
-  /// decides what the engine would decide, and is in no node. Changes nothing. Include engine/fork.hpp.
+  /// A copy of the engine between two steps, which from then on runs on `backend` with `observers`. It decides what the
+  /// engine would decide, and is in no node. Does not change the engine. Include engine/fork.hpp.
   ///
-  /// A template, so that an explicit instantiation of the engine does not compile it for those that never look ahead.
+  /// A template, so that an explicit instantiation of the engine compiles it only if it is used.
   template <class Observers = typename C::observer_values>
   [[nodiscard]] BasicEngine fork(backend_type backend, Observers observers) const;
-  /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could never be placed
-  /// even alone, or if the weights cannot promise its SLO. `prompt_keys` names the full blocks of its prompt, for
-  /// engines that find released blocks; without them the prompt is like no other.
+  /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could not be placed even
+  /// alone, or if the weights cannot guarantee its SLO. `prompt_keys` names the full blocks of its prompt, for engines
+  /// that find released blocks; without keys the prompt shares no prefix.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
-  /// Ends a live request that its user has given up, whatever it does: it waits, runs, or is preempted. Called between
-  /// steps. Its memory is free at once, and no decision made ahead runs it. Error: no live request has this id (it may
-  /// have ended meanwhile).
+  /// Ends a live request that its user has given up, in any phase. Called between steps. Its memory is free at once,
+  /// and no decision made ahead runs it. Error: no live request has this id (it may have ended).
   [[gnu::cold]] Status cancel(RequestId id);
-  /// Runs one iteration, if any request can run: `begin` and `finish`.
+  /// Runs one iteration if any request can run: `begin` and `finish`.
   Stepped step();
-  /// Decides and commits: the iteration is then under way, and `finish` has to follow before any other call that
-  /// changes the engine.
+  /// Decides and commits. The iteration is then under way, and `finish` must be the next call that changes the engine.
   Begun begin();
-  /// What the iteration under way takes from now on in such surroundings; `sink` is told its timeline. Changes nothing.
+  /// How long the iteration under way takes from now on in these surroundings; `sink` receives its timeline. Changes
+  /// nothing.
   template <class Sink>
   [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink) requires Predicts<typename C::backend_type>;
-  /// Runs the iteration under way and accounts its tokens.
+  /// Runs the iteration under way and counts its tokens.
   void finish(const Surroundings& around = {});
-  /// When the next token that Delivery holds back is due; `never_due` if none is.
+  /// When the next token that Delivery holds back is due; `never_due` if there is none.
   [[nodiscard]] Seconds next_due() const;
-  /// Hands out the tokens that are due by `until`, each at its own time: a timer's call, between steps. Without it they
-  /// go out no later than with the next decision or iteration that looks, at the same times, and no decision differs
-  /// but for what it knows of deposits.
+  /// Releases the tokens that are due by `until`, each at its own time: for a timer, between steps. Without this call
+  /// they are released at the same times, but only at the next decision or iteration that looks. Decisions differ only
+  /// as far as they use deposits.
   void release_due(Seconds until);
   /// Lets time pass until `when` with nothing to run.
   void idle_until(Seconds when) { backend_.idle_until(when); }
-  /// The same, but not longer than until the bell rings: a request has arrived on another thread. `when` may be
+  /// The same, but at most until the bell rings because a request has arrived on another thread. `when` may be
   /// infinite. For backends in real time.
   void idle_until(Seconds when, Doorbell& bell) requires is_real_time<backend_type> {
-    // clang 14 instantiates the bodies of such functions, too, where the class is explicitly instantiated.
+    // clang 14 also instantiates such bodies if the class is explicitly instantiated.
     if constexpr (is_real_time<backend_type>) backend_.idle_until(when, bell);
   }
   [[nodiscard]] Seconds now() const { return backend_.now(); }
-  /// Ok, or the policy's mistake that ended the run: `step` has answered `failed`.
+  /// Ok, or the policy's mistake that ended the run: `step` has returned `failed`.
   [[nodiscard]] const Status& status() const { return status_; }
 
   [[nodiscard]] View view() const { return core_.view(now()); }
@@ -105,16 +104,16 @@ class BasicEngine : public C {
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }
   [[nodiscard]] std::int64_t steps() const { return core_.step; }
-  /// How a node speaks to the engine about memory that engines share.
+  /// A node's access to the memory that engines share.
   [[nodiscard]] NodePort port() { return {core_, draft_.offer, &policies_}; }
   [[nodiscard]] NodeFacts port() const { return {core_, draft_.offer, &policies_}; }
-  /// Where iterations run. A backend that computes real tokens is told through this what the tokens of a request are.
+  /// Where iterations run. A backend that computes real tokens learns the requests' tokens through this.
   [[nodiscard]] backend_type& backend() { return backend_; }
   [[nodiscard]] const backend_type& backend() const { return backend_; }
-  /// What decisions are made by: the cost model, corrected by what it has learned; and what that is.
+  /// The cost model for decisions, corrected by what it has learned; and what it has learned.
   [[nodiscard]] decltype(auto) predictor() const { return policies_.predictor(); }
   [[nodiscard]] const typename C::cost_type::State& learned() const { return policies_.cost_state; }
-  /// What an observer has collected.
+  /// The state of an observer.
   template <class O>
   [[nodiscard]] const typename O::State& observed() const {
     return std::get<typename O::State>(policies_.observer_states);
@@ -133,7 +132,7 @@ class BasicEngine : public C {
   void learn(const Iteration& iteration, const IterationCost& cost);
 
   Core core_;
-  Committer committer_;
+  CommitState commit_;
   All policies_;
   DecisionSource<C> source_;
   TokenAccounts<C> accounts_;

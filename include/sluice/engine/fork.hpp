@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork: a copy of an engine that looks ahead, on another backend and before other observers.
+// fork: copies an engine to look ahead, on another backend and with other observers.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
@@ -37,12 +37,12 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
   copy.draft_.offer.coordination = {};
   copy.decision_ = decision_;
   copy.status_ = status_;
-  // A decision made ahead on the virtual clock is data, and goes along. One that a thread of the backend makes stays
-  // with the engine, which takes it: the copy decides anew.
+  // A decision made ahead on the virtual clock is data and is copied. One that a backend's thread makes stays with the
+  // engine: the copy decides again.
   if constexpr (std::is_copy_assignable_v<DecisionSource<C>>) copy.source_ = source_;
-  // What was committed and prepared refers to lists of the engine: the copy does both anew, and so decides its next
-  // step.
-  copy.core_.steady = false;
+  // The committed and prepared iteration refers to the engine's lists, so the copy decides, commits and prepares its
+  // next step itself.
+  copy.core_.carry_over.forked();
   return copy;
 }
 

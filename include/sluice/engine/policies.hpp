@@ -2,14 +2,14 @@
 // Policies: an engine's policies and what they remember; and the table through which the core asks them.
 #pragma once
 
-#include "sluice/admission/admission.hpp"
-#include "sluice/backend/backend.hpp"
 #include "sluice/core/type_name.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/core/policy_table.hpp"
-#include "sluice/observer/observer.hpp"
-#include "sluice/weights/resident_weights.hpp"
-#include "sluice/weights/streamed_step.hpp"
+#include "sluice/policy/admission/admission.hpp"
+#include "sluice/policy/weights/resident_weights.hpp"
+#include "sluice/policy/weights/streamed_step.hpp"
+#include "sluice/report/observer/observer.hpp"
+#include "sluice/world/backend.hpp"
 
 #include <tuple>
 #include <type_traits>
@@ -23,7 +23,8 @@ template <class... Os>
 struct ObserverSet<Parts<Os...>> {
   using states = std::tuple<typename Os::State...>;
   static constexpr bool replays = (Os::wants_timeline || ...);
-  static constexpr bool none = sizeof...(Os) == 0;
+  template <class Event>
+  static constexpr bool hears = (Os::hears::template contains<Event> || ...);
 };
 
 /// The policies of composition `C` apart from its backend, each with its state.
@@ -37,30 +38,33 @@ struct Policies : PolicyValues<C>, PolicyStates<C> {
 
   using PolicyValues<C>::PolicyValues;
 
-  /// A search in progress, which no two engines share: a copy of the engine that decides has its own.
+  /// A search in progress, which no two engines share: a copy of the engine has its own.
   typename C::placement_type::template State<typename C::transfer_type> placement_state{};
   [[no_unique_address]] typename observers_type::states observer_states{};
-  /// Step times of the levels that a node chooses among.
+  /// Step times of the levels among which a node chooses.
   [[no_unique_address]] std::conditional_t<streams_weights, StreamedStep, NoStep> level_times{};
   bool silent = false; ///< a copy that decides asynchronously tells observers nothing
 
   /// The planner's cost model, corrected by what it has learned.
   [[nodiscard]] decltype(auto) predictor() const { return this->cost.predictor(this->cost_state); }
-  /// Calls `tell(observer, state)` for each observer.
-  template <class Tell>
-  void observe(Tell&& tell) {
-    if constexpr (!observers_type::none) {
+  /// Whether an observer hears of such events; what only they need is computed only then.
+  template <class Event>
+  static constexpr bool hears = observers_type::template hears<Event>;
+  /// Tells the observers that hear of such events.
+  template <class Event>
+  void tell(const Event& event) {
+    if constexpr (hears<Event>) {
       if (silent) return;
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (tell(std::get<I>(this->observers), std::get<I>(observer_states)), ...);
+        (sluice::tell(std::get<I>(this->observers), std::get<I>(observer_states), event), ...);
       }
       (std::make_index_sequence<std::tuple_size_v<typename C::observer_values>>{});
     }
   }
-  /// What Delivery calls when tokens reach their user.
+  /// Delivery calls this when tokens reach their user.
   auto delivery_sink() {
     return [this](const RequestRow& request, Tokens count, Seconds when) {
-      observe([&](const auto& observer, auto& state) { observer.delivered(state, request, count, when); });
+      tell(events::Delivered{request, count, when});
     };
   }
 };
@@ -116,20 +120,14 @@ struct PolicyFunctions {
     of(policies).admission.leave(of(policies).admission_state, slot, request);
   }
   static void planned(void* policies) { of(policies).replan.planned(of(policies).replan_state); }
-  static void resumed(void* policies, const RequestRow& request, Seconds now) {
-    of(policies).observe([&](const auto& observer, auto& state) { observer.resumed(state, request, now); });
-  }
-  static void preempted(void* policies, const RequestRow& request, Kept kept, Seconds now) {
-    of(policies).observe([&](const auto& observer, auto& state) { observer.preempted(state, request, kept, now); });
-  }
-  static void refused(void* policies, RequestId id, const RequestSpec& spec, Seconds now, std::string_view why) {
-    of(policies).observe([&](const auto& observer, auto& state) { observer.refused(state, id, spec, now, why); });
+  static void tell(void* policies, const AnyEvent& event) {
+    event.visit(AllEvents{}, [policies](const auto& of_its_type) { of(policies).tell(of_its_type); });
   }
 };
 
 } // namespace detail
 
-/// What the core knows of the policies of composition `C`.
+/// The table of the policies of composition `C`.
 template <class C>
 inline constexpr PolicyTable policy_table{
     .is = {.returns_layerwise = C::retention_type::returns_layerwise,
@@ -155,9 +153,7 @@ inline constexpr PolicyTable policy_table{
     .most_lent = &detail::PolicyFunctions<C>::most_lent,
     .left_queue = &detail::PolicyFunctions<C>::left_queue,
     .planned = &detail::PolicyFunctions<C>::planned,
-    .resumed = &detail::PolicyFunctions<C>::resumed,
-    .preempted = &detail::PolicyFunctions<C>::preempted,
-    .refused = &detail::PolicyFunctions<C>::refused,
+    .tell = &detail::PolicyFunctions<C>::tell,
 };
 
 } // namespace sluice

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product: every engine that can be composed of some models per role, as a list of types.
+// Product: all engines that can be composed of some models per role, as a list of types.
 #pragma once
 
 #include "sluice/core/type_name.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/retention/drop.hpp"
-#include "sluice/retention/keep_until_overwritten.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
 
 #include <array>
 #include <concepts>
@@ -34,33 +34,34 @@ inline constexpr bool all_differ<P, More...> = (!std::same_as<P, More> && ...) &
 
 } // namespace detail
 
-/// Models of one role, of which every engine of a product takes one. The first model stands for the others wherever the
-/// role has no effect.
+/// Models of one role; every engine of a product has one of them. The first one stands for the others if the role has
+/// no effect.
 template <class... Models>
 struct Choices;
 template <class First, class... More>
 struct Choices<First, More...> {
   static_assert(detail::PlayOneRole<First, More...>,
-                "sluice: the models of one Choices play one role, and not that of observers: give every role a Choices "
-                "of its own, and a bundle's parts one each");
-  static_assert(detail::all_differ<First, More...>, "sluice: a model is twice in one Choices: keep one of them");
+                "sluice: the models of one Choices must play the same role, which must not be that of observers: give "
+                "every role its own Choices, and each part of a bundle one");
+  static_assert(detail::all_differ<First, More...>, "sluice: a model occurs twice in one Choices: keep one of them");
   using role = typename First::role;
   static constexpr std::size_t count = 1 + sizeof...(More);
   template <std::size_t I>
   using model = std::tuple_element_t<I, std::tuple<First, More...>>;
 };
 
-/// Whether it can make a difference which model plays `Role` in the composition `C`, as far as types tell; true where
-/// they do not tell. It may look at every role of `C` but that one. Specialise it for a role of your own models.
+/// Whether the model of `Role` can make a difference in the composition `C`, as far as types show; true if they do not
+/// show it. It may look at every role of `C` except that one. Specialise it for a role of your own models.
 ///
-/// Every "no effect" is tested: the same run, to the last figure, under every model (tests/engine/product_test.cpp).
+/// Every "no effect" is tested: the same run, to the last digit, under every model (tests/engine/product_test.cpp).
 template <class Role, class C>
 inline constexpr bool has_effect = true;
 
 namespace detail {
 
-/// KV of a layer or its weights may cross the link while an iteration runs. A preempted request that loses everything
-/// fetches nothing; one that is swapped in whole has arrived before the first layer starts, whatever the transfer rule.
+/// Whether KV of a layer or its weights may cross the link while an iteration runs. A preempted request that loses
+/// everything fetches nothing; one that is swapped in whole arrives before the first layer starts under any transfer
+/// rule.
 template <class C>
 inline constexpr bool fetches_layers =
     C::placement_type::places_layers || !typename C::placement_type().least(2).all_resident() ||
@@ -73,21 +74,21 @@ inline constexpr bool fetches_layers =
 template <class C>
 inline constexpr bool has_effect<roles::Transfer, C> = detail::fetches_layers<C>;
 
-/// The one plan of AllResident is a rule for every request: made again, it is the same.
+/// The one plan of AllResident is a rule for every request: a new plan is the same.
 template <class C>
 inline constexpr bool has_effect<roles::Replan, C> = !std::same_as<typename C::placement_type, AllResident>;
 
-/// A request that gives way is refused, not preempted, and no request leaves by choice: only an admission whose order
-/// moves with time can want that.
+/// A request that gives way is refused instead of preempted, and no request leaves by choice: only an admission whose
+/// order changes with time could want that.
 template <class C>
 inline constexpr bool has_effect<roles::Retention, C> =
     C::relief_type::parting != Parting::refuse || !C::admission_type::steady;
 
-/// What becomes of one combination of models.
+/// The kind of one combination of models.
 enum class Combined : std::uint8_t {
-  engine,    ///< an engine that no other combination of the product is
+  engine,    ///< an engine that equals no other combination of the product
   conflicts, ///< its policies do not work together: composed by hand it would not compile
-  repeats,   ///< another combination does the same: a role that has no effect here is not played by its first model
+  repeats,   ///< another combination does the same: a role without effect here has another model than its first
 };
 
 /// All combinations of some models per role (`Lists`: Choices), of which `engines` are the ones worth running. Roles
@@ -96,20 +97,20 @@ enum class Combined : std::uint8_t {
 ///     using Small = Product<Choices<AllResident, DistancePlacement>, Choices<PreemptNewest, PauseLargest>>;
 ///     Small::engines   // Parts<Engine<…>, …>, four of them
 ///
-/// Combinations are numbered with the last list turning fastest. An engine's type is named here, not instantiated, and
-/// combinations are looked at by their number: a product of hundreds costs a fraction of one engine's compile time, and
-/// a translation unit that runs a `part` pays for that part.
+/// Combinations are numbered with the last list varying fastest. An engine's type is named here, not instantiated, and
+/// combinations are looked up by number: a product of hundreds costs a fraction of one engine's compile time, and a
+/// translation unit that runs a `part` pays only for that part.
 template <class... Lists>
 struct Product {
-  static_assert(sizeof...(Lists) > 0, "sluice: a Product is of at least one Choices");
-  static_assert(detail::all_differ<typename Lists::role...>, "sluice: two Choices of one role: make one of them");
+  static_assert(sizeof...(Lists) > 0, "sluice: a Product needs at least one Choices");
+  static_assert(detail::all_differ<typename Lists::role...>, "sluice: two Choices play the same role: merge them");
 
   static constexpr std::size_t combinations = (Lists::count * ... * 1);
 
  private:
   static constexpr std::array<std::size_t, sizeof...(Lists)> counts{Lists::count...};
 
-  /// By how much the number of a combination grows from one model of a list to the next.
+  /// By how much a combination's number grows from one model of a list to the next.
   static constexpr std::size_t stride(std::size_t list) {
     std::size_t product = 1;
     for (std::size_t l = list + 1; l < counts.size(); ++l) product *= counts[l];
@@ -117,7 +118,7 @@ struct Product {
   }
 
  public:
-  /// Which model of the list a combination has, from 0.
+  /// Which model of the list a combination has, counted from 0.
   static constexpr std::size_t turn(std::size_t combination, std::size_t list) {
     return combination / stride(list) % counts[list];
   }
@@ -139,7 +140,7 @@ struct Product {
   template <std::size_t I>
   static constexpr bool works = detail::WorksTogether<models<I>>;
 
-  /// The number of the combination that `I` repeats for want of any effect of list `L`; else `I`.
+  /// The number of the combination that `I` repeats because list `L` has no effect; otherwise `I`.
   template <std::size_t I, class Role, std::size_t L>
   static constexpr std::size_t repeated_by() {
     if constexpr (turn(I, L) == 0) {
@@ -163,11 +164,11 @@ struct Product {
   static constexpr Combined fate = !works<I>      ? Combined::conflicts
                                    : next<I> == I ? Combined::engine
                                                   : Combined::repeats;
-  /// The engine of combination `I`; a RejectedEngine where its parts conflict.
+  /// The engine of combination `I`; a RejectedEngine if its models conflict.
   template <std::size_t I>
   using engine = typename detail::ComposeEngine<models<I>>::type;
 
-  /// The number of the combination whose engine does what `I` does: its own, unless it repeats another.
+  /// The number of the combination whose engine does the same as `I`: its own, unless it repeats another.
   template <std::size_t I>
   static constexpr std::size_t original() {
     if constexpr (next<I> == I)
@@ -204,17 +205,17 @@ struct Product {
   /// How many combinations of the product are `which`.
   static constexpr std::size_t count(Combined which) { return Whole::count(which); }
 
-  /// The engines, each a type of its own, by the number of their combination.
+  /// The engines, each a different type, by the number of their combination.
   using engines = typename Whole::engines;
 
-  /// The engines of the `K`-th of `Of` equal runs of combinations: what one translation unit instantiates. With as many
-  /// parts as the first lists have models together, each part has one model of these, and what belongs to that model
-  /// alone (a planner on a transfer rule) is compiled once.
+  /// The engines of the `K`-th of `Of` equal runs of combinations, for one translation unit. With as many parts as the
+  /// first lists have combinations, each part has one model of these lists, and code that depends on that model alone
+  /// (a planner on a transfer rule) is compiled once.
   template <std::size_t K, std::size_t Of>
     requires(K < Of && combinations % Of == 0)
   using part = typename Range<K*(combinations / Of), (K + 1) * (combinations / Of)>::engines;
 
-  /// Calls `visit.template operator()<I>()` for the number of each combination of that part, whatever becomes of it.
+  /// Calls `visit.template operator()<I>()` for the number of each combination of that part, of any kind.
   template <std::size_t K, std::size_t Of, class Visit>
     requires(K < Of && combinations % Of == 0)
   static constexpr void for_each_of_part(Visit&& visit) {
@@ -224,8 +225,8 @@ struct Product {
   }
 };
 
-/// How a policy is spelled where its type's own name is not what a user would type: specialise it for an alias of a
-/// template with arguments. Empty: as the type's name.
+/// How to spell a policy whose type name is not what a user would type: specialise it for an alias of a template with
+/// arguments. Empty: the type's name.
 template <class P>
 inline constexpr std::string_view alias_of{};
 
@@ -251,8 +252,8 @@ void append_choices(std::string& text, Parts<Ps...>) {
 
 } // namespace detail
 
-/// `Engine<…>` as a user would write it: the roles that differ from the defaults, observers left out. The text compiles
-/// as printed where every policy has a name of its own or an `alias_of`.
+/// `Engine<…>` as a user would write it: only the roles that differ from the defaults, without observers. The text
+/// compiles as printed if every policy has a name of its own or an `alias_of`.
 template <class E>
 [[nodiscard]] std::string engine_name() {
   std::string text;

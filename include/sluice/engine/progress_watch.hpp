@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgressWatch: finds an engine that runs for ever and gets nowhere.
+// ProgressWatch: detects an engine that runs forever without progress.
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <cstdint>
 #include <string>
 
 namespace sluice {
 
-/// Policies that undo one another's work livelock an engine: requests are preempted with nothing kept, come back,
-/// compute the same prefix again and are preempted again, in as many iterations as one cares to wait for. Whoever steps
-/// an engine to its end asks a watch after each step.
+/// Policies that undo each other's work livelock an engine: requests are preempted with nothing kept, return, compute
+/// the same prefix again and are preempted again, without end. Code that steps an engine to its end asks a watch after
+/// each step.
 ///
-/// Progress is a token that did not exist before, or a request fewer. Tokens that are computed again after a drop are
-/// none, since dropped tokens were counted when they were made. The watch allows 4,096 iterations, and one more for
-/// each block of context that is alive, so that no prefill is taken for a livelock which computes at least a block an
-/// iteration. Rejected: a bound on virtual time, which slow devices and long idle times reach while all is well.
+/// Progress is a new token, or one request fewer. Tokens recomputed after a drop do not count, because they counted
+/// when they were generated. The watch allows 4,096 iterations, plus one for each block of live context, so that it
+/// does not report a prefill that computes at least a block per iteration. Rejected: a bound on virtual time, which
+/// slow devices and long idle times exceed without a fault.
 class ProgressWatch {
  public:
-  /// Ok, or what the engine is caught in. Looks at the rows once in 512 steps; otherwise one comparison.
+  /// Ok, or the livelock. Scans the rows once in 512 steps; otherwise one comparison.
   template <class E>
   [[nodiscard]] Status check(const E& engine) {
     if (engine.steps() < look_at_) return {};
@@ -39,7 +39,7 @@ class ProgressWatch {
       context += row.context().count();
       preemptions += row.times_preempted;
     }
-    // Without an end, `generated` falls only where a request is refused or cancelled: it is one fewer, too.
+    // Without an end, `generated` falls only if a request is refused or cancelled: that is one fewer, too.
     if (generated != generated_ || view.finished != finished_ || alive < alive_) {
       since_ = step;
       began_ = view.now;
@@ -59,8 +59,8 @@ class ProgressWatch {
   }
 
   std::int64_t look_at_ = between_looks;
-  std::int64_t since_ = 0; ///< step of the last progress that was seen
-  Seconds began_{0};       ///< and its time
+  std::int64_t since_ = 0; ///< step of the last progress
+  Seconds began_{0};       ///< time of the last progress
   std::int64_t generated_ = 0, finished_ = 0, alive_ = 0;
 };
 

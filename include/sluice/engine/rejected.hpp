@@ -8,8 +8,8 @@
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/core/decision.hpp"
-#include "sluice/memory/prefix_cache.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/memory/prefix_cache.hpp"
+#include "sluice/state/view/view.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>

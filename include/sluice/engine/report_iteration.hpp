@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// report_iteration: tells the observers of an iteration that has run.
+// report_iteration: tells observers about an iteration that has run.
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/core.hpp"
 #include "sluice/engine/core/prepared.hpp"
 #include "sluice/engine/policies.hpp"
 
@@ -12,13 +12,12 @@
 
 namespace sluice {
 
-/// `before`: what the iteration before this one had left on the link, for observers that replay iterations.
+/// `before`: what the previous iteration left on the link, for observers that replay iterations.
 template <class C>
-void report_iteration(Policies<C>& policies, typename C::backend_type& backend, const Core& core, Committer& committer,
+void report_iteration(Policies<C>& policies, typename C::backend_type& backend, const Core& core, Moves& moves,
                       const Decision& decision, const Prepared& prepared, const Iteration& iteration, Seconds start,
                       const IterationCost& cost, const typename C::transfer_type::State& before) {
   constexpr bool replays = Policies<C>::observers_type::replays;
-  const Moves& moves = committer.moves();
   IterationRecord record;
   record.step = core.step;
   record.start = start - prepared.planning;
@@ -27,8 +26,8 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
   record.planning = prepared.planning;
   record.batch = decision.claims;
   record.rows = core.requests.rows;
-  if constexpr (replays && is_real_time<typename C::backend_type>) // all that moved, not only what the plan streams
-    committer.name_every_stream(core.requests.rows.size());
+  if constexpr (replays && is_real_time<typename C::backend_type>) // everything that moved, not only the plan's streams
+    moves.name_every_stream(core.requests.rows.size());
   record.stream_slots = moves.stream_slots;
   record.decodes = prepared.work.decodes;
   record.tokens = prepared.work.tokens();
@@ -46,14 +45,15 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
                                                    static_cast<double>(core.geometry.layer_block_bytes.count()))};
   record.repeated = prepared.repeated;
   record.plan = &core.plan;
-  policies.observe([&](const auto& observer, auto& state) {
-    observer.iterated(state, record, [&]([[maybe_unused]] auto&& sink) {
-      if constexpr (replays) {
-        auto again = before;
-        backend.template replay<typename C::transfer_type>(iteration, again, sink);
-      }
-    });
-  });
+  if constexpr (replays) {
+    const auto evaluate = [&](TimelineSink& sink) {
+      auto again = before;
+      backend.template replay<typename C::transfer_type>(iteration, again, sink);
+    };
+    policies.tell(events::Iterated{record, TimelineReplay{evaluate}});
+  } else {
+    policies.tell(events::Iterated{record, TimelineReplay{}});
+  }
 }
 
 } // namespace sluice

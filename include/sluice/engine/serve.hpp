@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve: from an engine type, a machine and a workload to the metrics, in one call.
+// serve: computes metrics from an engine type, a machine and a workload in one call.
 #pragma once
 
-#include "sluice/backend/simulated.hpp"
-#include "sluice/cost/cost_model.hpp"
-#include "sluice/device/device.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/simulate.hpp"
+#include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
-#include "sluice/observer/measure.hpp"
-#include "sluice/observer/summary.hpp"
+#include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include <concepts>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-/// What every system of a comparison gets alike: a model on a device, the share of its memory that is for KV, and the
-/// limits of a batch.
+/// The common setup of a comparison's systems: a model on a device, the share of its memory for KV, and the limits of a
+/// batch.
 struct Server {
   ModelShape model;
   Device device;
@@ -27,22 +27,21 @@ struct Server {
   Limits limits{};
 };
 
-/// Token blocks of KV for which the device has memory next to the weights: `share` of its memory is for both, the rest
-/// for activations (0.9: vLLM's gpu_memory_utilization). Below 1: the weights alone do not fit.
+/// Token blocks of KV that fit the device next to the weights: `share` of its memory is for both, the other memory for
+/// activations (0.9: vLLM's gpu_memory_utilization). Below 1: the weights alone do not fit.
 [[nodiscard]] inline TokenBlocks kv_blocks_beside_weights(const ModelShape& model, const Device& device,
                                                           Tokens block_tokens, double share = 0.9) {
   const auto usable = static_cast<std::int64_t>(share * static_cast<double>(device.memory.count()));
   return TokenBlocks{(usable - model.weight_bytes().count()) / model.token_block_bytes(block_tokens).count()};
 }
 
-/// The configuration of `E` on that machine, with `cost` as the planner's model and, as a copy, the world's; all of the
-/// host's memory is for KV. Everything else is default; change what the result shows.
+/// The configuration of `E` on that machine, with `cost` as the planner's model and a copy of it as the world's; all
+/// host memory is for KV. Everything else is default; change fields of the result as needed.
 template <class E>
 [[nodiscard]] typename E::Config configure(const Server& server, const typename E::cost_type& cost) {
-  static_assert(
-      std::constructible_from<typename E::backend_type, typename E::cost_type>,
-      "sluice: planner and world have other cost models: write `With<E, Cost, BasicSimulated<Cost>>`, or fill in "
-      "`E::Config` yourself");
+  static_assert(std::constructible_from<typename E::backend_type, typename E::cost_type>,
+                "sluice: planner and world have different cost models: write `With<E, Cost, BasicSimulated<Cost>>`, or "
+                "fill in `E::Config` yourself");
   const ModelShape& model = server.model;
   const Bytes block = model.layer_block_bytes(server.limits.block_tokens);
   return {.limits = server.limits,
@@ -54,12 +53,12 @@ template <class E>
           .backend = typename E::backend_type(cost)};
 }
 
-/// The same with a cost model that is made of model and device, as `Roofline`.
+/// The same with a cost model that is made from model and device, such as `Roofline`.
 template <class E>
 [[nodiscard]] typename E::Config configure(const Server& server) {
   static_assert(
       std::constructible_from<typename E::cost_type, const ModelShape&, const Device&>,
-      "sluice: this cost model is not made of a model and a device: pass it, `serve<E>(server, requests, cost)`");
+      "sluice: this cost model is not made from a model and a device: pass it, `serve<E>(server, requests, cost)`");
   return configure<E>(server, typename E::cost_type(server.model, server.device));
 }
 
@@ -76,16 +75,16 @@ template <class E, class Reader>
 template <class E>
 consteval bool watches_nothing() {
   static_assert(std::is_same_v<typename E::observer_types, typename Engine<>::observer_types>,
-                "sluice: `serve` measures with `Summary` and nothing else; an engine with observers of its own is made "
-                "with `E::make` and run with `simulate`");
+                "sluice: `serve` uses `Summary` as its only observer: make an engine with other observers with "
+                "`E::make`, and run it with `simulate`");
   return true;
 }
 
 } // namespace detail
 
-/// Serves all of `requests` with an engine of type `E` and measures how its users fared (docs/metrics.md). `requests`:
-/// a reader, which is read to its end. For more than metrics (a timeline, your own observers), make the engine and call
-/// `simulate`: this function is those lines, and no more.
+/// Serves all of `requests` with an engine of type `E` and measures the service (docs/metrics.md). `requests`: a
+/// reader, which is read to its end. For more than metrics (a timeline, your own observers), make the engine and call
+/// `simulate`: this function does just that.
 template <class E, class Reader>
   requires TraceReader<std::remove_cvref_t<Reader>>
 [[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests) {
@@ -94,7 +93,7 @@ template <class E, class Reader>
   return detail::serve_configured<Observed>(configure<Observed>(server), requests);
 }
 
-/// The same with times from `cost`, for the planner and for the world: from a measured profile, say.
+/// The same with times from `cost`, for the planner and the world: from a measured profile, for example.
 template <class E, class Reader, CostModel Cost>
   requires TraceReader<std::remove_cvref_t<Reader>>
 [[nodiscard]] Expected<Metrics> serve(const Server& server, Reader&& requests, const Cost& cost) {

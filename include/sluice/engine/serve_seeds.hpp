@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve_seeds: serve(), for engine types side by side, over as many workloads as there are seeds.
+// serve_seeds: serves one workload per seed with several engine types, and compares them.
 #pragma once
 
+#include "sluice/core/job_queue.hpp"
 #include "sluice/engine/serve.hpp"
-#include "sluice/statistics/paired.hpp"
+#include "sluice/report/statistics/paired.hpp"
 #include "sluice/workload/seeds.hpp"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace sluice {
 
-/// What one engine type's users got, workload by workload.
+/// The metrics of one engine type for each workload.
 struct SeededMetrics {
   std::vector<std::uint64_t> seeds;
   std::vector<Metrics> each; ///< in the order of the seeds
 
-  /// One figure of every workload: `&Metrics::tbt_attainment`, or a function of Metrics.
+  /// One figure for every workload: `&Metrics::tbt_attainment`, or a function of Metrics.
   template <class Figure>
   [[nodiscard]] std::vector<double> values(Figure figure) const {
     std::vector<double> all;
@@ -41,7 +38,7 @@ struct SeededMetrics {
   }
 };
 
-/// One figure of two engine types over the same seeds, `a` less `b`: who has more, or a tie.
+/// One figure of two engine types over the same seeds, `a` minus `b`: which one has more, or a tie.
 template <class Figure>
 [[nodiscard]] Paired paired(const SeededMetrics& a, const SeededMetrics& b, Figure figure) {
   SLUICE_ASSERT(a.seeds == b.seeds, "runs of the same seeds");
@@ -49,36 +46,8 @@ template <class Figure>
 }
 
 struct SeedOptions {
-  unsigned threads = 0; ///< runs at once; 0: one a processor
+  unsigned threads = 0; ///< concurrent runs; 0: one per processor
 };
-
-namespace detail {
-
-/// Calls `act(i)` for every i below `count`, on some threads. The error of the least i that has one, whatever the
-/// threads: who is behind an error is not begun, who is before it is finished.
-template <class Act>
-[[nodiscard]] Status run_each(std::size_t count, unsigned threads, Act&& act) {
-  std::vector<std::optional<Error>> errors(count);
-  std::atomic<std::size_t> next{0}, failed{count};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count && i < failed; i = next++) {
-      if (Status status = act(i); !status) {
-        errors[i] = status.error();
-        for (std::size_t least = failed; i < least && !failed.compare_exchange_weak(least, i);) {
-        }
-      }
-    }
-  };
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) others.emplace_back(work);
-    work();
-  }
-  return failed < count ? Status{*errors[failed]} : Status{};
-}
-
-} // namespace detail
 
 /// Serves the workload of every seed with every engine type of `Es`, and measures what each one's users got:
 ///
@@ -89,9 +58,9 @@ template <class Act>
 ///     orbitflow.interval(&Metrics::tbt_attainment)             // 73.9 % +- 8.9
 ///     paired(orbitflow, vllm, &Metrics::tbt_attainment).tie()  // judged seed by seed
 ///
-/// `make` gives the reader of a seed's workload: a `Generator` of that seed, a `Resampled` trace. It is called once for
-/// every run, from several threads at once. Results are the same whatever the number of threads, and so is the error:
-/// of the first seed in order whose run fails, named before what `serve` says.
+/// `make` returns the reader of a seed's workload: a `Generator` with that seed, or a `Resampled` trace. It is called
+/// once for every run, from several threads at once. Results do not depend on the number of threads, nor does the
+/// error: it is that of the first seed whose run fails, and names the seed before `serve`'s text.
 template <class... Es, class Make>
   requires(sizeof...(Es) > 0 && TraceReader<std::invoke_result_t<Make&, std::uint64_t>>)
 [[nodiscard]] Expected<std::array<SeededMetrics, sizeof...(Es)>>
@@ -104,7 +73,7 @@ serve_seeds(const Server& server, std::span<const std::uint64_t> seeds, Make&& m
   using Run = Expected<Metrics> (*)(const Server&, Make&, std::uint64_t);
   const std::array<Run, sizeof...(Es)> runs{
       [](const Server& on, Make& of, std::uint64_t seed) -> Expected<Metrics> { return serve<Es>(on, of(seed)); }...};
-  const Status status = detail::run_each(seeds.size() * runs.size(), options.threads, [&](std::size_t i) -> Status {
+  const Status status = run_each(seeds.size() * runs.size(), options.threads, [&](std::size_t i) -> Status {
     const std::size_t seed = i / runs.size(), engine = i % runs.size();
     Expected<Metrics> metrics = runs[engine](server, make, seeds[seed]);
     if (!metrics) {

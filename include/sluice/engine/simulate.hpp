@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate: a workload through an engine, from the first arrival to the last token.
+// simulate: runs a workload through an engine, from the first arrival to the last token.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// What `simulate` tells while it runs.
+/// What `simulate` reports while it runs.
 struct SimulationProgress {
   std::int64_t submitted = 0;
   std::int64_t alive = 0; ///< submitted, and neither ended nor refused
@@ -21,13 +21,13 @@ struct SimulationProgress {
   Seconds now{0};
 };
 
-/// Runs the requests of `reader` through `engine`: each is submitted when the engine's clock has reached its arrival,
-/// and the engine idles where no request can run. The trace is read as it is needed, one request ahead.
+/// Runs the requests of `reader` through `engine`. Each is submitted when the engine's clock has reached its arrival;
+/// the engine idles while no request can run. The trace is read on demand, one request ahead.
 ///
-/// A request that the engine refuses is no error; the engine's observers are told. Errors: a trace that cannot be read,
-/// a policy's impossible answer (`BasicEngine::status`), and an engine that runs and gets nowhere
-/// (`ErrorCode::livelocked`): what was served until then, the observers have. `tell` is called every `tell_every`
-/// iterations and at the end with a SimulationProgress; it returns false to stop.
+/// A refused request is no error; observers see it. Errors: an unreadable trace, a policy's impossible answer
+/// (`BasicEngine::status`), and an engine without progress (`ErrorCode::livelocked`); observers keep what was served
+/// until then. `tell` is called every `tell_every` iterations and at the end with a SimulationProgress; it returns
+/// false to stop.
 template <class E, TraceReader Reader, class Tell>
 Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every = 4096) {
   std::int64_t submitted = 0;

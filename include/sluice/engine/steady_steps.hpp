@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySteps: runs the last iteration once more, one token on, without asking the policies for a decision.
+// SteadySteps: repeats the last iteration, one token on, without asking the policies for a decision.
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/prepared.hpp"
+#include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// A shortcut, which changes no result: `Core::steady` holds from an iteration in which every request of the batch
-/// decoded, all of it resident, and nothing moved, until something happens.
+/// A shortcut that changes no result. `CarryOver::steady` holds after an iteration in which every request of the batch
+/// decoded with all KV resident and nothing moved, until something happens.
 template <class C>
 class SteadySteps {
  public:
@@ -21,13 +21,13 @@ class SteadySteps {
   static constexpr bool possible = !C::lookahead_type::ahead && !is_real_time<typename C::backend_type> &&
                                    C::admission_type::steady && !CopiesAhead<typename C::retention_type>;
 
-  /// Whether the decision stands once more: no plan is due. The committer then gives each claim room for a token, of
-  /// which `opening` open a block.
+  /// Whether the decision stands once more: no plan is due. `grow_steadily` then gives each claim room for a token;
+  /// `opening` of them open a block.
   [[nodiscard]] static bool stands(const Policies<C>& policies, const Decision& decision, const View& view) {
     return !policies.replan.due(view, policies.replan_state, decision.candidates);
   }
   [[nodiscard]] std::int64_t opening() const { return opening_; }
-  /// Makes of the last iteration the next.
+  /// Turns the last iteration into the next.
   static void prepare(const Core& core, Prepared& prepared) {
     prepared.work.decode_context += Tokens{prepared.work.decodes};
     prepared.weights = {}; // nothing moves: no need to `prepare`
@@ -37,13 +37,13 @@ class SteadySteps {
     prepared.room = static_cast<double>(core.ledger.device().free().count());
   }
 
-  /// Notes whether the next step is this one once more. If every request of the batch decoded, all of it resident, and
-  /// no request has ended, is preempted or was left out for want of tokens, then the admission would make the same
-  /// claims, and the plan in force would accept the same ones: room only shrinks until something happens.
+  /// Records whether the next step repeats this one. If every request of the batch decoded with all KV resident, and no
+  /// request has ended, is preempted or was left out for lack of tokens, then the admission would make the same claims,
+  /// and the plan in force would accept the same ones: room only shrinks until something happens.
   [[nodiscard]] bool remember(const Core& core, const Moves& moves, const Decision& decision, const Draft& draft,
                               const Prepared& prepared, double background_blocks) {
     const auto& running = core.requests.running;
-    // What other engines of a node need may change at any time, so weights that can give way are asked in every step.
+    // The needs of a node's other engines may change at any time, so weights that can give way are asked in every step.
     bool steady = !(Policies<C>::streams_weights && draft.offer.asks()) && prepared.chunks.empty() &&
                   moves.streams.empty() && moves.rebuilds.empty() && core.plan.weights.streamed.empty() &&
                   core.requests.preempted.empty() && background_blocks <= 0 && !decision.new_plan &&

@@ -21,40 +21,39 @@ Stepped BasicEngine<C>::step() {
 template <class C>
 Begun BasicEngine<C>::begin() {
   if constexpr (Steady::possible)
-    if (core_.steady && Steady::stands(policies_, decision_, view()) &&
-        committer_.grow_steadily(core_, decision_.claims, steady_.opening())) {
+    if (core_.carry_over.steady() && Steady::stands(policies_, decision_, view()) &&
+        grow_steadily(core_, decision_.claims, steady_.opening(), commit_.moves)) {
       Steady::prepare(core_, prepared_);
       return Begun::under_way;
     }
-  core_.steady = false;
+  core_.carry_over.deciding();
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
   Seconds planning = source_.take(parts(), repeated);
   if (!decision_.valid) return Begun::idle;
-  if (!committer_.commit(core_, decision_, draft_, calls(), now())) {
-    // A plan made ahead was made for memory as it was then: the engine decides anew. One made now is a mistake.
-    const bool was_ahead = draft_.made_ahead;
-    if (was_ahead) planning = planning + detail::decide_now(parts());
-    if (was_ahead && !decision_.valid) return Begun::idle;
-    if (!was_ahead || !committer_.commit(core_, decision_, draft_, calls(), now())) {
-      status_ = committer_.error();
-      return Begun::failed;
-    }
+  bool committed = commit(core_, decision_, draft_, calls(), now(), commit_);
+  if (!committed && draft_.made_ahead) { // the plan was made for memory as it was then: the engine decides anew
+    planning = planning + detail::decide_now(parts());
+    if (!decision_.valid) return Begun::idle;
+    committed = commit(core_, decision_, draft_, calls(), now(), commit_);
+  }
+  if (!committed) {
+    status_ = commit_.error;
+    return Begun::failed;
   }
   if (decision_.claims.empty()) return alive() > 0 ? Begun::again : Begun::idle; // a refusal: decide again
-  if (core_.stale_prefetches) { // streamed weights alone are for any batch; what a plan still has to move, it still has
+  if (core_.carry_over.take_stale_prefetches()) { // streamed weights suit any batch; a plan's remaining moves stay
     const double background = transfer_.background_blocks;
     transfer_.clear();
     transfer_.background_blocks = background;
-    core_.stale_prefetches = false;
   }
-  gather_work(core_, decision_, committer_.moves(), prepared_);
-  prepare(core_, committer_.moves(), transfer_.background_blocks, prepared_);
-  if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, committer_, calls(), now(), prepared_);
+  gather_work(core_, decision_, commit_.moves, prepared_);
+  prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
+  if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
   prepared_.repeated = repeated;
-  if constexpr (is_real_time<backend_type>) { // it runs from here on, whatever the caller does until `finish`
+  if constexpr (is_real_time<backend_type>) { // it runs from here on, until `finish`
     prepared_.launched = now();
     const View view = core_.view(prepared_.launched);
     const Iteration iteration = iteration_in(view, {});
@@ -74,23 +73,23 @@ void BasicEngine<C>::finish(const Surroundings& around) {
   if constexpr (!is_real_time<backend_type>) backend_.template launch<transfer_type>(iteration);
   const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
   learn(iteration, cost);
-  if constexpr (!All::observers_type::none)
-    report_iteration<C>(policies_, backend_, core_, committer_, decision_, prepared_, iteration, start, cost, before);
+  if constexpr (All::template hears<events::Iterated>)
+    report_iteration<C>(policies_, backend_, core_, commit_.moves, decision_, prepared_, iteration, start, cost,
+                        before);
 
-  ++core_.step;
+  const bool was_steady = core_.carry_over.steady();
   if constexpr (EndsRequests<backend_type>)
-    accounts_.take(backend_.outcomes(), core_, committer_, decision_, draft_, calls(), now());
-  const bool was_steady = core_.steady;
+    accounts_.take(backend_.outcomes(), core_, decision_, draft_, calls(), now());
   if (Steady::possible && was_steady)
     steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), policies_));
   else
     accounts_.account(core_, decision_.claims, now(), policies_);
   source_.accounted(parts(), start, cost.duration);
-  accounts_.end_finished(core_, committer_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
+  accounts_.end_finished(core_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
   if constexpr (Steady::possible)
     if (!was_steady)
-      core_.steady =
-          steady_.remember(core_, committer_.moves(), decision_, draft_, prepared_, transfer_.background_blocks);
+      core_.carry_over.ran(
+          steady_.remember(core_, commit_.moves, decision_, draft_, prepared_, transfer_.background_blocks));
 }
 
 template <class C>
@@ -119,10 +118,10 @@ void BasicEngine<C>::release_due(Seconds until) {
   }
 }
 
-/// The iteration that was prepared, as a backend is told of it. `view`: of its start.
+/// The prepared iteration, in the backend's form. `view`: at its start.
 template <class C>
 Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& around) const {
-  const Moves& moves = committer_.moves();
+  const Moves& moves = commit_.moves;
   return {view,
           prepared_.work,
           decision_.claims,
@@ -138,8 +137,7 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
           around};
 }
 
-/// Tells the policies that learn from it what was predicted and what was measured. A repeated iteration was not
-/// predicted.
+/// Gives predicted and measured times to the policies that learn from them. A repeated iteration has no prediction.
 template <class C>
 void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_unused]] const IterationCost& cost) {
   if constexpr (!std::is_empty_v<typename C::replan_type::State> || !std::is_empty_v<typename C::cost_type::State>) {
@@ -152,7 +150,7 @@ void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_
     policies_.cost.observe(policies_.cost_state,
                            Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
                                        cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}, layers_s});
-    transfer_predicted_ = transfer_; // the next prediction starts from what is known of the link
+    transfer_predicted_ = transfer_; // the next prediction starts from the link's known state
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// submit: how an engine is made from its configuration, how a request enters it, and how its user takes it back.
+// submit: makes an engine from its configuration, submits a request, and cancels one.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
@@ -18,7 +18,7 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
   LayerBlocks most = config.device_blocks;
-  if constexpr (All::streams_weights) // with weights that can all stream
+  if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (!status.ok()) return status.error();
@@ -27,16 +27,15 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
 
 template <class C>
 Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) {
-  const auto id = RequestId{core_.requests.next_id++};
+  const RequestId id = new_request_id(core_);
   const auto refused = [&](const Status& status) {
-    policies_.observe(
-        [&](const auto& observer, auto& state) { observer.refused(state, id, spec, now(), status.error().what); });
+    policies_.tell(events::Refused{id, spec, now(), status.error().what});
     return status.error();
   };
   if (const Status status = detail::check_length(id, spec, core_.limits); !status.ok()) return refused(status);
   if constexpr (C::admission_type::knows_lengths)
     if (spec.output_is_bound) return refused(detail::unknown_length(id));
-  // Alone, at its longest, with the least device memory that the placement could choose: does it fit?
+  // Does it fit alone, at its longest, with the least device memory that the placement could choose?
   const Footprint room = detail::least_room(core_, policies_.placement.least(core_.geometry.layers), spec);
   WeightsPlan lending;
   lending.freed = policies_.weights.most_freed(core_.geometry);
@@ -50,9 +49,9 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   const LayerBlocks growth = core_.capacity_with(lending) - core_.kv_capacity;
   if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
 
-  const Slot slot = committer_.enter(core_, id, spec, prompt_keys);
+  const Slot slot = enter_request(core_, id, spec, prompt_keys);
   policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
-  policies_.observe([&](const auto& observer, auto& state) { observer.submitted(state, core_.row(slot)); });
+  policies_.tell(events::Submitted{core_.row(slot)});
   return id;
 }
 
@@ -61,14 +60,13 @@ Status BasicEngine<C>::cancel(RequestId id) {
   const RequestRow* const request = core_.find(id);
   if (request == nullptr) return detail::not_alive(id);
   const auto slot = static_cast<Slot>(request - core_.requests.rows.data());
-  policies_.observe([&](const auto& observer, auto& state) { observer.cancelled(state, *request, now()); });
-  // What was decided ahead is without this request, and whoever has its row next is in no plan that named it.
+  policies_.tell(events::Cancelled{*request, now()});
+  // Decisions made ahead lose this request, and no plan names the next request in its row.
   source_.forget(slot);
   std::erase_if(draft_.plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
   accounts_.forget(id);
   if constexpr (KeepsRequests<backend_type>) backend_.cancelled(slot, core_.requests.next_id);
-  committer_.cancel(core_, slot, calls());
-  if (draft_.fetches) core_.stale_prefetches = true;
+  cancel_request(core_, slot, draft_, calls());
   return {};
 }
 

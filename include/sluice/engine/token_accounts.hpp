@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenAccounts: the tokens of an iteration that has run, their delivery, and which requests have ended.
+// TokenAccounts: counts the tokens of an iteration that has run, delivers them, and ends requests.
 #pragma once
 
-#include "sluice/backend/backend.hpp"
-#include "sluice/engine/core/committer.hpp"
 #include "sluice/engine/core/decision.hpp"
+#include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
+#include "sluice/world/backend.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace sluice {
 
-/// Counts tokens in the requests' rows. Apart from the committer it is the only writer of an engine's core.
+/// Counts steps, and tokens in the requests' rows. The other writers of a core are the functions of core/writers.hpp.
 template <class C>
 class TokenAccounts {
  public:
-  /// Every claim's tokens now have KV; a request that has nothing pending has generated one token more.
+  /// An iteration has run: every claim's tokens now have KV, and a request with nothing pending has generated a token.
   void account(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
+    ++core.step;
     const auto sink = policies.delivery_sink();
     for (const Claim& claim : claims) {
       if (claim.tokens.count() == 0) continue;
@@ -31,10 +32,11 @@ class TokenAccounts {
       if (has_all(request)) finished_.push_back(claim.slot);
     }
   }
-  /// The same where every claim decodes. Returns how many requests open a block with their next token.
+  /// The same if every claim decodes. Returns how many requests open a block with their next token.
   std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
     const auto sink = policies.delivery_sink();
     RequestRow* const rows = core.requests.rows.data();
+    ++core.step;
     std::int64_t opening = 0;
     for (const Claim& claim : claims) {
       RequestRow& request = rows[index(claim.slot)];
@@ -46,52 +48,47 @@ class TokenAccounts {
     }
     return opening;
   }
-  /// Deposits drain while their requests run, wait for their turn, or are preempted: `advance` brings them up to date
-  /// before a policy plans by them.
+  /// Deposits drain while their requests run, wait or are preempted: `advance` brings them up to date before a policy
+  /// plans with them.
   static void advance(Core& core, Policies<C>& policies, Seconds now) {
     const auto sink = policies.delivery_sink();
     for (const auto* list : {&core.requests.running, &core.requests.preempted})
       for (const Slot slot : *list) policies.delivery.advance(core.row(slot), now, sink);
   }
 
-  /// Takes what became of requests in the iteration beyond what its batch says. A request that ended early has been
-  /// given its last token; a request that failed is refused with the reason, and gets no token of this iteration.
-  void take(std::span<const RequestOutcome> outcomes, Core& core, Committer& committer, Decision& decision,
-            const Draft& draft, const PolicyCalls& calls, Seconds now) {
+  /// Applies the backend's outcomes of an iteration. A request that ended early has got its last token; a request that
+  /// failed is refused with the reason, and gets no token from this iteration.
+  void take(std::span<const RequestOutcome> outcomes, Core& core, Decision& decision, const Draft& draft,
+            const PolicyCalls& calls, Seconds now) {
     for (const RequestOutcome& outcome : outcomes) {
       if (!outcome.failed) {
         ending_early_.push_back(core.row(outcome.slot).id);
         continue;
       }
       std::erase_if(decision.claims, [&outcome](const Claim& claim) { return claim.slot == outcome.slot; });
-      committer.refuse(core, outcome.slot, outcome.reason, calls, now);
-      if (draft.fetches) core.stale_prefetches = true;
+      fail_request(core, outcome.slot, outcome.reason, draft, calls, now);
     }
   }
 
-  /// Ends the requests that have all their tokens; calls `forget(slot)` for each before its row can be another's.
+  /// Ends the requests that have all their tokens; calls `forget(slot)` for each before its row is reused.
   template <class Forget>
-  void end_finished(Core& core, Committer& committer, const Draft& draft, Seconds now, Policies<C>& policies,
-                    Forget&& forget) {
+  void end_finished(Core& core, const Draft& draft, Seconds now, Policies<C>& policies, Forget&& forget) {
     if (finished_.empty()) return;
-    core.steady = false;
     const auto sink = policies.delivery_sink();
     for (const Slot slot : finished_) {
       RequestRow& request = core.row(slot);
       policies.delivery.finish(request, now, sink);
-      policies.observe([&](const auto& observer, auto& state) { observer.ended(state, request, now); });
+      policies.tell(events::Ended{request, now});
       forget(slot);
-      committer.end(core, slot);
+      end_request(core, slot, draft);
     }
-    core.last_finish_step = core.step;
     finished_.clear();
-    if (draft.fetches) core.stale_prefetches = true;
   }
   /// A request is cancelled.
   void forget([[maybe_unused]] RequestId id) {
     if constexpr (EndsRequests<typename C::backend_type>) std::erase(ending_early_, id);
   }
-  /// For a copy that only predicts the iteration: which requests end with it is not known yet.
+  /// For a copy that only predicts the iteration: it does not know yet which requests end.
   void forget_finished() { finished_.clear(); }
 
  private:
@@ -103,8 +100,8 @@ class TokenAccounts {
     request.last_token = now;
     policies.delivery.generated(request, now, sink);
   }
-  /// Whether this token is the request's last: by its length, or because the backend has said so, which is used up
-  /// then whatever the length says.
+  /// Whether this token is the request's last: by its length, or because the backend said so. The backend's word counts
+  /// once, for this request only.
   [[nodiscard]] bool has_all(const RequestRow& request) {
     bool ended = false;
     if constexpr (EndsRequests<typename C::backend_type>) ended = std::erase(ending_early_, request.id) > 0;
@@ -112,7 +109,7 @@ class TokenAccounts {
   }
 
   std::vector<Slot> finished_;
-  std::vector<RequestId> ending_early_; ///< by id: a slot is another request's before long
+  std::vector<RequestId> ending_early_; ///< by id, because slots are reused
 };
 
 } // namespace sluice

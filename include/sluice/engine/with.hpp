@@ -24,7 +24,7 @@ struct ComposeEngine<List> {
   using type = BasicEngine<typename Compose<List>::type>;
 };
 
-/// `Keep` without the policies whose role a policy of `Others` plays.
+/// `Keep` without the policies whose role also occurs in `Others`.
 template <class Keep, class Others>
 struct Without;
 template <class... Ks, class Others>
@@ -32,7 +32,7 @@ struct Without<Parts<Ks...>, Others>
     : Concat<std::conditional_t<std::is_same_v<typename OfRole<typename Ks::role, Others>::type, Parts<>>, Parts<Ks>,
                                 Parts<>>...> {};
 
-/// The composition of an engine type, which need not be complete for that.
+/// The composition of an engine type, which may be incomplete.
 template <class E>
 struct CompositionOf;
 template <class C>
@@ -48,7 +48,7 @@ struct Override {
   using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;
 };
 
-/// A composition that was rejected has been explained already.
+/// A rejected composition has already been explained.
 template <class Explained, class Overrides>
 struct Override<RejectedEngine<Explained>, Overrides> {
   using type = RejectedEngine<Explained>;
@@ -56,14 +56,14 @@ struct Override<RejectedEngine<Explained>, Overrides> {
 
 } // namespace detail
 
-/// The engine composed of these policies, by role and in any order; roles not named take their defaults. A wrong
-/// composition is one sentence per mistake.
+/// The engine composed of these policies, in any order; other roles take their defaults. A wrong composition gives one
+/// sentence per mistake.
 ///
 ///     using MyEngine = sluice::Engine<DistancePlacement, TokenDeposit, PauseResume>;
 template <class... Policies>
 using Engine = typename detail::ComposeEngine<typename detail::Unpack<Parts<Policies...>>::type>::type;
 
-/// The engine `E` with some roles played by others: `With<OrbitFlow, DeadlinePool>`.
+/// The engine `E` with some policies replaced: `With<OrbitFlow, DeadlinePool>`.
 template <class E, class... Policies>
 using With = typename detail::Override<E, typename detail::Unpack<Parts<Policies...>>::type>::type;
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 // Every number is from the `config.json` that the model's authors publish on Hugging Face, in the repository named
-// above each function. All are served in half precision, as the papers do.
+// above each function. All are served in half precision, as in the papers.
 namespace sluice {
 
 /// meta-llama/Llama-2-7b-hf: hidden_size 4096, intermediate_size 11008, 32 layers, 32 heads, vocab_size 32000.
@@ -174,8 +174,8 @@ inline ModelShape qwen3_32b() {
 }
 
 /// Qwen/Qwen3-30B-A3B: hidden_size 2048, 48 layers, 32 heads, 4 KV heads, head_dim 128, num_experts 128,
-/// num_experts_per_tok 8, moe_intermediate_size 768, vocab_size 151936. Its intermediate_size (6144) names a dense MLP
-/// that no layer has.
+/// num_experts_per_tok 8, moe_intermediate_size 768, vocab_size 151936. Its intermediate_size (6144) describes a dense
+/// MLP that no layer has.
 inline ModelShape qwen3_30b_a3b() {
   return {.name = "qwen3-30b-a3b",
           .layers = 48,
@@ -190,7 +190,7 @@ inline ModelShape qwen3_30b_a3b() {
           .vocabulary = 151936};
 }
 
-/// A name that `--model` takes, and its shape.
+/// A name for `--model`, and its shape.
 struct NamedModel {
   std::string_view name;
   ModelShape (*shape)();

@@ -12,21 +12,21 @@
 
 namespace sluice {
 
-/// The shape of a decoder-only transformer: what every byte and FLOP of serving it follows from.
+/// The shape of a decoder-only transformer, from which every byte and FLOP of serving follows.
 ///
-/// Left out: norms, biases and learned positions, together under 0.3 % of the parameters of every named model, and no
-/// part of what moves or of what takes time.
+/// Left out: norms, biases and learned positions. They are less than 0.3 % of the parameters of every named model,
+/// never move, and take no significant time.
 struct ModelShape {
   std::string name;
   int layers = 1;
   int hidden = 1;               ///< width of the residual stream
   int heads = 1;                ///< query heads
-  int kv_heads = 1;             ///< heads of K and of V; fewer than `heads` under grouped-query attention
+  int kv_heads = 1;             ///< heads of K and of V; fewer than `heads` with grouped-query attention
   int head_dim = 1;             ///< not always hidden / heads (Qwen3)
-  int mlp = 1;                  ///< intermediate size of a dense MLP; unused where there are experts
+  int mlp = 1;                  ///< intermediate size of a dense MLP; unused with experts
   bool gated_mlp = true;        ///< gate, up and down (SwiGLU); false: up and down only (OPT)
   int experts = 0;              ///< 0: a dense MLP
-  int experts_per_token = 0;    ///< how many of `experts` the router takes
+  int experts_per_token = 0;    ///< how many of `experts` the router chooses
   int moe_intermediate = 0;     ///< intermediate size of one expert
   int vocabulary = 1;           ///< rows of the embedding and of the output head
   bool tied_embeddings = false; ///< the output head is the embedding's matrix
@@ -61,7 +61,7 @@ struct ModelShape {
   [[nodiscard]] constexpr std::int64_t parameters() const {
     return layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
   }
-  /// Parameters that one token passes through, in the convention of the model cards (embedding and head included).
+  /// Parameters that one token passes through, by the convention of model cards (embedding and head included).
   [[nodiscard]] constexpr std::int64_t active_parameters() const {
     return active_layer_parameters() * layers + embedding_parameters() * (tied_embeddings ? 1 : 2);
   }
@@ -81,8 +81,8 @@ struct ModelShape {
     const double missed = 1.0 - static_cast<double>(experts_per_token) / experts;
     return experts * (1.0 - std::pow(missed, static_cast<double>(tokens.count())));
   }
-  /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer, and of a layer of
-  /// experts the experts that are touched.
+  /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer; in a layer of experts
+  /// only those that are touched.
   [[nodiscard]] Bytes layer_weight_bytes_read(Tokens tokens) const {
     const double read = static_cast<double>(attention_parameters() + router_parameters()) +
                         static_cast<double>(expert_parameters()) * experts_touched(tokens);
@@ -102,7 +102,7 @@ struct ModelShape {
   [[nodiscard]] constexpr Bytes token_block_bytes(Tokens block_tokens) const {
     return layer_block_bytes(block_tokens) * layers;
   }
-  /// One token's hidden state, what HCache keeps of a layer instead of K and V.
+  /// One token's hidden state, which HCache keeps per layer instead of K and V.
   [[nodiscard]] constexpr Bytes hidden_bytes_per_token() const {
     return Bytes{std::int64_t{hidden} * kv_element_bytes};
   }
@@ -114,7 +114,7 @@ struct ModelShape {
 
   // FLOPs (a multiply-add is two) ---------------------------------------------------------------------------------
 
-  /// The matrix products of one layer for one token: projections, router and the experts taken (or the MLP).
+  /// The matrix products of one layer for one token: projections, router and the chosen experts (or the MLP).
   [[nodiscard]] constexpr Flops linear_flops_per_token_per_layer() const {
     return Flops{2.0 * static_cast<double>(active_layer_parameters())};
   }
@@ -122,7 +122,7 @@ struct ModelShape {
   [[nodiscard]] constexpr Flops attention_flops_per_pair_per_layer() const {
     return Flops{4.0 * static_cast<double>(heads) * head_dim};
   }
-  /// K and V projections alone, for one token in one layer: what rebuilding KV from hidden states costs.
+  /// K and V projections only, for one token in one layer: the cost of rebuilding KV from hidden states.
   [[nodiscard]] constexpr Flops kv_projection_flops_per_token_per_layer() const {
     return Flops{4.0 * static_cast<double>(hidden) * kv_heads * head_dim};
   }
@@ -149,8 +149,8 @@ inline Status check_shape_field(const ShapeField& field, const std::string& wher
 
 } // namespace detail
 
-/// An error if the sizes make no decoder. The upper bounds are far above any model, and low enough that no product of
-/// them overflows. `where` opens the error's line: a file, or the flag that the shape came from.
+/// An error if the sizes are no valid decoder. The upper bounds are far above any model, and low enough that no product
+/// of them overflows. `where` opens the error's line: a file, or the flag that set the shape.
 inline Status check(const ModelShape& shape, const std::string& where) {
   constexpr int wide = 1 << 18;
   const detail::ShapeField fields[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_shard: the part of a model that one device of a tensor-parallel group holds and computes.
+// tensor_shard: the part of a model that one device of a tensor-parallel group stores and computes.
 #pragma once
 
 #include "sluice/model/shape.hpp"
@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-/// The model as one of `degree` devices sees it: heads, MLP (each expert's, too) and vocabulary divided, so that the
+/// The model as one of `degree` devices sees it: heads, MLP (each expert's too) and vocabulary are divided, so the
 /// shape's weights, KV and FLOPs are that device's part. `where` opens the error's line: a flag.
 ///
-/// - KV heads fewer than the devices are replicated: each device keeps one whole, and the group keeps
-///   degree / kv_heads copies of all KV. The shard's bytes count that.
+/// - With fewer KV heads than devices, KV heads are replicated: each device keeps one whole, and the group keeps degree
+///   / kv_heads copies of all KV. The shard's bytes include that.
 /// - The residual stream, and with it `hidden_bytes_per_token`, is whole on every device; so is the router.
-/// - A vocabulary that the degree does not divide is padded, as serving engines pad it.
+/// - If the degree does not divide the vocabulary, the vocabulary is padded, as in serving engines.
 inline Expected<ModelShape> tensor_shard(const ModelShape& whole, int degree, const std::string& where) {
   const auto refuse = [&](const std::string& what, const char* expected) {
     return Error{ErrorCode::bad_input, where, what, expected};

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// CsvTable: a table whose columns have names, types, units and meanings, and its rows as text.
+// CSV: columns with a name, type, unit and meaning, how each makes its cell of a row, and the text of a row.
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace sluice {
 
@@ -50,17 +54,59 @@ class CsvRow {
     out_ += '"';
   }
   void cell(const char* text) { cell(std::string_view{text}); }
-  void none() { cell(std::string_view{}); }
+  template <class Value>
+  void cell(const std::optional<Value>& value) {
+    value ? cell(*value) : cell(std::string_view{});
+  }
 
  private:
   std::string& out_;
   bool first_ = true;
 };
 
-/// One column: `type` is Frictionless Table Schema's word for it, `unit` is empty of what has none.
+/// One column: `type` is Frictionless Table Schema's word for it; `unit` is empty where there is none.
 struct CsvColumn {
   std::string_view name, type, unit, what;
 };
+
+namespace detail {
+
+/// Frictionless Table Schema's word for a cell's type.
+template <class Cell>
+inline constexpr std::string_view csv_type = std::same_as<Cell, bool>    ? "boolean"
+                                             : std::integral<Cell>       ? "integer"
+                                             : std::floating_point<Cell> ? "number"
+                                                                         : "string";
+template <class Cell>
+inline constexpr std::string_view csv_type<std::optional<Cell>> = csv_type<Cell>;
+
+} // namespace detail
+
+/// A column of a table whose rows are made from `Row`s: `cell` is a lambda without captures that returns the cell,
+/// whose type is the column's. An empty optional leaves the cell empty.
+template <class Row>
+struct CsvColumnOf : CsvColumn {
+  template <class Cell>
+  constexpr CsvColumnOf(std::string_view name_, std::string_view unit_, std::string_view what_, Cell /*cell*/)
+      : CsvColumn{name_, detail::csv_type<std::remove_cvref_t<std::invoke_result_t<Cell, const Row&>>>, unit_, what_},
+        write{[](CsvRow& row, const Row& of) { row.cell(Cell{}(of)); }} {}
+
+  void (*write)(CsvRow& row, const Row& of);
+};
+
+/// The columns alone, for the head of a file and for its description.
+template <class Row, std::size_t count>
+constexpr std::array<CsvColumn, count> csv_columns(const CsvColumnOf<Row> (&columns)[count]) {
+  std::array<CsvColumn, count> heads;
+  for (std::size_t i = 0; i < count; ++i) heads[i] = columns[i];
+  return heads;
+}
+
+/// Appends the cells of `of` to a row.
+template <class Row, std::size_t count>
+void append_cells(CsvRow& row, const CsvColumnOf<Row> (&columns)[count], const std::type_identity_t<Row>& of) {
+  for (const CsvColumnOf<Row>& column : columns) column.write(row, of);
+}
 
 /// The first line of a file with these columns.
 [[nodiscard]] inline std::string csv_head(std::span<const CsvColumn> first, std::span<const CsvColumn> columns) {

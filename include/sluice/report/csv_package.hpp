@@ -2,9 +2,9 @@
 // datapackage.json: what lies beside it as CSV, for programs: Frictionless Data's description of tables.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
 #include "sluice/report/csv.hpp"
 #include "sluice/report/made_by.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include <span>
 #include <string>

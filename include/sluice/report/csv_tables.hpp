@@ -2,13 +2,14 @@
 // The tables of a comparison as CSV: a row a request, an iteration, a stretch of time, a run (docs/results.md).
 #pragma once
 
-#include "sluice/observer/measure.hpp"
-#include "sluice/observer/series.hpp"
-#include "sluice/observer/timeline.hpp"
 #include "sluice/report/csv.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/timeline.hpp"
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,206 +25,229 @@ struct CsvRun {
   std::uint64_t seed = 1;
 };
 
-inline constexpr std::array<CsvColumn, 5> csv_run_columns{{
-    {"system", "string", "", "the system's name"},
-    {"tenant", "string", "", "of several models in one simulation, which; empty: of all together, or there is one"},
-    {"deposit", "boolean", "", "whether tokens went through a deposit"},
-    {"slo_scale", "number", "", "the SLO between tokens, in multiples of the base SLO"},
-    {"seed", "integer", "", "of the workload"},
-}};
+inline constexpr CsvColumnOf<CsvRun> csv_run_cells[] = {
+    {"system", "", "the system's name", [](auto& of) { return std::string_view{of.system}; }},
+    {"tenant", "", "of several models in one simulation, which; empty: of all together, or there is one",
+     [](auto& of) { return std::string_view{of.tenant}; }},
+    {"deposit", "", "whether tokens went through a deposit", [](auto& of) { return of.deposit; }},
+    {"slo_scale", "", "the SLO between tokens, in multiples of the base SLO", [](auto& of) { return of.slo_scale; }},
+    {"seed", "", "of the workload", [](auto& of) { return of.seed; }},
+};
+inline constexpr auto csv_run_columns = csv_columns(csv_run_cells);
 
-inline constexpr std::array<CsvColumn, 22> csv_request_columns{{
-    {"request", "integer", "", "its number, from 0, in the order of arrival"},
-    {"arrival_s", "number", "s", "on the run's clock"},
-    {"prompt_tokens", "integer", "tokens", "of its prompt"},
-    {"output_tokens", "integer", "tokens", "it is owed"},
-    {"delivered_tokens", "integer", "tokens", "its user got"},
-    {"outcome", "string", "", "served, refused, cancelled or unfinished"},
-    {"reason", "string", "", "of a refusal"},
-    {"first_token_s", "number", "s", "delivery of the first token, on the run's clock"},
-    {"last_token_s", "number", "s", "delivery of the last"},
-    {"ttft_s", "number", "s", "arrival to first token"},
-    {"tpot_s", "number", "s", "first to last token, over the tokens between; of a served request of two or more"},
-    {"e2e_s", "number", "s", "arrival to last token; of a served request"},
-    {"longest_gap_s", "number", "s", "between two deliveries"},
-    {"slo_ttft_s", "number", "s", "promised to the first token; empty: not promised"},
-    {"slo_tbt_s", "number", "s", "promised between tokens; empty: not promised"},
-    {"tokens_on_time", "integer", "tokens", "that followed another within the SLO"},
-    {"tokens_late", "integer", "tokens", "that did not, or never came"},
-    {"deadlines_missed", "integer", "", "as TBT attainment counts them"},
-    {"met_ttft", "boolean", "", "whether the first promise was kept; empty: none was made"},
-    {"met_tpot", "boolean", "", "the same of the other, over the whole request"},
-    {"met_slo", "boolean", "", "whether all that was promised was kept"},
-    {"times_preempted", "integer", "", "how often it had to give way"},
-}};
+/// A request of a run, as a row.
+struct CsvRequest {
+  static constexpr double none = Metrics::absent;
 
-/// A row for each request. The same rules as the figures of a run (observer/measure.hpp), by the same code: the sums
-/// over a run's rows are that run's figures.
-inline void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end);
+  std::size_t id;
+  const RequestRecord& request;
+  std::string_view reason;
+  const Metrics& own;
+  const detail::PromiseCounts& kept;
 
-inline constexpr std::array<CsvColumn, 19> csv_iteration_columns{{
-    {"step", "integer", "", "the iteration's number"},
-    {"start_s", "number", "s", "on the run's clock"},
-    {"duration_s", "number", "s", "start to end"},
-    {"stall_s", "number", "s", "of it, computation waited for a transfer"},
-    {"planning_wait_s", "number", "s", "of it, waited for the planner"},
-    {"batch", "integer", "requests", "that computed"},
-    {"decodes", "integer", "requests", "of them, those that decode"},
-    {"tokens", "integer", "tokens", "computed"},
-    {"running", "integer", "requests", "that hold device memory as part of the batch"},
-    {"waiting", "integer", "requests", "that wait for their start"},
-    {"preempted", "integer", "requests", "that were put aside"},
-    {"device_used_bytes", "integer", "bytes", "KV resident on the device"},
-    {"device_capacity_bytes", "integer", "bytes", "room for KV on the device"},
-    {"in_flight_bytes", "integer", "bytes", "device room that transfers could use"},
-    {"host_used_bytes", "integer", "bytes", "KV on the host"},
-    {"to_device_bytes", "integer", "bytes", "KV moved to the device"},
-    {"to_host_bytes", "integer", "bytes", "KV moved to the host"},
-    {"weights_bytes", "integer", "bytes", "weights streamed to the device"},
-    {"repeated", "boolean", "", "whether the last decision ran again, as no other was ready"},
-}};
+  [[nodiscard]] bool served() const { return request.started() && request.outcome == Outcome::served; }
+  [[nodiscard]] double if_started(Seconds time) const { return request.started() ? time.count() : none; }
+  [[nodiscard]] bool several() const { return request.delivered.count() > 1; }
 
-/// A row for each iteration that the timeline keeps.
-inline void append_iterations(std::string& out, const CsvRun& run, const Timeline::State& state);
-
-inline constexpr std::array<CsvColumn, 20> csv_series_columns{{
-    {"time_s", "number", "s", "the stretch's begin, on the run's clock"},
-    {"width_s", "number", "s", "its length"},
-    {"busy_s", "number", "s", "of it, iterations ran"},
-    {"stall_s", "number", "s", "of it, computation waited for a transfer"},
-    {"moved_bytes", "number", "bytes", "KV moved, both ways"},
-    {"running_mean", "number", "requests", "that hold device memory, over the busy time"},
-    {"running_max", "number", "requests", "at most"},
-    {"waiting_mean", "number", "requests", "that wait for their start, over the busy time"},
-    {"waiting_max", "number", "requests", "at most"},
-    {"preempted_mean", "number", "requests", "that were put aside, over the busy time"},
-    {"preempted_max", "number", "requests", "at most"},
-    {"device_used_min_bytes", "number", "bytes", "KV resident on the device, at least"},
-    {"device_used_mean_bytes", "number", "bytes", "over the busy time"},
-    {"device_used_max_bytes", "number", "bytes", "at most"},
-    {"device_capacity_bytes", "number", "bytes", "room for KV on the device"},
-    {"in_flight_mean_bytes", "number", "bytes", "device room that transfers could use, over the busy time"},
-    {"in_flight_max_bytes", "number", "bytes", "at most"},
-    {"host_used_mean_bytes", "number", "bytes", "KV on the host, over the busy time"},
-    {"host_used_max_bytes", "number", "bytes", "at most"},
-    {"iterations", "integer", "", "that ran in it, those in part included"},
-}};
-
-inline void append_series(std::string& out, const CsvRun& run, const Series::State& state);
-
-/// Of a run's figures; behind these stand the metrics (`csv_figure_columns`).
-inline constexpr std::array<CsvColumn, 4> csv_system_columns{{
-    {"transfer", "string", "", "the transfer rule"},
-    {"slo_ttft_s", "number", "s", "promised to the first token; empty: not promised"},
-    {"slo_tbt_s", "number", "s", "promised between tokens; empty: not promised"},
-    {"livelock", "string", "", "why the run was ended before its requests; empty: it was not"},
-}};
-
-/// These and the metrics, by the names of `for_each_metric`: their units are in their names, their meanings in
-/// docs/metrics.md. Wall times differ from run to run: they are left out.
-[[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns();
-
-namespace detail {
-
-inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_") == std::string_view::npos; }
-
-inline void cells(CsvRow& row, const CsvRun& run) {
-  row.cell(run.system);
-  row.cell(run.tenant);
-  row.cell(run.deposit);
-  row.cell(run.slo_scale);
-  row.cell(run.seed);
-}
-inline constexpr std::string_view outcome_name(Outcome outcome) {
-  switch (outcome) {
-  case Outcome::served:
-    return "served";
-  case Outcome::refused:
-    return "refused";
-  case Outcome::cancelled:
-    return "cancelled";
-  default:
-    return "unfinished";
+  [[nodiscard]] std::string_view outcome() const {
+    switch (request.outcome) {
+    case Outcome::served:
+      return "served";
+    case Outcome::refused:
+      return "refused";
+    case Outcome::cancelled:
+      return "cancelled";
+    default:
+      return "unfinished";
+    }
   }
-}
+  static std::optional<bool> met(std::int64_t owed, std::int64_t met) {
+    return owed > 0 ? std::optional{met > 0} : std::nullopt;
+  }
+};
 
-} // namespace detail
+inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
+    {"request", "", "its number, from 0, in the order of arrival", [](auto& of) { return of.id; }},
+    {"arrival_s", "s", "on the run's clock", [](auto& of) { return of.request.arrival.count(); }},
+    {"prompt_tokens", "tokens", "of its prompt", [](auto& of) { return of.request.prompt.count(); }},
+    {"output_tokens", "tokens", "it is owed", [](auto& of) { return of.request.output.count(); }},
+    {"delivered_tokens", "tokens", "its user got", [](auto& of) { return of.request.delivered.count(); }},
+    {"outcome", "", "served, refused, cancelled or unfinished", [](auto& of) { return of.outcome(); }},
+    {"reason", "", "of a refusal", [](auto& of) { return of.reason; }},
+    {"first_token_s", "s", "delivery of the first token, on the run's clock",
+     [](auto& of) { return of.if_started(of.request.first); }},
+    {"last_token_s", "s", "delivery of the last", [](auto& of) { return of.if_started(of.request.last); }},
+    {"ttft_s", "s", "arrival to first token", [](auto& of) { return of.if_started(of.request.ttft()); }},
+    {"tpot_s", "s", "first to last token, over the tokens between; of a served request of two or more",
+     [](auto& of) { return of.served() && of.several() ? of.request.tpot().count() : of.none; }},
+    {"e2e_s", "s", "arrival to last token; of a served request",
+     [](auto& of) { return of.served() ? of.request.e2e().count() : of.none; }},
+    {"longest_gap_s", "s", "between two deliveries",
+     [](auto& of) { return of.several() ? of.request.longest_gap.count() : of.none; }},
+    {"slo_ttft_s", "s", "promised to the first token; empty: not promised",
+     [](auto& of) { return of.request.slo_ttft.count(); }},
+    {"slo_tbt_s", "s", "promised between tokens; empty: not promised",
+     [](auto& of) { return of.request.slo_tbt.count(); }},
+    {"tokens_on_time", "tokens", "that followed another within the SLO",
+     [](auto& of) { return of.own.tokens_on_time; }},
+    {"tokens_late", "tokens", "that did not, or never came", [](auto& of) { return of.own.tokens_late; }},
+    {"deadlines_missed", "", "as TBT attainment counts them", [](auto& of) { return of.own.deadlines_missed; }},
+    {"met_ttft", "", "whether the first promise was kept; empty: none was made",
+     [](auto& of) { return of.met(of.kept.owed_ttft, of.kept.met_ttft); }},
+    {"met_tpot", "", "the same of the other, over the whole request",
+     [](auto& of) { return of.met(of.kept.owed_tpot, of.kept.met_tpot); }},
+    {"met_slo", "", "whether all that was promised was kept",
+     [](auto& of) { return of.met(of.kept.owed_both, of.kept.met_both); }},
+    {"times_preempted", "", "how often it had to give way", [](auto& of) { return of.request.times_preempted; }},
+};
+inline constexpr auto csv_request_columns = csv_columns(csv_request_cells);
 
+/// A row for each request. The same rules as the figures of a run (report/observer/measure.hpp), by the same code: the
+/// sums over a run's rows are that run's figures.
 inline void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end) {
-  constexpr double none = Metrics::absent;
   for (std::size_t id = 0; id < state.requests.size(); ++id) {
     const RequestRecord& request = state.requests[id];
     if (!request.known) continue;
     Metrics own;
     detail::PromiseCounts kept;
     detail::count_request(request, end, own, kept);
-    const bool started = request.started(), served = started && request.outcome == Outcome::served;
+    const std::string_view reason =
+        request.reason >= 0 ? std::string_view{state.reasons[static_cast<std::size_t>(request.reason)]} : "";
     CsvRow row(out);
-    detail::cells(row, run);
-    row.cell(id);
-    row.cell(request.arrival.count());
-    row.cell(request.prompt.count());
-    row.cell(request.output.count());
-    row.cell(request.delivered.count());
-    row.cell(detail::outcome_name(request.outcome));
-    row.cell(request.reason >= 0 ? std::string_view{state.reasons[static_cast<std::size_t>(request.reason)]}
-                                 : std::string_view{});
-    row.cell(started ? request.first.count() : none);
-    row.cell(started ? request.last.count() : none);
-    row.cell(started ? request.ttft().count() : none);
-    row.cell(served && request.delivered.count() > 1 ? request.tpot().count() : none);
-    row.cell(served ? request.e2e().count() : none);
-    row.cell(request.delivered.count() > 1 ? request.longest_gap.count() : none);
-    row.cell(request.slo_ttft.count());
-    row.cell(request.slo_tbt.count());
-    row.cell(own.tokens_on_time);
-    row.cell(own.tokens_late);
-    row.cell(own.deadlines_missed);
-    const auto promise = [&](std::int64_t owed, std::int64_t met) { owed > 0 ? row.cell(met > 0) : row.none(); };
-    promise(kept.owed_ttft, kept.met_ttft);
-    promise(kept.owed_tpot, kept.met_tpot);
-    promise(kept.owed_both, kept.met_both);
-    row.cell(request.times_preempted);
+    append_cells(row, csv_run_cells, run);
+    append_cells(row, csv_request_cells, {id, request, reason, own, kept});
   }
 }
 
+/// An iteration of a run, as a row.
+struct CsvIteration {
+  const Timeline::Iteration& it;
+  Bytes layer_block;
+
+  [[nodiscard]] std::int64_t bytes(LayerBlocks blocks) const { return blocks.count() * layer_block.count(); }
+};
+
+inline constexpr CsvColumnOf<CsvIteration> csv_iteration_cells[] = {
+    {"step", "", "the iteration's number", [](auto& of) { return of.it.step; }},
+    {"start_s", "s", "on the run's clock", [](auto& of) { return of.it.start.count(); }},
+    {"duration_s", "s", "start to end", [](auto& of) { return of.it.duration.count(); }},
+    {"stall_s", "s", "of it, computation waited for a transfer", [](auto& of) { return of.it.stall.count(); }},
+    {"planning_wait_s", "s", "of it, waited for the planner", [](auto& of) { return of.it.planning.count(); }},
+    {"batch", "requests", "that computed", [](auto& of) { return of.it.batch; }},
+    {"decodes", "requests", "of them, those that decode", [](auto& of) { return of.it.decodes; }},
+    {"tokens", "tokens", "computed", [](auto& of) { return of.it.tokens; }},
+    {"running", "requests", "that hold device memory as part of the batch", [](auto& of) { return of.it.running; }},
+    {"waiting", "requests", "that wait for their start", [](auto& of) { return of.it.waiting; }},
+    {"preempted", "requests", "that were put aside", [](auto& of) { return of.it.preempted; }},
+    {"device_used_bytes", "bytes", "KV resident on the device", [](auto& of) { return of.bytes(of.it.device_used); }},
+    {"device_capacity_bytes", "bytes", "room for KV on the device",
+     [](auto& of) { return of.bytes(of.it.device_capacity); }},
+    {"in_flight_bytes", "bytes", "device room that transfers could use",
+     [](auto& of) { return of.bytes(of.it.in_flight); }},
+    {"host_used_bytes", "bytes", "KV on the host", [](auto& of) { return of.bytes(of.it.host_used); }},
+    {"to_device_bytes", "bytes", "KV moved to the device", [](auto& of) { return of.bytes(of.it.to_device); }},
+    {"to_host_bytes", "bytes", "KV moved to the host", [](auto& of) { return of.bytes(of.it.to_host); }},
+    {"weights_bytes", "bytes", "weights streamed to the device", [](auto& of) { return of.it.weights.count(); }},
+    {"repeated", "", "whether the last decision ran again, as no other was ready",
+     [](auto& of) { return of.it.repeated; }},
+};
+inline constexpr auto csv_iteration_columns = csv_columns(csv_iteration_cells);
+
+/// A row for each iteration that the timeline keeps.
 inline void append_iterations(std::string& out, const CsvRun& run, const Timeline::State& state) {
-  const auto bytes = [&](LayerBlocks blocks) { return blocks.count() * state.layer_block_bytes.count(); };
   for (const Timeline::Iteration& it : state.iterations) {
     CsvRow row(out);
-    detail::cells(row, run);
-    row.cell(it.step);
-    for (const Seconds time : {it.start, it.duration, it.stall, it.planning}) row.cell(time.count());
-    for (const std::int64_t count : {it.batch, it.decodes, it.tokens, it.running, it.waiting, it.preempted})
-      row.cell(count);
-    for (const LayerBlocks blocks :
-         {it.device_used, it.device_capacity, it.in_flight, it.host_used, it.to_device, it.to_host})
-      row.cell(bytes(blocks));
-    row.cell(it.weights.count());
-    row.cell(it.repeated);
+    append_cells(row, csv_run_cells, run);
+    append_cells(row, csv_iteration_cells, {it, state.layer_block_bytes});
   }
 }
 
+/// A stretch of time of a run, as a row. Means are over the busy time.
+struct CsvStretch {
+  const Series::State& state;
+  std::size_t number;
+
+  [[nodiscard]] const SeriesBucket& bucket() const { return state.buckets[number]; }
+  [[nodiscard]] double start_s() const { return state.start_s + static_cast<double>(number) * state.width_s; }
+  [[nodiscard]] double mean(const SeriesRange& range) const {
+    return bucket().empty() ? Metrics::absent : bucket().mean(range);
+  }
+  [[nodiscard]] double bytes(double blocks) const {
+    return static_cast<double>(state.layer_block_bytes.count()) * blocks;
+  }
+  [[nodiscard]] double bytes(LayerBlocks blocks) const { return bytes(static_cast<double>(blocks.count())); }
+  [[nodiscard]] double mean_bytes(const SeriesRange& range) const { return bytes(mean(range)); }
+};
+
+inline constexpr CsvColumnOf<CsvStretch> csv_series_cells[] = {
+    {"time_s", "s", "the stretch's begin, on the run's clock", [](auto& of) { return of.start_s(); }},
+    {"width_s", "s", "its length", [](auto& of) { return of.state.width_s; }},
+    {"busy_s", "s", "of it, iterations ran", [](auto& of) { return of.bucket().seconds; }},
+    {"stall_s", "s", "of it, computation waited for a transfer", [](auto& of) { return of.bucket().stall_s; }},
+    {"moved_bytes", "bytes", "KV moved, both ways", [](auto& of) { return of.bytes(of.bucket().moved_blocks); }},
+    {"running_mean", "requests", "that hold device memory, over the busy time",
+     [](auto& of) { return of.mean(of.bucket().running); }},
+    {"running_max", "requests", "at most", [](auto& of) { return of.bucket().running.max; }},
+    {"waiting_mean", "requests", "that wait for their start, over the busy time",
+     [](auto& of) { return of.mean(of.bucket().waiting); }},
+    {"waiting_max", "requests", "at most", [](auto& of) { return of.bucket().waiting.max; }},
+    {"preempted_mean", "requests", "that were put aside, over the busy time",
+     [](auto& of) { return of.mean(of.bucket().preempted); }},
+    {"preempted_max", "requests", "at most", [](auto& of) { return of.bucket().preempted.max; }},
+    {"device_used_min_bytes", "bytes", "KV resident on the device, at least",
+     [](auto& of) { return of.bytes(of.bucket().device_used.min); }},
+    {"device_used_mean_bytes", "bytes", "over the busy time",
+     [](auto& of) { return of.mean_bytes(of.bucket().device_used); }},
+    {"device_used_max_bytes", "bytes", "at most", [](auto& of) { return of.bytes(of.bucket().device_used.max); }},
+    {"device_capacity_bytes", "bytes", "room for KV on the device",
+     [](auto& of) { return of.bytes(of.state.device_capacity); }},
+    {"in_flight_mean_bytes", "bytes", "device room that transfers could use, over the busy time",
+     [](auto& of) { return of.mean_bytes(of.bucket().in_flight); }},
+    {"in_flight_max_bytes", "bytes", "at most", [](auto& of) { return of.bytes(of.bucket().in_flight.max); }},
+    {"host_used_mean_bytes", "bytes", "KV on the host, over the busy time",
+     [](auto& of) { return of.mean_bytes(of.bucket().host_used); }},
+    {"host_used_max_bytes", "bytes", "at most", [](auto& of) { return of.bytes(of.bucket().host_used.max); }},
+    {"iterations", "", "that ran in it, those in part included", [](auto& of) { return of.bucket().samples; }},
+};
+inline constexpr auto csv_series_columns = csv_columns(csv_series_cells);
+
+/// A row for each stretch of time up to the last that has iterations.
 inline void append_series(std::string& out, const CsvRun& run, const Series::State& state) {
-  const auto unit = static_cast<double>(state.layer_block_bytes.count());
   std::size_t last = state.buckets.size();
   while (last > 0 && state.buckets[last - 1].empty()) --last;
   for (std::size_t i = 0; i < last; ++i) {
-    const SeriesBucket& of = state.buckets[i];
-    const auto mean = [&](const SeriesRange& range) { return of.empty() ? Metrics::absent : of.mean(range); };
     CsvRow row(out);
-    detail::cells(row, run);
-    row.cell(state.start_s + static_cast<double>(i) * state.width_s);
-    for (const double value : {state.width_s, of.seconds, of.stall_s, unit * of.moved_blocks, mean(of.running),
-                               of.running.max, mean(of.waiting), of.waiting.max, mean(of.preempted), of.preempted.max,
-                               unit * of.device_used.min, unit * mean(of.device_used), unit * of.device_used.max,
-                               unit * static_cast<double>(state.device_capacity.count()), unit * mean(of.in_flight),
-                               unit * of.in_flight.max, unit * mean(of.host_used), unit * of.host_used.max})
-      row.cell(value);
-    row.cell(of.samples);
+    append_cells(row, csv_run_cells, run);
+    append_cells(row, csv_series_cells, {state, i});
   }
 }
 
+/// A run's figures that are not metrics.
+struct CsvFigures {
+  std::string_view transfer;
+  Seconds slo_ttft, slo_tbt;
+  std::string_view livelock;
+};
+
+inline constexpr CsvColumnOf<CsvFigures> csv_system_cells[] = {
+    {"transfer", "", "the transfer rule", [](auto& of) { return of.transfer; }},
+    {"slo_ttft_s", "s", "promised to the first token; empty: not promised",
+     [](auto& of) { return of.slo_ttft.count(); }},
+    {"slo_tbt_s", "s", "promised between tokens; empty: not promised", [](auto& of) { return of.slo_tbt.count(); }},
+    {"livelock", "", "why the run was ended before its requests; empty: it was not",
+     [](auto& of) { return of.livelock; }},
+};
+inline constexpr auto csv_system_columns = csv_columns(csv_system_cells);
+
+namespace detail {
+
+/// Wall times differ from run to run, so tables leave them out.
+inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_") == std::string_view::npos; }
+
+} // namespace detail
+
+/// The columns above and the metrics, by the names of `for_each_metric`: their units are in their names, their meanings
+/// in docs/metrics.md.
 [[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns() {
   std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
   const Metrics named;
@@ -239,32 +263,19 @@ inline void append_series(std::string& out, const CsvRun& run, const Series::Sta
   return columns;
 }
 
-/// What the cells of those columns are, behind the cells of a run.
-struct CsvFigures {
-  std::string_view transfer;
-  Seconds slo_ttft, slo_tbt;
-  std::string_view livelock;
-};
-
-namespace detail {
-
-inline void cells(CsvRow& row, const CsvFigures& of, const Metrics& metrics) {
-  row.cell(of.transfer);
-  row.cell(of.slo_ttft.count());
-  row.cell(of.slo_tbt.count());
-  row.cell(of.livelock);
+/// The cells of a run's figures, the metrics last.
+inline void append_figures(CsvRow& row, const CsvFigures& of, const Metrics& metrics) {
+  append_cells(row, csv_system_cells, of);
   for_each_metric(metrics, [&](std::string_view name, auto number) {
-    if (is_csv_figure(name)) row.cell(number);
+    if (detail::is_csv_figure(name)) row.cell(number);
   });
 }
-
-} // namespace detail
 
 /// One run's figures.
 inline void append_system(std::string& out, const CsvRun& run, const CsvFigures& of, const Metrics& metrics) {
   CsvRow row(out);
-  detail::cells(row, run);
-  detail::cells(row, of, metrics);
+  append_cells(row, csv_run_cells, run);
+  append_figures(row, of, metrics);
 }
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // DistributionReport: a latency's percentiles and histogram.
 #pragma once
 
-#include "sluice/observer/quantile.hpp"
+#include "sluice/report/observer/quantile.hpp"
 
 #include <algorithm>
 #include <array>

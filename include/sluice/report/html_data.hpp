@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of report.html: what its plots are drawn from, as JSON rounded to what a screen can show.
+// The data of report.html's plots, as JSON rounded to what a screen can show.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/html_page.hpp"
 #include "sluice/report/html_why.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
@@ -19,7 +20,7 @@ namespace sluice::detail {
 inline constexpr int plot_digits = 6; ///< times of one iteration, which must touch where they touch
 inline constexpr int curve_digits = 4;
 
-/// What no run repeats, and the page does not draw: without such numbers equal runs give equal pages.
+/// Wall times differ between equal runs: the page leaves them out, so that equal runs give equal pages.
 [[nodiscard]] inline bool is_wall_time(std::string_view name) { return name.find("_wall_") != std::string_view::npos; }
 
 inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {
@@ -104,7 +105,7 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   json.end_array().end_object();
 }
 
-/// Every number of a row that is drawn, of several seeds with its interval. A count's mean is no count: 3.67
+/// Every number of a row that the page draws, with its interval over several seeds. A count's mean is no count: 3.67
 /// preemptions.
 inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const SystemReport& row) {
   std::vector<std::string_view> names;
@@ -124,8 +125,8 @@ inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const Sy
   return numbers;
 }
 
-/// Of several seeds: the figures that are drawn with a mark for each seed, their intervals, and the row's differences
-/// from the one that its block is judged against.
+/// For several seeds: each seed's figures, the intervals of their means, and the row's differences to the row that its
+/// block is judged against.
 inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
                             const std::string& baseline) {
   const auto numbers = [&](std::string_view name, const std::vector<double>& all) {
@@ -162,9 +163,8 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
 [[nodiscard]] inline std::string html_data(const ComparisonReport& report) {
   std::string text;
   JsonWriter json(text, true);
-  json.begin_object().key("seeds").begin_array();
-  for (const std::uint64_t seed : seeds_served(report.workload)) json.value(seed);
-  json.end_array().line().key("causes").begin_array();
+  begin_page_data(json, "comparison", report.workload);
+  json.key("causes").begin_array();
   for (const std::string_view cause : drawn_groups) json.value(cause);
   json.end_array().line().key("systems").begin_array();
   const std::vector<ReportBlock> blocks = blocks_of(report);
@@ -173,9 +173,12 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
       return b.deposit == system.deposit && b.slo_scale == system.slo_scale;
     });
     const SystemReport* original = original_of(*block, system);
-    json.line().begin_object().field("name", system.name).field("deposit", system.deposit);
-    json.field("control", system.control).field("scale", system.slo_scale).key("slo").rounded(system.slo_tbt_s, 6);
-    json.key("slo_ttft").rounded(system.slo_ttft_s, 6).field("same", original != nullptr ? original->name : "");
+    begin_page_row(json, system.name, system.deposit, system.control, system.slo_scale);
+    json.key("slo")
+        .rounded(system.slo_tbt_s, 6)
+        .key("slo_ttft")
+        .rounded(system.slo_ttft_s, 6)
+        .field("same", original != nullptr ? original->name : "");
     json.field("livelocked", !system.livelock.empty());
     if (system.per_seed.size() > 1) write_seed_plot(json, system, *block, report.baseline);
     json.key("m").begin_object();

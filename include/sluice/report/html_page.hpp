@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every page of results begins and ends with: one file that needs no network.
+// The page of results that comparisons, grids, capacities and explorations have in common: its shell and its data.
 #pragma once
 
-#include "sluice/report/html_script_base.hpp"
-#include "sluice/report/html_script_page.hpp"
-#include "sluice/report/html_script_save.hpp"
-#include "sluice/report/html_style.hpp"
 #include "sluice/report/html_tables.hpp"
 #include "sluice/report/made_by.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/report/pages.hpp"
 
-#include <initializer_list>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace sluice::detail {
 
-/// One cell of a page's facts; nothing where there is nothing to tell.
+/// One cell of a page's facts; nothing where the text is empty.
 [[nodiscard]] inline std::string html_fact(std::string_view label, std::string_view text) {
   if (text.empty()) return {};
   const bool wide = text.size() > 40; // over two columns: a sentence in one column makes the whole row high
@@ -24,43 +23,49 @@ namespace sluice::detail {
          "</dd></div>";
 }
 
-/// Texts of a page's head. All but `facts`, which is made of `html_fact`, are as people write them.
-struct HtmlHead {
-  std::string title, heading, under; ///< of the browser's tab; of the page; the line below
-  std::string facts;
-  std::string command; ///< that repeats the results; empty: not known
-};
-
-/// A page up to its first section.
-[[nodiscard]] inline std::string html_begin(const HtmlHead& head) {
-  std::string out = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>";
-  out += escaped(head.title) + "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>";
-  out += html_style;
-  out += "</style></head>\n<body><main>\n<h1>" + escaped(head.heading) + "</h1><p class=\"sub\">" +
-         escaped(head.under) + "</p>\n<dl class=\"facts\">" + head.facts + "</dl>\n";
-  if (!head.command.empty()) out += "<pre><code>" + escaped(head.command) + "</code></pre>\n";
-  return out;
+/// The beginning of every page's data, as report/pages/systems.js reads it: the open object, behind its first keys.
+inline void begin_page_data(JsonWriter& json, std::string_view kind, const WorkloadReport& workload) {
+  json.begin_object().field("kind", kind).key("seeds").begin_array();
+  for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
+  json.end_array().line();
 }
 
-/// A page behind its last section. `data`: JSON, with `systems` and `seeds`; `scripts`: what draws them, behind the
-/// scripts that every page has.
-[[nodiscard]] inline std::string html_end(const WorkloadReport& workload, const MadeBy& made_by,
-                                          std::string_view simulated, std::string_view data,
-                                          std::initializer_list<std::string_view> scripts) {
-  std::string out;
-  if (const std::string note = one_seed_note(workload); !note.empty())
-    out += "<p class=\"sub\">This is of " + escaped(note) + ".</p>\n";
-  out += "<footer>Written by " + escaped(made_by.known() ? made_by.line() : "Sluice") + ". " + escaped(simulated) +
-         "</footer>\n</main>\n<div id=\"tip\" role=\"status\"></div>\n"
-         "<script type=\"application/json\" id=\"data\">";
-  out += data;
-  out += "</script>\n<script>";
-  for (const std::string_view script : {html_script_base, html_script_page, html_script_save}) out += script;
-  for (const std::string_view script : scripts) out += script;
-  return out + "</script>\n</body></html>\n";
+/// The beginning of a row of `systems`: the open object.
+inline void begin_page_row(JsonWriter& json, std::string_view name, bool deposit, bool control, double slo_scale) {
+  json.line().begin_object().field("name", name).field("deposit", deposit).field("control", control);
+  json.field("scale", slo_scale);
 }
 
 inline constexpr std::string_view simulated_unless_told = "Simulated unless a fact above says otherwise.";
+
+/// What differs between pages of results. `facts`, `sections` and `data` are HTML and JSON, the others plain text.
+struct HtmlPage {
+  std::string title, heading, under; ///< the browser's tab, the page's heading, the line below
+  std::string facts;                 ///< made of `html_fact`
+  std::string command;               ///< that repeats the results; empty: not known
+  std::string sections;              ///< of report/pages/<kind>.html
+  std::string data;
+  std::span<const std::string_view> script; ///< the modules that draw the data
+  std::string_view simulated = simulated_unless_told;
+};
+
+[[nodiscard]] inline std::string html_page(const HtmlPage& page, const WorkloadReport& workload,
+                                           const MadeBy& made_by) {
+  const std::string note = one_seed_note(workload);
+  return pages::filled(
+      pages::page_html,
+      {{"title", escaped(page.title)},
+       {"style", std::string{pages::base_css} + std::string{pages::results_css}},
+       {"heading", escaped(page.heading)},
+       {"under", escaped(page.under)},
+       {"facts", page.facts},
+       {"command", page.command.empty() ? std::string{} : "<pre><code>" + escaped(page.command) + "</code></pre>"},
+       {"sections", page.sections},
+       {"note", note.empty() ? std::string{} : "<p class=\"sub\">This is of " + escaped(note) + ".</p>"},
+       {"made_by", escaped(made_by.known() ? made_by.line() : "Sluice")},
+       {"simulated", escaped(page.simulated)},
+       {"data", page.data},
+       {"script", pages::joined(page.script)}});
+}
 
 } // namespace sluice::detail

@@ -93,8 +93,8 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   return columns;
 }
 
-/// What report.json calls the number of a column, whose unit is in that name: numbers that leave the page bear it.
-/// Asked of the column itself, with every other number at 0, so that the two cannot differ.
+/// The name of a column's number in report.json, which saved tables use too. The column itself is asked, with every
+/// other number at 0, so that the two cannot differ.
 inline std::string html_key(const HtmlColumn& column) {
   std::string key;
   Metrics metrics;
@@ -107,6 +107,18 @@ inline std::string html_key(const HtmlColumn& column) {
   return key;
 }
 
+/// The head of a column of words. `key`: the column's name where the table is saved, if another.
+inline std::string html_words_head(std::string_view name, std::string_view key = {}) {
+  return "<th scope=\"col\" class=\"l\"" + (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" +
+         escaped(name) + "</th>";
+}
+
+/// The head of a column of numbers, by which a table sorts. `exact`: the numbers are no means of seeds.
+inline std::string html_number_head(std::string_view name, std::string_view key, bool exact = false) {
+  return "<th scope=\"col\" data-sort tabindex=\"0\"" + std::string{exact ? " data-exact" : ""} +
+         (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" + escaped(name) + "</th>";
+}
+
 inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::string_view last) {
   std::string out = "<thead><tr class=\"groups\"><th></th>";
   for (std::size_t c = 0; c < columns.size();) {
@@ -116,15 +128,13 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
     c = end;
   }
   if (!last.empty()) out += "<th></th>";
-  out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>";
-  for (const HtmlColumn& column : columns)
-    out += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + html_key(column) + "\">" +
-           std::string{column.head} + "</th>";
-  if (!last.empty()) out += "<th scope=\"col\" class=\"l\">" + std::string{last} + "</th>";
+  out += "</tr>\n<tr>" + html_words_head("system");
+  for (const HtmlColumn& column : columns) out += html_number_head(column.head, html_key(column));
+  if (!last.empty()) out += html_words_head(last);
   return out + "</tr></thead>\n";
 }
 
-/// What a mean of several seeds may be off by; nothing of one seed, or where all seeds have the same.
+/// Half of a mean's interval; empty for one seed, or where all seeds agree.
 inline std::string html_half_width(const Interval& of, std::string (*text)(double)) {
   const std::string half = half_width_text(of, text);
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
@@ -135,6 +145,24 @@ inline std::string html_number(const Interval& of) {
   std::string out = "data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\"";
   if (of.known()) out += " data-least=\"" + fixed_text(of.least, 9) + "\" data-most=\"" + fixed_text(of.most, 9) + "\"";
   return out;
+}
+
+/// A row's mean with its interval.
+inline std::string html_mean_cell(const Interval& of, std::string (*text)(double)) {
+  return "<td " + html_number(of) + ">" + escaped(text(of.mean)) + html_half_width(of, text) + "</td>";
+}
+
+inline std::string html_words_cell(std::string_view words) { return "<td class=\"l\">" + escaped(words) + "</td>"; }
+
+/// A table without groups of columns.
+inline std::string html_plain_table(std::string_view caption, std::string_view heads, std::string_view rows) {
+  std::string out = "<div class=\"wide\"><table class=\"long\">";
+  if (!caption.empty()) out += "<caption>" + std::string{caption} + "</caption>\n";
+  out += "<thead><tr>";
+  out += heads;
+  out += "</tr></thead><tbody>\n";
+  out += rows;
+  return out + "</tbody></table></div>\n";
 }
 
 inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
@@ -150,11 +178,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
-    for (const HtmlColumn& column : columns) {
-      const Interval of = spread_of(*row, column.number);
-      out +=
-          "<td " + html_number(of) + ">" + escaped(column.text(of.mean)) + html_half_width(of, column.text) + "</td>";
-    }
+    for (const HtmlColumn& column : columns) out += html_mean_cell(spread_of(*row, column.number), column.text);
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";
@@ -162,7 +186,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
   return out + "</tbody></table></div>\n";
 }
 
-/// Who differs from the best (or the baseline), seed by seed; nothing of one seed.
+/// Each system's difference to the best (or the baseline), seed by seed; empty for one seed.
 inline std::string html_judgement(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
@@ -175,11 +199,10 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
     out +=
         "<th scope=\"colgroup\" colspan=\"3\">" + escaped(figure.name) + (figure.share ? ", points" : ", %") + "</th>";
     const std::string key{figure.key};
-    heads += "<th scope=\"col\" data-sort tabindex=\"0\" data-key=\"" + key + (figure.share ? "_points" : "_percent") +
-             "\">mean</th><th scope=\"col\" data-told>from &hellip; to</th><th scope=\"col\" class=\"l\" data-key=\"" +
-             key + "_judged\">judged</th>";
+    heads += html_number_head("mean", key + (figure.share ? "_points" : "_percent")) +
+             "<th scope=\"col\" data-told>from &hellip; to</th>" + html_words_head("judged", key + "_judged");
   }
-  out += "</tr>\n<tr><th scope=\"col\" class=\"l\">system</th>" + heads + "</tr></thead><tbody>\n";
+  out += "</tr>\n<tr>" + html_words_head("system") + heads + "</tr></thead><tbody>\n";
   for (const SystemReport* row : block.rows) {
     const SystemReport* rival = rival_of(block, *row, baseline);
     if (rival == nullptr) continue;
@@ -189,7 +212,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
       const Paired of = judged(*row, *rival, figure);
       const double scale = judged_scale(figure, *rival);
       const bool there = of.pairs() > 0;
-      Interval scaled; // of the number beside it: the next column tells it to people
+      Interval scaled; // for saved tables; people read it in the next column
       if (there) scaled.mean = scale * of.difference.mean;
       if (of.judged()) scaled.least = scale * of.difference.least, scaled.most = scale * of.difference.most;
       out += "<td " + html_number(scaled) + ">" + (there ? signed_text(scale * of.difference.mean) : "&ndash;") +
@@ -204,7 +227,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   return out + "</tbody></table></div></div>";
 }
 
-/// Two tables for each block, then the refusals and what a reader must know.
+/// Two tables for each block, then its refusals and remarks.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -220,21 +243,19 @@ inline std::string html_number_tables(const ComparisonReport& report) {
   return out;
 }
 
-/// What each system is: its engine type, once a name and deposit.
+/// Each system's engine type, once for each name and deposit.
 inline std::string html_type_table(const ComparisonReport& report) {
-  std::string out =
-      "<div class=\"wide\"><table class=\"long\"><thead><tr><th class=\"l\" scope=\"col\">system</th><th class=\"l\" "
-      "scope=\"col\">deposit</th><th class=\"l\" scope=\"col\">engine</th></tr></thead><tbody>\n";
+  std::string rows;
   std::vector<const SystemReport*> told;
   for (const SystemReport& system : report.systems) {
     bool known = false;
     for (const SystemReport* other : told) known |= other->name == system.name && other->deposit == system.deposit;
     if (known) continue;
     told.push_back(&system);
-    out += "<tr><th scope=\"row\">" + escaped(system.name) + "</th><td class=\"l\">" + (system.deposit ? "yes" : "no") +
-           "</td><td class=\"code\"><code>" + escaped(system.engine_type) + "</code></td></tr>\n";
+    rows += "<tr><th scope=\"row\">" + escaped(system.name) + "</th>" + html_words_cell(system.deposit ? "yes" : "no") +
+            "<td class=\"code\"><code>" + escaped(system.engine_type) + "</code></td></tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return html_plain_table("", html_words_head("system") + html_words_head("deposit") + html_words_head("engine"), rows);
 }
 
 } // namespace sluice::detail

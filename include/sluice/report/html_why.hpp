@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html: where the requests' time went. The data, and the section that html_script_why.hpp fills.
+// report.html: where the requests' time went, as report/pages/why.js draws it.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/why_text.hpp"
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace sluice::detail {
 
-inline constexpr std::size_t most_drawn_requests = 24; ///< a row; a page of forty rows stays a few megabytes
-inline constexpr std::size_t most_drawn_spells = 80;   ///< a request; a screen shows no more
+inline constexpr std::size_t most_drawn_requests = 24; ///< for each row: a page of forty rows stays a few megabytes
+inline constexpr std::size_t most_drawn_spells = 80;   ///< for each request: a screen shows no more
 
-/// The causes that are one colour, and last what passed in no cause. Decoding beside prompts is decoding, in the bars
-/// as on the lines.
+/// Groups of causes with one colour each (report/pages/why.js); the last is no cause: refused requests. Decoding beside
+/// prompts counts as decoding.
 inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
                                                               "its prompt",
                                                               "computes again",
@@ -52,8 +52,8 @@ inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
   }
 }
 
-/// [group, begin, end, stalled] of each spell; neighbours of one group as one, and the shortest of too many with the
-/// one before.
+/// Each spell as [group, begin, end, stalled]. Neighbours of one group are joined; where there are too many spells, the
+/// shortest join the spell before them.
 inline void write_spells(JsonWriter& json, const RequestTime& of) {
   struct Drawn {
     std::size_t group;
@@ -122,15 +122,5 @@ inline void write_time(JsonWriter& json, const TimeReport& time) {
   }
   json.end_array().end_object();
 }
-
-inline constexpr std::string_view html_why_section = R"html(
-<section class="keep" id="why" hidden><h2>Where the requests' time went</h2>
-<p class="sub"><span class="part"></span>. Every instant from a request's arrival to its last token belongs to one cause; the bars are all requests together. Right, the causes in
-which the missed deadlines passed, as TBT attainment counts them.</p>
-<div id="why-legend"></div><div id="why-bars" class="two"></div>
-<p class="sub"><span class="seed"></span> <span id="why-count"></span> Click one.
-<label class="no-print"> <select id="why-pick" aria-label="System whose requests are shown"></select></label></p>
-<div id="why-lines"></div><p id="why-text" aria-live="polite"></p></section>
-)html";
 
 } // namespace sluice::detail

@@ -2,7 +2,7 @@
 // report.json: a comparison for programs. NaN and infinity are null; equal reports give equal bytes.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/report.hpp"
 #include "sluice/report/seeds.hpp"
 

@@ -2,13 +2,13 @@
 // ComparisonReport: what a comparison found, ready to be written as a table, as JSON or as a page.
 #pragma once
 
-#include "sluice/observer/chosen_iteration.hpp"
-#include "sluice/observer/measure.hpp"
-#include "sluice/observer/metrics.hpp"
-#include "sluice/observer/quantile.hpp"
-#include "sluice/observer/series.hpp"
 #include "sluice/report/distribution_report.hpp"
 #include "sluice/report/made_by.hpp"
+#include "sluice/report/observer/chosen_iteration.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/metrics.hpp"
+#include "sluice/report/observer/quantile.hpp"
+#include "sluice/report/observer/series.hpp"
 #include "sluice/report/time_report.hpp"
 
 #include <algorithm>

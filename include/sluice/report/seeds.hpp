@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/report/order.hpp"
-#include "sluice/statistics/paired.hpp"
+#include "sluice/report/statistics/paired.hpp"
 #include "sluice/workload/seeds.hpp"
 
 #include <cmath>

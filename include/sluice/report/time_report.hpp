@@ -2,7 +2,7 @@
 // TimeReport: where the time of a row's requests went, summed, and of some requests by themselves.
 #pragma once
 
-#include "sluice/observer/why.hpp"
+#include "sluice/report/observer/why.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion: what a client of the OpenAI API asks for, and the errors that it is answered with.
+// Completion and ApiError: requests and errors of the OpenAI API.
 #pragma once
 
-#include "sluice/decoder/sampler.hpp"
-#include "sluice/tokenizer/chat.hpp"
+#include "sluice/model/decoder/sampler.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>
@@ -13,34 +13,34 @@
 
 namespace sluice {
 
-/// One prompt of `/v1/completions`: a text, or tokens.
+/// One prompt of `/v1/completions`: text or tokens.
 struct CompletionPrompt {
   std::string text;
   std::vector<std::int32_t> tokens;
   bool is_tokens = false;
 };
 
-/// A body of `/v1/chat/completions` or `/v1/completions`, read and checked as far as it can be without the model.
+/// A body of `/v1/chat/completions` or `/v1/completions`, parsed and checked as far as possible without the model.
 struct Completion {
   bool chat = false;
-  std::string model;                      ///< empty: whatever is served
+  std::string model;                      ///< empty: the model that is served
   std::vector<ChatMessage> messages;      ///< of a chat
   std::vector<CompletionPrompt> prompts;  ///< of a completion: at least one
-  std::optional<std::int64_t> max_tokens; ///< a bound; absent: what fits the context (a chat), or 16
-  int choices = 1;                        ///< "n": answers to each prompt
+  std::optional<std::int64_t> max_tokens; ///< a bound; absent: the rest of the context (chat), or 16
+  int choices = 1;                        ///< "n": answers per prompt
   Sampling sampling{.temperature = 1};
-  bool seeded = false; ///< the client has given `seed`: the same request gets the same tokens
+  bool seeded = false; ///< the client set `seed`: the same request gets the same tokens
   std::vector<std::string> stop;
-  bool ignore_end = false; ///< "ignore_eos", as vLLM has it: the end token ends nothing
+  bool ignore_end = false; ///< "ignore_eos", as in vLLM: end tokens do not end the answer
   bool stream = false;
-  bool include_usage = false; ///< "stream_options": a last chunk with the usage
-  bool echo = false;          ///< the prompt first
-  int logprobs = -1;          ///< of each token and of so many likeliest; below 0: none
-  Slo slo;                    ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where not given
-  int priority = 0;           ///< "priority": lower is served first, as vLLM has it
+  bool include_usage = false; ///< "stream_options": the stream ends with a chunk of the usage
+  bool echo = false;          ///< the answer begins with the prompt
+  int logprobs = -1;          ///< log-probabilities of each token and this many alternatives; below 0: none
+  Slo slo;                    ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
+  int priority = 0;           ///< "priority": lower is served first, as in vLLM
 };
 
-/// An error as the OpenAI API spells it: {"error": {"message", "type", "param", "code"}}.
+/// An error in the OpenAI API's form: {"error": {"message", "type", "param", "code"}}.
 struct ApiError {
   int status = 400;
   std::string message;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompletionJob: one request of the OpenAI API from its submission to its last byte, whole or streamed.
+// CompletionJob: one completion request from its submission to the last byte of its response.
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/utf8.hpp"
+#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/stop_strings.hpp"
-#include "sluice/tokenizer/token_stream.hpp"
-#include "sluice/tokenizer/tokenizer.hpp"
-#include "sluice/tokenizer/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,12 +25,12 @@
 
 namespace sluice {
 
-/// Turns the tokens of a request's generations into its answer. It knows neither engine nor transport: events go in,
-/// pieces of an answer go to the exchange, and `to_cancel` names the generations that nobody waits for any more.
+/// Turns the events of a request's generations into its response, which goes to the exchange in pieces. Independent of
+/// engine and transport: `to_cancel` names the generations that the caller must cancel.
 class CompletionJob {
  public:
-  /// `prompts`: the tokens of each prompt; there are `request.choices` generations of each, in that order. `tokenizer`
-  /// must outlive the job.
+  /// `prompts`: the tokens of each prompt. Each has `request.choices` generations, in this order. `tokenizer` must
+  /// outlive the job.
   CompletionJob(ReplyHead head, Completion request, std::vector<std::vector<std::int32_t>> prompts,
                 const Tokenizer& tokenizer, std::unique_ptr<Exchange> exchange)
       : head_(std::move(head)), request_(std::move(request)), tokenizer_(&tokenizer), exchange_(std::move(exchange)) {
@@ -38,7 +38,7 @@ class CompletionJob {
       usage_.prompt += static_cast<std::int64_t>(prompts[prompt].size());
       for (int choice = 0; choice < request_.choices; ++choice) {
         Answer& answer = answers_.emplace_back(tokenizer, request_.stop);
-        if (!request_.chat) // a text goes on: the space before its first word is one
+        if (!request_.chat) // a completion continues its prompt: the tokenizer keeps the space between them
           for (const std::int32_t token : prompts[prompt]) (void)answer.text.push(token);
         const std::string begun = request_.echo ? tokenizer.decode(prompts[prompt], SkipSpecial::yes) : std::string{};
         answer.echo = replace_broken_utf8(begun);
@@ -47,20 +47,20 @@ class CompletionJob {
         }
       }
     }
-    request_.messages = {}; // the prompts' text has become tokens, and an answer may take long
+    request_.messages = {}; // freed: tokens replace the text, and the answer may take long
     request_.prompts = {};
   }
 
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }
   [[nodiscard]] bool over() const { return over_; }
-  /// Whether the head of a stream was sent: its status stays, whatever comes.
+  /// Whether the head of a stream was sent, so that the HTTP status can no longer change.
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
-  /// Whether a stop string has ended that answer.
+  /// Whether a stop string has ended answer `at`.
   [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stops.hit(); }
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
 
-  /// An event of the generation of answer `at`. What it makes of the answer is sent by `flush`.
+  /// Adds an event to answer `at`; `flush` sends the result.
   void take(std::size_t at, const GenerationEvent& event) {
     if (over_) return;
     Answer& answer = answers_[at];
@@ -85,11 +85,11 @@ class CompletionJob {
     }
   }
 
-  /// Sends what the events so far have made of the answer: one piece for all of them.
+  /// Sends the result of all events since the last call, in one piece.
   void flush() {
     if (over_) return;
     if (request_.stream) {
-      if (accepted_ < answers_.size()) return; // a refusal still decides the status
+      if (accepted_ < answers_.size()) return; // a refusal would change the HTTP status
       begin();
       for (Answer& answer : answers_)
         if (answer.ended && !answer.told) {
@@ -109,14 +109,14 @@ class CompletionJob {
     } else if (all) {
       respond_whole();
     }
-    over_ = over_ || all; // sending may have found that the client has left
+    over_ = over_ || all; // `send` may have noticed that the client left
   }
 
-  /// Answers whose generations run on though nobody waits for them: a stop string has ended them, or the request has
-  /// failed. Each is named once.
+  /// Answers whose generations are still running but no longer needed, because a stop string ended them or the request
+  /// failed. Each is returned once.
   [[nodiscard]] std::vector<std::size_t> to_cancel() { return std::exchange(cancel_, {}); }
 
-  /// The client has left, or the server ends: nothing more is sent.
+  /// The client left or the server ends: nothing more is sent.
   void abandon() {
     over_ = true;
     for (std::size_t at = 0; at < answers_.size(); ++at)
@@ -129,13 +129,13 @@ class CompletionJob {
 
     TokenStream text;
     StopStrings stops;
-    std::vector<ChunkWriter> chunks; ///< one where the answer is streamed
+    std::vector<ChunkWriter> chunks; ///< one if the answer is streamed
     std::string echo;
     std::string whole;
-    std::vector<TokenLogprob> logprobs; ///< of all tokens, or of those that no chunk has told yet
+    std::vector<TokenLogprob> logprobs; ///< of all tokens, or of tokens that no chunk has sent yet
     FinishReason reason = FinishReason::stop;
     bool ended = false;
-    bool told = false; ///< that it ended
+    bool told = false; ///< the last chunk was written
   };
 
   void add(Answer& answer, std::int32_t token, std::span<const TokenChance> chances) {
@@ -173,14 +173,14 @@ class CompletionJob {
     answer.logprobs.clear();
   }
 
-  /// The head of a stream, once every generation has been accepted.
+  /// Sends the head of a stream, once every generation has been accepted.
   void begin() {
     if (begun_) return;
     begun_ = true;
     HttpResponse head;
     head.type = "text/event-stream; charset=utf-8";
     head.headers.add("Cache-Control", "no-store");
-    head.headers.add("X-Accel-Buffering", "no"); // nginx would keep the tokens together
+    head.headers.add("X-Accel-Buffering", "no"); // otherwise nginx buffers the stream
     if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
     exchange_->begin(std::move(head));
     std::string first;
@@ -206,7 +206,7 @@ class CompletionJob {
     for (std::size_t at = 0; at < answers_.size(); ++at)
       if (!answers_[at].ended) cancel_.push_back(at);
     over_ = true;
-    if (begun_) { // the status is sent: the error is an event, and the stream ends without [DONE]
+    if (begun_) { // too late for a status: the error is an event, and the stream ends without [DONE]
       exchange_->send(error_event(event.error));
       exchange_->finish();
       return;
@@ -227,7 +227,7 @@ class CompletionJob {
   std::unique_ptr<Exchange> exchange_;
   std::vector<Answer> answers_;
   std::vector<std::size_t> cancel_;
-  std::string out_; ///< events that `flush` will send
+  std::string out_; ///< stream events for the next `flush`
   std::string forecast_;
   TokenUsage usage_;
   std::size_t accepted_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cors: the headers by which a browser lets a page of another origin ask the server and read what it answers.
+// Cors: the headers that let pages of another origin use the server from a browser.
 #pragma once
 
 #include "sluice/serve/http.hpp"
@@ -13,30 +13,30 @@
 
 namespace sluice {
 
-/// Pages of one origin, or of all, may ask. Every answer of the server goes through here, also those that a transport
-/// makes of what it could not read: a page that may not read an error is told of a failed network instead.
+/// Allows pages of one origin, or of all. Every response passes through here, including the transport's own errors:
+/// without these headers a browser reports an error to the page as a network failure.
 class Cors {
  public:
-  /// `origin`: as a browser sends it, or *; empty: no page may ask, and nothing is added to any answer.
+  /// `origin`: as a browser sends it, or *. Empty: no page is allowed, and no header is added.
   explicit Cors(std::string origin) : origin_(std::move(origin)) {}
 
   [[nodiscard]] bool allowed() const { return !origin_.empty(); }
 
-  /// The same response, for pages too.
+  /// The response with the headers added.
   [[nodiscard]] HttpResponse open(HttpResponse response) const {
     if (!allowed()) return response;
     response.headers.add("Access-Control-Allow-Origin", origin_);
     response.headers.add("Access-Control-Expose-Headers", "x-sluice-forecast, retry-after, retry-after-ms");
     return response;
   }
-  /// The same exchange: what is answered through it, whole or in pieces, is for pages too.
+  /// An exchange that adds the headers to its response.
   [[nodiscard]] std::unique_ptr<Exchange> open(std::unique_ptr<Exchange> exchange) const {
     if (!allowed()) return exchange;
     return std::make_unique<Opened>(*this, std::move(exchange));
   }
 
-  /// The answer to a browser that asks before a page's request is sent. It may have whatever headers it wants: the
-  /// clients of OpenAI send a dozen of their own (x-stainless-*), and a list of them here would age.
+  /// The response to a browser's preflight request. Allows all headers it asks for: OpenAI's clients send a dozen of
+  /// their own (x-stainless-*), and a list of them here would become outdated.
   [[nodiscard]] static HttpResponse preflight(const HttpRequest& request) {
     HttpResponse response;
     response.status = 204;
@@ -52,7 +52,6 @@ class Cors {
   }
 
  private:
-  /// What is answered through it is opened on its way.
   class Opened final : public Exchange {
    public:
     Opened(const Cors& cors, std::unique_ptr<Exchange> exchange) : cors_(&cors), exchange_(std::move(exchange)) {}
@@ -67,7 +66,7 @@ class Cors {
     std::unique_ptr<Exchange> exchange_;
   };
 
-  /// Whether these are names of headers (RFC 9110: tokens) with commas between them, and not too many to say again.
+  /// Whether `text` is a list of header names (RFC 9110: tokens) separated by commas, and short enough to repeat.
   static bool names_headers(std::string_view text) {
     constexpr std::size_t most = 4096;
     const auto may_be = [](char c) {

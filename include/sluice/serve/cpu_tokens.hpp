@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuTokens: the tokens that a machine computes, kept until delivery releases them.
+// CpuTokens: tokens computed by a machine, kept until delivery releases them.
 #pragma once
 
-#include "sluice/backend/machine/token_world.hpp"
 #include "sluice/core/assert.hpp"
 #include "sluice/serve/token_source.hpp"
+#include "sluice/world/machine/token_world.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace sluice {
 
 namespace detail {
 
-/// The logarithms of the probabilities of `chosen` and of the `count` likeliest tokens, falling, equals by number.
+/// Log-probabilities of `chosen`, then of the `count` likeliest tokens, highest first and ties by token number.
 [[nodiscard]] inline std::vector<TokenChance> chances_of(std::span<const float> logits, std::int32_t chosen,
                                                          int count) {
   const float largest = logits[static_cast<std::size_t>(greedy_token(logits))];
@@ -43,7 +43,7 @@ namespace detail {
 
 } // namespace detail
 
-/// Make it, then the machine with its `listener`, then `attach` the machine.
+/// Setup: construct it, construct the machine with its `listener`, then `attach` the machine.
 class CpuTokens final : public TokenSource {
  public:
   [[nodiscard]] TokenListener listener() {
@@ -90,7 +90,7 @@ class CpuTokens final : public TokenSource {
   struct Kept {
     std::vector<std::int32_t> tokens;
     std::vector<std::vector<TokenChance>> chances;
-    std::vector<float> logits; ///< that the next token is chosen from, where its chances are wanted
+    std::vector<float> logits; ///< of the next token, if the request wants log-probabilities
     int wanted = -1;
     bool ends = true;
   };
@@ -104,7 +104,7 @@ class CpuTokens final : public TokenSource {
   }
   void chosen(RequestId id, std::int32_t token) {
     const auto found = requests_.find(index(id));
-    if (found == requests_.end()) return; // cancelled while its last token was computed
+    if (found == requests_.end()) return; // cancelled while this token was computed
     Kept& kept = found->second;
     kept.tokens.push_back(token);
     if (kept.wanted >= 0) kept.chances.push_back(detail::chances_of(kept.logits, token, kept.wanted));

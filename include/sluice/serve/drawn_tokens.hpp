@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DrawnTokens: tokens for a simulated system, which computes none: drawn, the same for the same seed.
+// DrawnTokens: random tokens for a simulated system, the same for the same seed.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 #include "sluice/serve/token_source.hpp"
-#include "sluice/tokenizer/tokenizer.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-/// Draws from `vocabulary`, tokens that read as text, by a generation's seed and sequence. No answer ends before its
-/// bound; chances are not known and none are told.
+/// Draws tokens from `vocabulary`, seeded by a generation's seed and sequence. No answer ends before its bound, and
+/// tokens have no log-probabilities.
 class DrawnTokens final : public TokenSource {
  public:
   explicit DrawnTokens(std::vector<std::int32_t> vocabulary) : vocabulary_(std::move(vocabulary)) {
@@ -48,7 +48,7 @@ class DrawnTokens final : public TokenSource {
   std::unordered_map<std::uint32_t, Drawn> requests_;
 };
 
-/// Tokens that read as words: lower case letters, the frequent ones, and a space after about every fourth.
+/// Tokens that look like words: frequent lower-case letters, with a space after about every fourth.
 [[nodiscard]] inline std::vector<std::int32_t> letters_to_draw(const Tokenizer& tokenizer) {
   std::vector<std::int32_t> letters;
   for (const char letter : std::string_view{"etaoinshrdlucmfwypvbgk     ,."}) {

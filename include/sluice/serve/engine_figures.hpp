@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineFigures: what an engine thread counts, as Prometheus reads it and as the live page shows it.
+// EngineFigures: an engine's counters and state for Prometheus and the live page.
 #pragma once
 
-#include "sluice/observer/observer.hpp"
+#include "sluice/report/observer/observer.hpp"
 #include "sluice/serve/live_json.hpp"
 #include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
 #include "sluice/serve/served_request.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,84 +23,94 @@
 
 namespace sluice {
 
-/// The engine's thread writes, any thread reads. What happens is noted without a lock; `update`, once a step, hands
-/// out a copy under one. Memory is bounded but for a note of each request that is alive.
+/// Written by the engine's thread, read by any thread. Events are counted without a lock; `update` publishes a copy
+/// once per step. Memory is bounded, except for a note for each live request.
 class EngineFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `listener` hears of every request that is over, on the engine's thread. Null: nobody does. Before the first.
+  /// `listener` (or null) receives every finished request, on the engine's thread. Call before the first request.
   void tell(ServedListener* listener) { served_ = listener; }
 
   // ---- on the engine's thread
 
   /// `predicted_ttft`: a gate's forecast; below 0: none.
   void entered(RequestId id, const RequestSpec& spec, Seconds predicted_ttft = Seconds{-1}) {
-    const KeptPromises promises{.slo = spec.slo, .arrival = spec.arrival};
-    notes_.insert_or_assign(index(id), Note{promises, predicted_ttft});
-    queue_.push_back({index(id), spec.prompt.count(), promises});
+    const SloAttainment attainment{.slo = spec.slo, .arrival = spec.arrival};
+    notes_.insert_or_assign(index(id), Note{attainment, predicted_ttft});
+    queue_.push_back({index(id), spec.prompt.count(), attainment});
   }
-  /// `count` tokens reach their user together.
-  void released(const RequestRow& row, Tokens count, Seconds when) {
-    state_.released += count.count();
-    const auto found = notes_.find(index(row.id));
-    if (found == notes_.end() || count.count() < 1) return;
+  /// Counts an event of the engine.
+  using hears = Events<events::Delivered, events::Preempted, events::Resumed, events::Ended, events::Cancelled,
+                       events::Refused, events::Planned, events::Iterated>;
+  void hear(const AnyEvent& event) {
+    event.visit(hears{}, [this](const auto& of_its_type) { this->on(of_its_type); });
+  }
+  void on(const events::Delivered& event) {
+    const std::int64_t count = event.count.count();
+    const Seconds when = event.when;
+    state_.released += count;
+    const auto found = notes_.find(index(event.row.id));
+    if (found == notes_.end() || count < 1) return;
     Note& note = found->second;
-    const KeptPromises::Counted counted = note.promises.release(count.count(), when);
+    const SloAttainment::Counted counted = note.attainment.release(count, when);
     state_.on_time += counted.on_time;
     state_.missed += counted.missed;
     if (!counted.first) return;
-    if (!std::isinf(note.promises.slo.ttft.count()))
-      (note.promises.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
+    if (!std::isinf(note.attainment.slo.ttft.count()))
+      (note.attainment.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
     if (note.predicted_ttft.count() < 0) return;
     ++state_.forecast_first_tokens;
-    state_.forecast_error_s += std::abs((when - note.promises.arrival - note.predicted_ttft).count());
+    state_.forecast_error_s += std::abs((when - note.attainment.arrival - note.predicted_ttft).count());
   }
-  void preempted(const RequestRow& row, Kept kept, Seconds now) {
+  void on(const events::Preempted& event) {
     ++state_.preemptions;
-    LiveEvent event = event_of(LiveEvent::Kind::preempt, row, now);
-    event.kept = kept;
-    state_.recent_moves.add(event);
+    LiveEvent shown = event_of(LiveEvent::Kind::preempt, event.row, event.now);
+    shown.kept = event.kept;
+    state_.recent_moves.add(shown);
   }
-  void resumed(const RequestRow& row, Seconds now) {
-    LiveEvent event = event_of(LiveEvent::Kind::resume, row, now);
-    event.away = now - row.preempted_since;
-    event.to_compute = row.pending().count();
-    state_.paused_s += event.away.count();
-    state_.recent_moves.add(event);
+  void on(const events::Resumed& event) {
+    LiveEvent shown = event_of(LiveEvent::Kind::resume, event.row, event.now);
+    shown.away = event.now - event.row.preempted_since;
+    shown.to_compute = event.row.pending().count();
+    state_.paused_s += shown.away.count();
+    state_.recent_moves.add(shown);
   }
-  void ended(const RequestRow& row, Seconds now) {
+  void on(const events::Ended& event) {
     ++state_.ended;
-    over(LiveEvent::Kind::end, row, now);
+    over(LiveEvent::Kind::end, event.row, event.now);
   }
-  void cancelled(const RequestRow& row, Seconds now) {
+  void on(const events::Cancelled& event) {
     ++state_.cancelled;
-    over(LiveEvent::Kind::cancel, row, now);
+    over(LiveEvent::Kind::cancel, event.row, event.now);
   }
-  /// The engine let it in and cannot serve it.
-  void refused(RequestId id, std::string_view reason) {
-    refused(reason);
-    forget(index(id));
+  /// For a request that the engine refuses at submission, the loop calls `refused`.
+  void on(const events::Refused& event) {
+    if (!notes_.contains(index(event.id))) return;
+    refused(event.reason);
+    forget(index(event.id));
   }
-  /// It was not let in. `foreseen`: because a forecast says that promises would break.
+  /// A newcomer was not admitted. `foreseen`: because a forecast predicts SLO violations.
   void refused(std::string_view reason, bool foreseen = false) {
     ++state_.refused;
     if (foreseen) ++state_.forecast_refused;
     state_.refusal = reason;
   }
-  /// A gate has looked ahead, for so many seconds of this thread.
+  /// A gate has looked ahead, for `took_s` seconds of this thread.
   void forecast(double took_s) {
     ++state_.forecasts;
     state_.forecasting_s += took_s;
   }
-  /// How the promises to a live request are kept so far; null: it came before this feed did.
-  [[nodiscard]] const KeptPromises* promises(RequestId id) const {
+  /// A live request's attainment so far; null: it arrived before this object was made.
+  [[nodiscard]] const SloAttainment* attainment(RequestId id) const {
     const auto found = notes_.find(index(id));
-    return found == notes_.end() ? nullptr : &found->second.promises;
+    return found == notes_.end() ? nullptr : &found->second.attainment;
   }
-  void planned(const View& view, const Plan& plan, Seconds wall_time) {
+  void on(const events::Planned& event) {
+    const View& view = event.view;
+    const Plan& plan = event.plan;
     ++state_.plans;
-    state_.planning_s += wall_time.count();
+    state_.planning_s += event.wall_time.count();
     LivePlan shown;
     shown.number = state_.plans;
     shown.step = view.step;
@@ -119,12 +129,13 @@ class EngineFigures {
     shown.proven = plan.proven_optimal;
     shown.binding = plan.binding;
     shown.effort = plan.effort;
-    shown.wall = wall_time;
+    shown.wall = event.wall_time;
     state_.recent_plans.add(shown);
   }
-  /// `slowdown`: of such steps, beside what forecasts say.
-  void iterated(const IterationRecord& record, double slowdown = 1) {
-    state_.forecast_slowdown = slowdown;
+  /// `slowdown`: measured over predicted iteration time.
+  void slowed(double slowdown) { state_.forecast_slowdown = slowdown; }
+  void on(const events::Iterated& event) {
+    const IterationRecord& record = event.record;
     ++state_.steps;
     state_.busy_s += record.duration.count();
     state_.stall_s += record.stall.count();
@@ -136,7 +147,7 @@ class EngineFigures {
     state_.last_tokens = record.tokens.count();
   }
 
-  /// After each step: the requests as they are now.
+  /// After each step: takes the requests' state and publishes everything.
   void update(const View& view) {
     state_.now = view.now;
     state_.layers = view.geometry.layers;
@@ -161,7 +172,7 @@ class EngineFigures {
                         state_.missed, state_.busy_s, state_.stall_s});
     publish();
   }
-  /// The run has ended, with everything in it.
+  /// The run has failed and all its requests with it.
   void failed(std::string_view why) {
     state_.failure = why;
     state_.running = state_.waiting = state_.preempted = state_.held = 0;
@@ -172,7 +183,7 @@ class EngineFigures {
 
   // ---- on any thread
 
-  /// With the labels that `to` gives all metrics.
+  /// Writes all metrics; `to` adds its common labels.
   void metrics(PrometheusWriter& to) const {
     const std::lock_guard lock{mutex_};
     const LiveState& s = published_;
@@ -215,7 +226,7 @@ class EngineFigures {
     to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
   }
 
-  /// What the live page shows, and how long ago it was. The JSON is written from a copy: the engine does not wait.
+  /// The live page's data and its age as JSON, which is written from a copy so that the engine does not wait.
   [[nodiscard]] std::string live(Clock::time_point now = Clock::now()) const {
     LiveState copy;
     double age = 0;
@@ -231,10 +242,10 @@ class EngineFigures {
 
  private:
   struct Note {
-    KeptPromises promises;
+    SloAttainment attainment;
     Seconds predicted_ttft{-1}; ///< below 0: not predicted
     bool waits = true;          ///< it has never run
-    Seconds scheduled{-1};      ///< when the first iteration that took it in began; below 0: not known
+    Seconds scheduled{-1};      ///< when its first iteration began; below 0: unknown
   };
 
   void publish() {
@@ -251,7 +262,7 @@ class EngineFigures {
     if (waits(id)) std::erase_if(queue_, [&](const LiveWaiting& waiting) { return waiting.id == id; });
     notes_.erase(id);
   }
-  /// Whether the request is here for the first time.
+  /// Whether the request runs for the first time.
   bool show(const RequestRow& row, bool preempted) {
     LiveRequest shown;
     shown.id = index(row.id);
@@ -272,11 +283,11 @@ class EngineFigures {
     state_.held += row.deposit().count();
     bool first = false;
     if (const auto found = notes_.find(shown.id); found != notes_.end()) {
-      shown.promises = found->second.promises;
+      shown.attainment = found->second.attainment;
       first = std::exchange(found->second.waits, false);
-      if (first) found->second.scheduled = std::max(shown.promises.arrival, state_.now - Seconds{state_.last_step_s});
-    } else { // it came before this feed did
-      shown.promises = {.slo = row.spec.slo, .arrival = row.spec.arrival};
+      if (first) found->second.scheduled = std::max(shown.attainment.arrival, state_.now - Seconds{state_.last_step_s});
+    } else { // it arrived before this object was made
+      shown.attainment = {.slo = row.spec.slo, .arrival = row.spec.arrival};
     }
     state_.requests.push_back(shown);
     return first;
@@ -293,24 +304,24 @@ class EngineFigures {
   void over(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
     LiveEvent event = event_of(kind, row, now);
     if (const auto found = notes_.find(event.id); found != notes_.end()) {
-      const KeptPromises& promises = found->second.promises;
-      if (promises.started()) event.first = promises.first - promises.arrival;
-      event.missed = promises.missed;
-      event.verdict = promises.verdict(promises.started() ? promises.last : now);
+      const SloAttainment& attainment = found->second.attainment;
+      if (attainment.started()) event.first = attainment.first - attainment.arrival;
+      event.missed = attainment.missed;
+      event.verdict = attainment.verdict(attainment.started() ? attainment.last : now);
       if (served_ != nullptr)
-        served_->over(
-            {row.id, row.spec, row.generated, promises, found->second.scheduled, now, kind == LiveEvent::Kind::cancel});
+        served_->over({row.id, row.spec, row.generated, attainment, found->second.scheduled, now,
+                       kind == LiveEvent::Kind::cancel});
     }
     forget(event.id);
     state_.recent_ends.add(event);
   }
 
   ServedListener* served_ = nullptr;
-  LiveState state_;                               ///< the engine thread's own
+  LiveState state_;                               ///< of the engine's thread
   std::vector<LiveWaiting> queue_;                ///< requests that have never run, the oldest first
-  std::unordered_map<std::uint32_t, Note> notes_; ///< of the requests that are alive
+  std::unordered_map<std::uint32_t, Note> notes_; ///< of live requests
 
-  mutable std::mutex mutex_; ///< of what follows
+  mutable std::mutex mutex_; ///< guards the next members
   LiveState published_;
   Clock::time_point published_at_ = Clock::now();
 };

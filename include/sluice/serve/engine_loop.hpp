@@ -7,7 +7,6 @@
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/serve/engine_figures.hpp"
-#include "sluice/serve/feed_relay.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/generation_feed.hpp"
@@ -23,7 +22,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -32,28 +30,26 @@
 
 namespace sluice {
 
-/// What goes round in a server: generations enter and leave between two steps, and what a step brought is told in one
-/// call. Whoever drives the loop brings the present, in seconds of the engine's clock.
+/// Alternates between steps and clients: generations enter and leave between two steps, and `tell` passes on a step's
+/// events in one call. The driver supplies the present, in seconds of the engine's clock.
 ///
-/// What Delivery hands out ahead of the present (of a simulated iteration, which is computed at once; of a deposit,
-/// which is drained for the time that the next step takes) is told with how long it is still to be held: see `Pacer`.
+/// Delivery may release tokens before they are due: all tokens of a simulated iteration, which is computed at once, and
+/// tokens of the deposit that are due during the next step. Their events say how long to hold them: see `Pacer`.
 template <class E, class... Gates>
-class EngineLoop final : private FeedListener {
-  static_assert((Gate<Gates, E> && ...),
-                "sluice: a gate needs `GateAnswer answer(const Generation&, const Outlook<E>&)`, which the loop calls "
-                "between two steps");
+class EngineLoop final : private EventListener {
+  static_assert(explain_gates<E, Gates...>());
   static_assert(explain_bounds<E>());
 
  public:
   static constexpr bool real_time = E::backend_type::real_time;
-  using Configure = std::function<typename E::Config(FeedListener&)>;
+  using Configure = std::function<typename E::Config(EventListener&)>;
 
   /// `tokens` and `listener` must outlive the loop.
   EngineLoop(TokenSource& tokens, GenerationListener& listener, Gates... gates)
       : tokens_(&tokens), listener_(&listener), gates_(std::move(gates)...) {}
 
-  /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does). It is called twice:
-  /// for the engine, and for the observers of copies that look ahead, which run in `ahead`.
+  /// Makes the engine with `configure(feed)`, whose observers must pass events to `feed`, as a GenerationFeed does.
+  /// `configure` is called twice: for the engine, and for the observers of copies that look ahead in `ahead`.
   [[nodiscard]] Status make(const Configure& configure, WorldAhead<E> ahead = copied_world()) {
     Expected<E> engine = E::make(configure(*this));
     if (!engine) return engine.error();
@@ -62,7 +58,7 @@ class EngineLoop final : private FeedListener {
     ahead_ = std::move(ahead);
     return {};
   }
-  /// A simulated world is a value: copies of it run ahead. Of another there is none.
+  /// A simulated world is a value, of which copies run ahead. Other worlds cannot be copied.
   [[nodiscard]] static WorldAhead<E> copied_world() {
     if constexpr (!real_time && std::is_copy_constructible_v<typename E::backend_type>)
       return [](const E& engine, const Correction&) { return engine.backend(); };
@@ -71,13 +67,13 @@ class EngineLoop final : private FeedListener {
   }
   [[nodiscard]] E& engine() { return *engine_; }
   [[nodiscard]] const E& engine() const { return *engine_; }
-  /// Counted by the loop; may be read by other threads.
+  /// Updated by the loop; other threads may read them.
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
-  /// A generation that came at `arrival` enters: the gates are asked, then the engine.
+  /// Submits a generation that arrived at `arrival`, to the gates and then to the engine.
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
-    if (generation.priority != 0 && !heeds_priority<E>) return refuse(id, unheeded_priority(), 0);
+    if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, figures_, ahead_, *observers_,
                              relay_, looked_s_);
@@ -113,38 +109,37 @@ class EngineLoop final : private FeedListener {
     accepted.forecast = std::move(forecast);
     add(std::move(accepted));
   }
-  /// Its client has left it.
+  /// Cancels a generation.
   void leave(GenerationId id) {
     const auto found = requests_.find(id);
-    if (found == requests_.end()) return; // it has ended, or was refused
+    if (found == requests_.end()) return; // it has ended or was refused
     const RequestId request = found->second;
-    (void)engine_->cancel(request); // it is alive: what ends leaves the table
+    (void)engine_->cancel(request); // cannot fail: requests that end leave the table
     forget(request, id);
   }
-  /// Runs one step. What it brought is told by `tell`.
+  /// Runs one step; `tell` passes on its events.
   Stepped step() {
     looked_s_ = 0;
     const Seconds began = engine_->now();
-    // A pause is not to be felt because a step is long: what falls due while it runs is told before it runs, and held
-    // until it is due. How long it will run is guessed by the longest of the steps before it, which is forgotten
-    // slowly.
+    // A long step must not delay tokens of the deposit: those due during the step are released before it, to be held
+    // until they are due. The step's length is estimated by the longest recent step, which decays slowly.
     engine_->release_due(real_time ? began + longest_ : began);
     if constexpr (real_time) tell(began);
     const Stepped stepped = engine_->step();
-    // A simulated iteration has been computed at once: what falls due within it would wait for the next step.
+    // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
     if constexpr (!real_time) engine_->release_due(engine_->now());
     if (stepped == Stepped::ran) longest_ = std::max(engine_->now() - began, longest_ * 0.99);
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
   }
-  /// Tells what has happened; `present`: now, in the engine's seconds.
+  /// Passes events to the listener. `present`: now, on the engine's clock.
   void tell(Seconds present) {
     if (events_.empty()) return;
     for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = std::max(0.0, (times_[i] - present).count());
     times_.clear();
     listener_->happened(std::exchange(events_, {}));
   }
-  /// The run has ended by a mistake: tells everybody in it.
+  /// Ends a run that failed, with a `failed` event for every generation.
   void fail(const Status& status) {
     failed_ = status.error().line();
     figures_.failed(failed_);
@@ -153,13 +148,13 @@ class EngineLoop final : private FeedListener {
     alive_.clear();
     requests_.clear();
   }
-  /// A generation that comes after that.
+  /// Answers a generation that is submitted after that.
   void refuse_failed(GenerationId id) { add(failure(id, failed_)); }
 
  private:
   struct Alive {
     GenerationId id{};
-    std::size_t told = 0; ///< tokens
+    std::size_t told = 0; ///< tokens passed on
     bool with_chances = false;
   };
 
@@ -197,16 +192,21 @@ class EngineLoop final : private FeedListener {
     return event;
   }
   void add(GenerationEvent event) { add(std::move(event), engine_->now()); }
-  /// `when` it happened, or is to, in the engine's seconds.
+  /// `when`: time of the event on the engine's clock, possibly in the future.
   void add(GenerationEvent event, Seconds when) {
     events_.push_back(std::move(event));
     times_.push_back(when);
   }
 
-  // ---- what the engine does, told within a step
+  // ---- the engine's events, during a step
 
-  void released(const RequestRow& row, Tokens count, Seconds when) override {
-    figures_.released(row, count, when);
+  using hears = Events<events::Delivered, events::Ended, events::Refused, events::Iterated>;
+  void hear(const AnyEvent& event) override {
+    figures_.hear(event);
+    event.visit(hears{}, [this](const auto& of_its_type) { this->on(of_its_type); });
+  }
+  void on(const events::Delivered& event) {
+    const RequestRow& row = event.row;
     const auto found = alive_.find(index(row.id));
     if (found == alive_.end()) return;
     Alive& alive = found->second;
@@ -214,42 +214,34 @@ class EngineLoop final : private FeedListener {
     if (total <= alive.told) return;
     const std::span<const std::int32_t> all = tokens_->generated(row.id, total);
     SLUICE_ASSERT(all.size() >= total, "a token for each that the engine has counted");
-    GenerationEvent event = event_of(alive.id, GenerationEvent::Kind::tokens);
-    event.tokens.assign(all.begin() + static_cast<std::ptrdiff_t>(alive.told),
-                        all.begin() + static_cast<std::ptrdiff_t>(total));
+    GenerationEvent told = event_of(alive.id, GenerationEvent::Kind::tokens);
+    told.tokens.assign(all.begin() + static_cast<std::ptrdiff_t>(alive.told),
+                       all.begin() + static_cast<std::ptrdiff_t>(total));
     if (alive.with_chances) {
       const auto chances = tokens_->chances(row.id);
-      for (std::size_t at = alive.told; at < total && at < chances.size(); ++at) event.chances.push_back(chances[at]);
+      for (std::size_t at = alive.told; at < total && at < chances.size(); ++at) told.chances.push_back(chances[at]);
     }
     alive.told = total;
-    add(std::move(event), when);
+    add(std::move(told), event.when);
   }
-  void ended(const RequestRow& row, Seconds now) override {
-    figures_.ended(row, now);
-    lengths_.ended(row);
-    const auto found = alive_.find(index(row.id));
+  void on(const events::Ended& event) {
+    lengths_.ended(event.row);
+    const auto found = alive_.find(index(event.row.id));
     if (found == alive_.end()) return;
-    GenerationEvent event = event_of(found->second.id, GenerationEvent::Kind::ended);
-    event.reason = tokens_->stopped(row.id) ? FinishReason::stop : FinishReason::length;
-    add(std::move(event), now);
-    forget(row.id, found->second.id);
+    GenerationEvent told = event_of(found->second.id, GenerationEvent::Kind::ended);
+    told.reason = tokens_->stopped(event.row.id) ? FinishReason::stop : FinishReason::length;
+    add(std::move(told), event.now);
+    forget(event.row.id, found->second.id);
   }
-  void refused(RequestId id, std::string_view reason) override {
-    const auto found = alive_.find(index(id));
-    if (found == alive_.end()) return; // at submission: `submit` has said so
-    figures_.refused(id, reason);
-    add(failure(found->second.id, std::string{reason}));
-    forget(id, found->second.id);
+  void on(const events::Refused& event) {
+    const auto found = alive_.find(index(event.id));
+    if (found == alive_.end()) return; // at submission: `enter` has reported it
+    add(failure(found->second.id, std::string{event.reason}));
+    forget(event.id, found->second.id);
   }
-  void cancelled(const RequestRow& row, Seconds now) override { figures_.cancelled(row, now); }
-  void preempted(const RequestRow& row, Kept kept, Seconds now) override { figures_.preempted(row, kept, now); }
-  void resumed(const RequestRow& row, Seconds now) override { figures_.resumed(row, now); }
-  void planned(const View& view, const Plan& plan, Seconds wall_time) override {
-    figures_.planned(view, plan, wall_time);
-  }
-  void iterated(const IterationRecord& record) override {
-    pace_.ran(record);
-    figures_.iterated(record, pace_.slowdown());
+  void on(const events::Iterated& event) {
+    pace_.ran(event.record);
+    figures_.slowed(pace_.slowdown());
   }
 
   TokenSource* tokens_;
@@ -257,18 +249,18 @@ class EngineLoop final : private FeedListener {
   std::tuple<Gates...> gates_;
   std::optional<E> engine_;
   FeedRelay relay_;                                      ///< of copies that look ahead
-  std::optional<typename E::observer_values> observers_; ///< of them
+  std::optional<typename E::observer_values> observers_; ///< of copies that look ahead
   WorldAhead<E> ahead_;
   MeasuredPace pace_;
   MeasuredLengths lengths_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
-  std::unordered_map<GenerationId, RequestId> requests_; ///< of those that are alive
+  std::unordered_map<GenerationId, RequestId> requests_; ///< of live generations
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_; ///< of each event
-  double looked_s_ = 0;        ///< that gates have taken since the last step
-  Seconds longest_{0};         ///< of the last steps, roughly
+  double looked_s_ = 0;        ///< seconds that gates have used since the last step
+  Seconds longest_{0};         ///< longest recent step
   EngineFigures figures_;
-  std::string failed_; ///< why the run has ended
+  std::string failed_; ///< why the run ended
 };
 
 } // namespace sluice

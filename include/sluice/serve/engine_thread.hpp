@@ -1,29 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineThread: an engine of any type, run on a thread of its own for clients that come and go.
+// EngineThread: runs an engine of any type on a thread of its own.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/engine_loop.hpp"
 #include "sluice/serve/generation.hpp"
-#include "sluice/serve/inbox.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
+#include "sluice/world/doorbell.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace sluice {
+namespace detail {
 
-/// Runs engine `E` behind the gates. The engine's clock is the wall's:
-/// of a backend in real time by itself; a simulated one is held back to it, iteration by iteration, so that a simulated
-/// system answers at the pace that it would have.
+/// Messages from many threads to one. Unbounded: a gate bounds the queue, because it can answer with a reason.
+template <class Message>
+class Inbox {
+ public:
+  /// From any thread.
+  void push(Message message) {
+    {
+      const std::lock_guard lock{mutex_};
+      messages_.push_back(std::move(message));
+    }
+    bell_.ring();
+  }
+  /// Takes all messages in the order they came; swaps instead of copying. Never waits.
+  void take(std::vector<Message>& into) {
+    into.clear();
+    const std::lock_guard lock{mutex_};
+    into.swap(messages_);
+  }
+  /// Rings when a message comes.
+  [[nodiscard]] Doorbell& bell() { return bell_; }
+
+ private:
+  std::mutex mutex_;
+  Doorbell bell_;
+  std::vector<Message> messages_;
+};
+
+} // namespace detail
+
+/// Runs engine `E` behind the gates, on the wall clock. A simulated engine is held back to the wall clock after each
+/// iteration, so that it answers at the pace of the simulated device.
 ///
 /// Life: construct, `start`, submissions; `stop` (or the destructor) ends the thread after the step under way.
 template <class E, class... Gates>
@@ -31,16 +61,15 @@ class EngineThread final : public GenerationEngine {
   using Loop = EngineLoop<E, Gates...>;
 
  public:
-  /// `tokens` and `listener` must outlive the thread. `listener` is told of tokens before they are due where it can be:
-  /// a Pacer holds them.
+  /// `tokens` and `listener` must outlive the thread. `listener` may get tokens before they are due: a Pacer holds
+  /// them.
   EngineThread(TokenSource& tokens, GenerationListener& listener, Gates... gates)
       : loop_(tokens, listener, std::move(gates)...) {}
   ~EngineThread() override { stop(); }
 
-  /// `listener` hears of every request that is over, on the engine's thread; outlives the thread. Before `start`.
+  /// `listener` receives every finished request, on the engine's thread; it outlives the thread. Call before `start`.
   void tell_served(ServedListener& listener) { loop_.figures().tell(&listener); }
-  /// Makes the engine of `configure(feed)`, whose observers tell `feed` (a GenerationFeed does), and starts the thread,
-  /// which loads the weights first. As EngineLoop::make.
+  /// Makes the engine as EngineLoop::make does, and starts the thread, which first loads the weights.
   [[nodiscard]] Status start(const typename Loop::Configure& configure, WorldAhead<E> ahead = Loop::copied_world()) {
     if (Status made = loop_.make(configure, std::move(ahead)); !made) return made;
     began_ = Clock::now();
@@ -60,8 +89,8 @@ class EngineThread final : public GenerationEngine {
   [[nodiscard]] bool ready() const override { return ready_.load(std::memory_order_acquire); }
   void metrics(PrometheusWriter& to) override { loop_.figures().metrics(to); }
   [[nodiscard]] std::string live() override { return loop_.figures().live(); }
-  /// What ended the run, if anything has: a policy's impossible answer, or weights that could not be loaded. After
-  /// `stop`.
+  /// The error that ended the run, if any: a policy's impossible answer, or weights that could not be loaded. Call
+  /// after `stop`.
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
@@ -71,7 +100,7 @@ class EngineThread final : public GenerationEngine {
     Kind kind = Kind::stop;
     GenerationId id{};
     Generation generation;
-    Clock::time_point sent; ///< of a submission: it waits for the step under way, which is part of its TTFT
+    Clock::time_point sent; ///< of a submission: its wait for the step under way is part of its TTFT
   };
 
   void run() {
@@ -83,7 +112,7 @@ class EngineThread final : public GenerationEngine {
     for (;;) {
       if (idle) wait_for_news();
       inbox_.take(messages);
-      // A virtual clock that stood still while nothing ran goes on to the present, in which newcomers arrive.
+      // A virtual clock stands still while nothing runs: set it to the present, when newcomers arrive.
       if constexpr (!Loop::real_time) loop_.engine().idle_until(wall());
       for (Message& message : messages) {
         if (message.kind == Message::Kind::stop) return;
@@ -101,7 +130,7 @@ class EngineThread final : public GenerationEngine {
     }
   }
 
-  /// Waits until the present is where the virtual clock is.
+  /// Waits until the wall clock reaches the virtual clock.
   void hold_back() {
     const auto until = began_ + std::chrono::duration_cast<Clock::duration>(
                                     std::chrono::duration<double>(loop_.engine().now().count()));
@@ -109,9 +138,9 @@ class EngineThread final : public GenerationEngine {
   }
   [[nodiscard]] Seconds wall() const { return Seconds{std::chrono::duration<double>(Clock::now() - began_).count()}; }
   [[nodiscard]] Seconds present() const { return Loop::real_time ? loop_.engine().now() : wall(); }
-  /// When the message was sent, on the engine's clock. Never after its present, nor before its start, nor before the
-  /// message that came last: the clocks are read one after another, and neighbours would swap by microseconds. And
-  /// after messages were last taken: a sender may rest between its look at the clock and its push, and a request that
+  /// When the message was sent, on the engine's clock. Never in the future nor before the previous message's arrival:
+  /// the clocks are read one after another, so that neighbours could swap by microseconds. Always later than when
+  /// messages were last taken: a sender may be descheduled between reading the clock and its push, and a request that
   /// arrived before a step that ran without it could not be replayed.
   [[nodiscard]] Seconds arrival_of(const Message& message) {
     const Seconds waited{std::chrono::duration<double>(Clock::now() - message.sent).count()};
@@ -120,7 +149,7 @@ class EngineThread final : public GenerationEngine {
     const Seconds earliest = std::min(std::max(last_arrival_, after), latest);
     return last_arrival_ = std::clamp(present() - waited, earliest, latest);
   }
-  /// Waits until a message comes, or until a token is due that delivery holds back.
+  /// Waits for a message, or until a token that Delivery holds back is due.
   void wait_for_news() {
     const Seconds due = loop_.engine().next_due();
     if constexpr (Loop::real_time)
@@ -128,7 +157,7 @@ class EngineThread final : public GenerationEngine {
     else
       (void)inbox_.bell().wait_for(std::chrono::duration<double>((due - loop_.engine().now()).count()));
   }
-  /// The run ends with everything in it, and what comes is refused until `stop`.
+  /// Ends the run and all its requests; later submissions are refused until `stop`.
   void fail(Status status) {
     status_ = std::move(status);
     ready_.store(false, std::memory_order_release);
@@ -146,7 +175,7 @@ class EngineThread final : public GenerationEngine {
   }
 
   Loop loop_;
-  Inbox<Message> inbox_;
+  detail::Inbox<Message> inbox_;
   Status status_;
   Clock::time_point began_;
   Seconds last_arrival_{0};

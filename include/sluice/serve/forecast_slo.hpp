@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ForecastSlo: a gate that knows whether a promise can be kept, because it has seen the engine try.
+// ForecastSlo: a gate that predicts by simulation whether a newcomer's SLO can be met.
 #pragma once
 
 #include "sluice/serve/gate.hpp"
@@ -21,32 +21,30 @@
 
 namespace sluice {
 
-/// What becomes of newcomers whose promise cannot be kept.
-enum class Promises : std::uint8_t {
-  none, ///< nobody looks ahead
-  soft, ///< they are served, and told what to expect
-  hard  ///< they are refused, and told when to come again; and so are those who would break the promises to others
+/// How newcomers are treated whose SLO cannot be met.
+enum class ForecastMode : std::uint8_t {
+  none, ///< no forecast is made
+  soft, ///< they are served, and the response's header has the forecast
+  hard  ///< they are refused with a time to retry; so are newcomers that would make other requests miss their SLO
 };
 
-/// Lets a copy of the engine go on in simulation with the newcomer in it, until everybody who is promised something has
-/// ended. The newcomer's first token and every gap count, as `KeptPromises` counts them while the engine serves: what
-/// reaches the user, deposits included.
+/// Runs a copy of the engine in simulation with the newcomer in it, until all requests with an SLO have ended. Counts
+/// the newcomer's first token and every gap as `SloAttainment` does while serving: as they reach the user, after
+/// Delivery.
 ///
-/// Nobody knows who comes next, nor how long an answer becomes. Who comes next finds this gate too, so that a promise
-/// made is not broken by them. Answers are taken to come to the share of `max_tokens` that the last ones came to, where
-/// the copies' world can end them early (`Correction`).
+/// Future arrivals and answer lengths are unknown. Later arrivals pass this gate too, which keeps them from breaking an
+/// SLO that was accepted. Answers are assumed to reach the measured share of `max_tokens`, if the copies' world can end
+/// them early (`Correction`).
 ///
-/// The engine's thread waits for the answers, and all its streams with it: `most_s` bounds those between two steps
-/// together, `most_steps` each copy. What breaks nothing within them is admitted, and the forecast says how far it
-/// looked. Rejected: a thread for forecasts, which would have to be sent
-/// copies of the engine, and answers for an engine that has gone on since.
+/// The engine's thread and all its streams wait for the forecast: `most_s` bounds all forecasts between two steps,
+/// `most_steps` bounds each copy. A newcomer for which no violation is found within these bounds is admitted, and the
+/// forecast states how far it looked. Rejected: a thread for forecasts. It would need copies of the engine sent to it,
+/// and its answers would be about an engine that has since run on.
 struct ForecastSlo {
-  using role = roles::Gate;
-
-  Promises promises = Promises::soft;
-  std::int64_t most_steps = 8192; ///< of each copy
-  double most_s = 0.02;           ///< of `clock`, for all answers between two steps
-  int probes = 6;                 ///< moments that are tried to say when the newcomer should come again
+  ForecastMode mode = ForecastMode::soft;
+  std::int64_t most_steps = 8192; ///< per copy
+  double most_s = 0.02;           ///< seconds of `clock` for all forecasts between two steps
+  int probes = 6;                 ///< times that are tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
@@ -57,21 +55,21 @@ struct ForecastSlo {
 
 namespace detail {
 
-/// What a newcomer would meet.
+/// The outcome of a simulation with the newcomer.
 struct Foreseen {
-  bool possible = true; ///< the engine would take it
-  bool keeps = true;    ///< its own promises, as far as the copy went
-  bool harms = false;   ///< a promise to somebody else breaks that would be kept without the newcomer
-  bool all = false;     ///< everybody who is promised something has ended
-  Seconds ttft{-1};     ///< below 0: no first token as far as the copy went
-  Seconds longest{0};   ///< gap between two tokens
-  Seconds looked{0};    ///< how far the copy went
+  bool possible = true; ///< the engine would accept it
+  bool keeps = true;    ///< it meets its own SLO, as far as the copy ran
+  bool harms = false;   ///< another request misses its SLO that would meet it without the newcomer
+  bool all = false;     ///< all requests with an SLO have ended
+  Seconds ttft{-1};     ///< below 0: no first token as far as the copy ran
+  Seconds longest{0};   ///< longest gap between two tokens
+  Seconds looked{0};    ///< how far the copy ran
   std::optional<ForeseenStep> next;
 
   [[nodiscard]] bool good() const { return keeps && !harms; }
 };
 
-/// A short number of seconds.
+/// Seconds with three digits.
 [[nodiscard]] inline std::string seconds_text(Seconds seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", seconds.count());
@@ -93,24 +91,24 @@ struct Foreseen {
   return text;
 }
 
-/// One answer's work.
+/// The simulations for one newcomer.
 template <class E>
 class Forecasting {
  public:
   Forecasting(const ForecastSlo& gate, const Generation& newcomer, const Outlook<E>& outlook, double until)
       : gate_(&gate), newcomer_(&newcomer), outlook_(&outlook), until_(until), start_(outlook.engine().now()) {}
 
-  /// If the newcomer comes now.
+  /// The outcome if the newcomer enters now.
   [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_), outlook_->arrival()); }
 
-  /// In what time the newcomer could come with nobody's promise broken; infinite: in no time, for it would break even
-  /// alone; none: not found.
+  /// After what time the newcomer could enter without any SLO violation. Infinite: never, because its SLO cannot be met
+  /// even in an empty engine. None: not found.
   [[nodiscard]] std::optional<Seconds> keepable_in() {
     const LookAhead<E>& end = without(Until::all_have_ended);
     if (cut_) return std::nullopt;
     const Foreseen last = meets(end, end.now());
     if (late()) return std::nullopt;
-    if (!last.good() && end.alive() > 0) return std::nullopt; // somebody is still here, as far as the copy went
+    if (!last.good() && end.alive() > 0) return std::nullopt; // the copy did not run until the engine was empty
     if (!last.good()) return Seconds{std::numeric_limits<double>::infinity()};
     auto bad = std::make_unique<LookAhead<E>>(*outlook_);
     Seconds good = end.now();
@@ -131,7 +129,7 @@ class Forecasting {
     return good - start_;
   }
 
-  /// The engine's next iteration if no newcomer comes, as far as that was looked at.
+  /// The engine's next iteration without the newcomer, if that was simulated.
   [[nodiscard]] std::optional<ForeseenStep> next_without() const {
     return without_ ? without_->first_step() : std::nullopt;
   }
@@ -140,15 +138,15 @@ class Forecasting {
   [[nodiscard]] LookBound bounded() const { return {gate_->most_steps, until_, gate_->clock}; }
   [[nodiscard]] bool late() const { return gate_->clock() > until_; }
 
-  /// The newcomer, who came at `arrival`, enters when the copy `from` is where it is.
+  /// The outcome if the newcomer, which arrived at `arrival`, enters `from` in its current state.
   [[nodiscard]] Foreseen meets(const LookAhead<E>& from, Seconds arrival) {
     LookAhead<E> copy(from);
-    PromiseReading& reading = copy.reading();
-    const std::size_t before = reading.broken().size();
+    SloReading& reading = copy.reading();
+    const std::size_t before = reading.missed().size();
     const Expected<RequestId> id = copy.enter(*newcomer_, arrival);
     Foreseen seen;
     if (!id) {
-      seen.possible = false; // the engine says why
+      seen.possible = false; // the engine reports why when the newcomer is submitted
       return seen;
     }
     LookBound bound = bounded();
@@ -156,19 +154,19 @@ class Forecasting {
       const bool ran = copy.step(bound);
       seen.all = reading.left() == 0;
       if (!ran || seen.all) reading.look_at(copy.now());
-      const PromiseReading::Followed& own = reading.of(*id);
-      const bool served = own.promises.started();
-      seen.keeps = !own.broken(copy.now()) && (served || !own.over);
-      if (gate_->promises == Promises::hard)
-        for (; looked_at < reading.broken().size() && !seen.harms; ++looked_at)
-          seen.harms = reading.broken()[looked_at] != *id && kept_without(reading.broken()[looked_at]);
-      // Where the first token is late, the copy goes on: by how much is asked for.
+      const SloReading::Followed& own = reading.of(*id);
+      const bool served = own.attainment.started();
+      seen.keeps = !own.missed(copy.now()) && (served || !own.over);
+      if (gate_->mode == ForecastMode::hard)
+        for (; looked_at < reading.missed().size() && !seen.harms; ++looked_at)
+          seen.harms = reading.missed()[looked_at] != *id && kept_without(reading.missed()[looked_at]);
+      // After a late first token the copy runs on until the token comes, because the forecast states the TTFT.
       const bool decided = seen.harms || (!seen.keeps && (served || own.over));
-      const bool done = !ran || seen.all || (gate_->promises == Promises::soft && own.over);
+      const bool done = !ran || seen.all || (gate_->mode == ForecastMode::soft && own.over);
       if (decided || done) break;
     }
-    const PromiseReading::Followed& own = reading.of(*id);
-    if (own.promises.started()) seen.ttft = own.promises.first - arrival;
+    const SloReading::Followed& own = reading.of(*id);
+    if (own.attainment.started()) seen.ttft = own.attainment.first - arrival;
     seen.longest = own.longest;
     seen.next = copy.first_step();
     seen.looked = copy.now() - arrival;
@@ -176,9 +174,8 @@ class Forecasting {
     return seen;
   }
 
-  enum class Until : std::uint8_t { promises_are_over, all_have_ended };
-  /// The copy into which no newcomer comes, so far on: until those that are promised something have ended, or until all
-  /// have.
+  enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
+  /// The copy without the newcomer, run until all requests with an SLO have ended, or until all requests have.
   const LookAhead<E>& without(Until until) {
     if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_);
     LookAhead<E>& copy = *without_;
@@ -189,10 +186,10 @@ class Forecasting {
     cut_ = copy.reading().left() > 0;
     return copy;
   }
-  /// In doubt not: a refusal has to be right.
+  /// Whether the request meets its SLO without the newcomer; false in doubt, because a refusal must be justified.
   [[nodiscard]] bool kept_without(RequestId id) {
-    const LookAhead<E>& end = without(Until::promises_are_over);
-    return !cut_ && !end.reading().breaks(id);
+    const LookAhead<E>& end = without(Until::slos_are_decided);
+    return !cut_ && !end.reading().misses(id);
   }
 
   const ForecastSlo* gate_;
@@ -201,7 +198,7 @@ class Forecasting {
   double until_;
   Seconds start_;
   std::unique_ptr<LookAhead<E>> without_;
-  bool cut_ = false; ///< time or steps ran out before promises were over
+  bool cut_ = false; ///< time or steps ran out before all requests with an SLO had ended
 };
 
 } // namespace detail
@@ -209,10 +206,10 @@ class Forecasting {
 template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) const {
   GateAnswer answer;
-  if (promises == Promises::none || !outlook.looks_ahead() || !KeptPromises{.slo = newcomer.slo}.promised())
+  if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo())
     return answer;
   const double left_s = most_s - outlook.looked_s();
-  if (left_s <= 0) { // streams have waited long enough
+  if (left_s <= 0) { // running streams have waited long enough
     answer.forecast = "not looked at: many came at once";
     return answer;
   }
@@ -221,7 +218,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const detail::Foreseen seen = forecasting.now();
   if (!seen.possible) return answer;
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
-  if (promises == Promises::hard && !seen.good()) {
+  if (mode == ForecastMode::hard && !seen.good()) {
     answer.admit = false;
     answer.error.status = 429;
     answer.error.type = "rate_limit_error";

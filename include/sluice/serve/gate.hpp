@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: whether a newcomer is let in, asked before the engine hears of it.
+// Gate: admission control, which admits or refuses a newcomer before the engine sees it.
 #pragma once
 
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
-#include "sluice/serve/server_role.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <concepts>
 #include <cstdint>
@@ -16,22 +15,22 @@
 
 namespace sluice {
 
-/// What a gate that looked ahead saw.
+/// The result of a gate's look ahead.
 struct Foresight {
-  Seconds ttft{-1};                 ///< the newcomer's, if it is let in now; below 0: not seen
-  double took_s = 0;                ///< of the engine's thread
-  std::optional<ForeseenStep> next; ///< the engine's next iteration, by this answer; none: not seen
+  Seconds ttft{-1};                 ///< the newcomer's TTFT if it is admitted now; below 0: not predicted
+  double took_s = 0;                ///< time of the engine's thread
+  std::optional<ForeseenStep> next; ///< the engine's next iteration after this answer; none: not predicted
 };
 
-/// What a gate says of a newcomer.
+/// A gate's answer about a newcomer.
 struct GateAnswer {
   bool admit = true;
-  ApiError error;                     ///< where it does not admit
-  double retry_after_s = 0;           ///< above 0: when it would
-  std::string forecast;               ///< for a response header, also of those that are admitted; may be empty
+  ApiError error;                     ///< of a refusal
+  double retry_after_s = 0;           ///< of a refusal: when to retry; 0: unknown
+  std::string forecast;               ///< for a response header, also of admitted requests; may be empty
   std::optional<Foresight> foresight; ///< of gates that look ahead
 
-  /// For good: 400, and this sentence.
+  /// A permanent refusal: status 400 with message `why`.
   [[nodiscard]] static GateAnswer refused(std::string why) {
     GateAnswer answer;
     answer.admit = false;
@@ -40,19 +39,35 @@ struct GateAnswer {
   }
 };
 
-/// Answers at once, on the engine's thread, between two steps.
+/// Called on the engine's thread between two steps; must answer quickly.
 ///
-///  - `answer(newcomer, outlook)`: `outlook` has the engine as it is, without the newcomer, and makes copies of it.
+///  - `answer(newcomer, outlook)`: `outlook` has the engine in its current state, without the newcomer, and can copy
+///  it.
 template <class G, class E>
 concept Gate = requires(G& gate, const Generation& newcomer, const Outlook<E>& outlook) {
   { gate.answer(newcomer, outlook) } -> std::same_as<GateAnswer>;
 };
 
-/// Refuses newcomers while so many requests wait: who would wait longer than they care to hears so at once.
-struct QueueLimit {
-  using role = roles::Gate;
+namespace detail {
 
-  std::int64_t most = 256; ///< requests that wait or are preempted
+template <class G, class E>
+consteval bool explain_gate() {
+  static_assert(Gate<G, E>, "sluice: this gate needs `GateAnswer answer(const Generation&, const Outlook<E>&)`, as "
+                            "serve/gate.hpp declares it, for this server's engine E");
+  return true;
+}
+
+} // namespace detail
+
+/// `static_assert(explain_gates<E, Gates…>());` prints one sentence for each type that is not a Gate.
+template <class E, class... Gates>
+consteval bool explain_gates() {
+  return (detail::explain_gate<Gates, E>() && ...);
+}
+
+/// Refuses newcomers while `most` requests wait, so that clients learn at once that the queue is too long.
+struct QueueLimit {
+  std::int64_t most = 256; ///< waiting and preempted requests
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) const {

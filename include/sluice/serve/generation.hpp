@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generation, GenerationEngine: what a server asks of an engine, whatever its type, and what the engine tells of it.
+// Generation, GenerationEngine: the interface between a server and an engine of any type.
 #pragma once
 
-#include "sluice/decoder/sampler.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/prometheus.hpp"
@@ -14,22 +14,22 @@
 
 namespace sluice {
 
-/// Names a generation from its submission to its end; never used twice.
+/// Identifies a generation; never reused.
 enum class GenerationId : std::uint64_t {};
 
-/// One answer to be generated.
+/// One answer to generate.
 struct Generation {
   std::vector<std::int32_t> prompt;
-  std::int64_t max_tokens = 16; ///< a bound: an end token ends it before
+  std::int64_t max_tokens = 16; ///< a bound: an end token may end the answer earlier
   bool ignore_end = false;
   Sampling sampling;
-  std::uint64_t sequence = 0; ///< what `sample` draws by, beside the seed
-  int logprobs = -1;          ///< of each token and of so many likeliest; below 0: none
+  std::uint64_t sequence = 0; ///< seeds `sample`, together with the seed
+  int logprobs = -1;          ///< log-probabilities of each token and this many alternatives; below 0: none
   Slo slo;
   int priority = 0;
 };
 
-/// What an engine is asked for, at `arrival`.
+/// The engine's request for a generation that arrived at `arrival`.
 [[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival) {
   return {.arrival = arrival,
           .prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())},
@@ -39,30 +39,29 @@ struct Generation {
           .priority = generation.priority};
 }
 
-/// A token and the logarithm of its probability.
+/// A token and its log-probability.
 struct TokenChance {
   std::int32_t token = 0;
   double logprob = 0;
 };
 
-/// What has become of a generation. Of each: one `accepted` or `refused`; after `accepted`, `tokens` as they are
-/// released, then one `ended` or `failed`, unless it was cancelled.
+/// A change in a generation's state. Each has one `accepted` or `refused`; after `accepted`, `tokens` as they are
+/// released, then one `ended` or `failed`, unless it is cancelled.
 struct GenerationEvent {
   enum class Kind : std::uint8_t { accepted, refused, tokens, ended, failed };
 
   GenerationId id{};
   Kind kind = Kind::tokens;
-  std::vector<std::int32_t> tokens; ///< of `tokens`: at least one
-  std::vector<std::vector<TokenChance>>
-      chances;                              ///< beside them where asked for: the token's own first, then the likeliest
-  FinishReason reason = FinishReason::stop; ///< of `ended`
-  ApiError error;                           ///< of `refused` and `failed`
-  double retry_after_s = 0;                 ///< of `refused`: above 0 where waiting helps
-  std::string forecast;                     ///< of `accepted`: what the gate predicts, for a header; may be empty
-  double hold_s = 0; ///< from this call on: how long the event is to be held, for it is told before its time
+  std::vector<std::int32_t> tokens;              ///< of `tokens`: at least one
+  std::vector<std::vector<TokenChance>> chances; ///< for each token if requested: its own first, then the likeliest
+  FinishReason reason = FinishReason::stop;      ///< of `ended`
+  ApiError error;                                ///< of `refused` and `failed`
+  double retry_after_s = 0;                      ///< of `refused`: above 0 if waiting helps
+  std::string forecast;                          ///< of `accepted`: the gate's prediction, for a header; may be empty
+  double hold_s = 0; ///< how long the listener must hold the event, which is delivered before it is due
 };
 
-/// Hears of generations, on the engine's thread, all that a step brought in one call. Must not block.
+/// Called on the engine's thread, once per step with all its events. Must not block.
 class GenerationListener {
  public:
   GenerationListener() = default;
@@ -71,14 +70,14 @@ class GenerationListener {
   virtual ~GenerationListener() = default;
 
   virtual void happened(std::vector<GenerationEvent> events) = 0;
-  /// The engine's run has ended by a mistake, which `why` says in one line: nothing will be generated any more.
+  /// The engine's run has failed and generates nothing more; `why` is one line.
   virtual void stopped(const std::string& /*why*/) {}
 };
 
-/// An engine that runs on a thread of its own. Every call may come from any thread, and returns at once.
+/// An engine that runs on a thread of its own. All calls may come from any thread, and return at once.
 ///
-/// An abstract class: one virtual call a request, and a server's transport and messages are compiled once for all
-/// systems that a program offers.
+/// An abstract class costs one virtual call per request, and a program that offers many systems compiles its transport
+/// and API once.
 class GenerationEngine {
  public:
   GenerationEngine() = default;
@@ -87,15 +86,15 @@ class GenerationEngine {
   virtual ~GenerationEngine() = default;
 
   virtual void submit(GenerationId id, Generation generation) = 0;
-  /// Ends the generation wherever it is; its blocks are free with the next step. Nothing is told of it from then on,
-  /// but for what was on its way. Cancelling what has ended changes nothing.
+  /// Ends the generation in whatever state it is; its blocks are free at the next step. Events that were already on
+  /// their way may still arrive. Has no effect on a generation that has ended.
   virtual void cancel(GenerationId id) = 0;
 
-  /// Whether weights are loaded and a submission would be considered at once.
+  /// Whether the weights are loaded, so that submissions are considered at once.
   [[nodiscard]] virtual bool ready() const = 0;
-  /// What the engine counts, with the labels that `to` gives all metrics.
+  /// Writes the engine's metrics to `to`, which adds its common labels.
   virtual void metrics(PrometheusWriter& to) = 0;
-  /// A JSON object: what the live page shows.
+  /// The live page's data, a JSON object.
   [[nodiscard]] virtual std::string live() = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApp and Exchange: what a server's application asks of whatever carries its requests.
+// HttpApp, Exchange, HttpTransport: the interface between an HTTP application and its transport.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace sluice {
 
-/// Names and values in the order sent. Names compare without case.
+/// Names and values in the order they were sent. Names compare case-insensitively.
 class HttpHeaders {
  public:
   void add(std::string name, std::string value) { all_.emplace_back(std::move(name), std::move(value)); }
-  /// The first of that name, or empty.
+  /// The value of the first header of that name, or empty.
   [[nodiscard]] std::string_view find(std::string_view name) const {
     for (const auto& [key, value] : all_)
       if (same_name(key, name)) return value;
@@ -53,34 +53,34 @@ struct HttpResponse {
   int status = 200;
   std::string type = "application/json"; ///< Content-Type; empty: none
   std::string body;
-  HttpHeaders headers; ///< beside type and length
-  bool close = false;  ///< the connection ends with this response
+  HttpHeaders headers; ///< other than type and length
+  bool close = false;  ///< close the connection after this response
 };
 
-/// One request's answer, given at once or piece by piece. Every call is made on the application's thread.
+/// The response to one request, given at once or in pieces. All calls are made on the application's thread.
 class Exchange {
  public:
   Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  /// An exchange that was never answered is answered with 500.
+  /// Responds with 500 if there was no response.
   virtual ~Exchange() = default;
 
-  /// The whole answer.
+  /// Sends the whole response.
   virtual void respond(HttpResponse response) = 0;
-  /// The answer's head (its `body` is the first piece); `send` and `finish` follow.
+  /// Sends the response's head (its `body` is the first piece); `send` and `finish` follow.
   virtual void begin(HttpResponse head) = 0;
-  /// More of the body. The transport keeps what the client has not taken yet, up to its bound: beyond it, the client is
-  /// cut, as one that has left.
+  /// Sends more of the body. The transport buffers unread bytes up to a limit, beyond which it drops the client as if
+  /// it had left.
   virtual void send(std::string_view piece) = 0;
   virtual void finish() = 0;
 
-  /// `gone` is called once, when the client has left before its answer's end or was cut for not reading. Nothing that
-  /// is sent afterwards goes anywhere.
+  /// `gone` is called once if the client leaves before the response ends, or is dropped for not reading. Everything
+  /// sent afterwards is discarded.
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 
-/// What answers requests. Lives on one thread, its transport's: no call overlaps another.
+/// Answers requests. All calls come from its transport's thread, one at a time.
 class HttpApp {
  public:
   HttpApp() = default;
@@ -88,13 +88,13 @@ class HttpApp {
   HttpApp& operator=(const HttpApp&) = delete;
   virtual ~HttpApp() = default;
 
-  /// Answers now, or keeps the exchange and answers later.
+  /// Responds at once, or keeps the exchange and responds later.
   virtual void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) = 0;
-  /// The answer to what the transport could not read as a request: `what` is one sentence for its sender.
+  /// The response to bytes that are not a valid request; `what` is one sentence for the client.
   [[nodiscard]] virtual HttpResponse refuse(int status, std::string what) = 0;
 };
 
-/// What a transport offers to other threads, and to an application that waits.
+/// Runs work on the application's thread.
 class HttpTransport {
  public:
   HttpTransport() = default;
@@ -102,9 +102,9 @@ class HttpTransport {
   HttpTransport& operator=(const HttpTransport&) = delete;
   virtual ~HttpTransport() = default;
 
-  /// Runs `work` on the application's thread, soon. From any thread.
+  /// Runs `work` soon. From any thread.
   virtual void post(std::function<void()> work) = 0;
-  /// Runs `work` on the application's thread, in `seconds`. On the application's thread.
+  /// Runs `work` in `seconds`. From the application's thread only.
   virtual void after(double seconds, std::function<void()> work) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// InProcess: a transport without sockets on a virtual clock, and the clients at its other end.
+// InProcess: a transport without sockets, on a virtual clock, together with its clients.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -17,22 +17,22 @@
 
 namespace sluice {
 
-/// What a client of an InProcess transport has been sent, and when, in seconds of the transport's clock.
+/// A client's view of one exchange. Times are seconds of the transport's clock.
 struct InProcessReply {
   struct Piece {
     double at = 0;
     std::string text;
   };
 
-  double sent = 0; ///< when the client sent its request
+  double sent = 0; ///< when the request was sent
   bool begun = false;
   double head_at = 0;
-  HttpResponse head;         ///< its body is in the pieces
+  HttpResponse head;         ///< without its body, which is in `pieces`
   std::vector<Piece> pieces; ///< of the body, as the application sent them
-  bool finished = false;     ///< the answer is whole
-  bool cut = false;          ///< the application dropped the exchange within its answer
-  bool left = false;         ///< the client left before the answer's end
-  double ended_at = 0;       ///< when one of the three came to be
+  bool finished = false;     ///< the response is complete
+  bool cut = false;          ///< the application dropped the exchange in the middle of its response
+  bool left = false;         ///< the client left before the response was complete
+  double ended_at = 0;       ///< when one of these three became true
 
   [[nodiscard]] bool over() const { return finished || cut || left; }
   [[nodiscard]] std::string body() const {
@@ -42,25 +42,24 @@ struct InProcessReply {
   }
 };
 
-/// Carries requests as an HttpServer does, but for the network: a request is there when its client sends it, and a
-/// piece of its answer when the application sends the piece. Time passes when told to, so that a test of hours takes
-/// milliseconds and comes out the same every time.
+/// Behaves like an HttpServer with an instant network: requests and pieces of responses arrive when they are sent. Time
+/// is virtual, so that a test of hours takes milliseconds and always has the same result.
 ///
-/// Everything happens on the thread that calls `run_until`; `post`, too, is for that thread alone. A client reads at
-/// once what it is sent: none is cut for leaving an answer unread.
+/// Everything happens on the thread that calls `run_until`, including `post`. Clients read everything at once: none is
+/// dropped for leaving bytes unread.
 class InProcess final : public HttpTransport {
  public:
   using Reply = std::shared_ptr<const InProcessReply>;
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  /// Requests go to `app` from here on. It must outlive them.
+  /// Sends requests to `app`, which must outlive them.
   void serve(HttpApp& app) { app_ = &app; }
 
   [[nodiscard]] double now() const { return now_; }
-  /// When something is to happen next; `never` if nothing is.
+  /// When the next work is due; `never` if there is none.
   [[nodiscard]] double next_due() const { return work_.empty() ? never : work_.begin()->first.first; }
-  /// Does what is due by `when`, and what comes to be due by then meanwhile, in the order of time and, at one time, in
-  /// the order in which it was asked for. The clock then says `when`.
+  /// Runs all work that is due by `when`, including work added meanwhile, in order of time and then of submission.
+  /// Then sets the clock to `when`.
   void run_until(double when) {
     while (next_due() <= when) {
       const auto next = work_.extract(work_.begin());
@@ -72,12 +71,12 @@ class InProcess final : public HttpTransport {
 
   void post(std::function<void()> work) override { at(now_, std::move(work)); }
   void after(double seconds, std::function<void()> work) override { at(now_ + seconds, std::move(work)); }
-  /// Does `work` at `when`, or now if that has passed.
+  /// Runs `work` at `when`, or now if that has passed.
   void at(double when, std::function<void()> work) {
     work_.emplace(std::pair{when > now_ ? when : now_, order_++}, std::move(work));
   }
 
-  /// A client sends `request` at `when`. The reply says what it has been answered so far.
+  /// A client sends `request` at `when`. The reply is filled in as the response arrives.
   Reply send(double when, HttpRequest request) {
     auto line = std::make_shared<Line>();
     at(when, [this, line, request = std::move(request)]() mutable {
@@ -88,7 +87,7 @@ class InProcess final : public HttpTransport {
     });
     return line;
   }
-  /// The client leaves at `when`, unless its answer is whole by then.
+  /// The client leaves at `when`, unless its response is complete by then.
   void leave(double when, const Reply& reply) {
     at(when, [this, line = std::static_pointer_cast<Line>(std::const_pointer_cast<InProcessReply>(reply))] {
       if (line->over()) return;
@@ -108,7 +107,7 @@ class InProcess final : public HttpTransport {
     LineExchange(InProcess& transport, std::shared_ptr<Line> line, bool head_only)
         : transport_(&transport), line_(std::move(line)), head_only_(head_only) {}
     ~LineExchange() override {
-      line_->on_gone = nullptr; // nobody is left to be told
+      line_->on_gone = nullptr; // the application has dropped the exchange
       if (line_->over()) return;
       if (line_->begun) {
         line_->cut = true;

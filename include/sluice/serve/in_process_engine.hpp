@@ -15,11 +15,11 @@
 
 namespace sluice {
 
-/// What an EngineThread is to an HttpServer, this is to an InProcess transport: it steps the engine behind the gates,
-/// and a pacer holds what the engine tells before its time. An iteration occupies the clock as it would occupy a
-/// thread: what clients send meanwhile is considered between two iterations.
+/// The counterpart of EngineThread for an InProcess transport: steps the engine behind the gates, with a Pacer for
+/// tokens that are not due yet. An iteration takes its time on the virtual clock: requests that arrive meanwhile are
+/// considered after it.
 ///
-/// The engine's time must be virtual: of a `Simulated` backend, or of `Cpu` with a `SimulatedWorld` at a virtual pace.
+/// The engine's time must be virtual: a `Simulated` backend, or `Cpu` with `world_of(Simulated{…})`.
 ///
 ///     InProcess transport;
 ///     InProcessEngine<E, QueueLimit> engine(transport, tokens, QueueLimit{8});
@@ -40,24 +40,24 @@ class InProcessEngine final : public GenerationEngine {
         loop_(tokens, pacer_, std::move(gates)...) {}
 
   [[nodiscard]] Status make(typename Loop::Configure configure) { return loop_.make(std::move(configure)); }
-  /// Requests go to `app`, an HttpApp that submits to this engine, and it is told of them.
+  /// Sends requests to `app`, an HttpApp that submits to this engine, and the engine's events too.
   template <class App>
   void serve(App& app) {
     transport_->serve(app);
     pacer_.tell(app);
   }
 
-  /// Serves until the clock says `end`. An iteration that is under way then has been computed, but is told in its time.
+  /// Serves until the clock reaches `end`. An iteration under way then has been computed, but its tokens arrive later.
   void run_until(double end) {
     drive(end);
     transport_->run_until(end);
   }
-  /// Serves until nothing is left to do, and the engine has nothing that it could run.
+  /// Serves until neither transport nor engine has anything left to do.
   void run() { drive(InProcess::never); }
 
   [[nodiscard]] E& engine() { return loop_.engine(); }
   [[nodiscard]] const E& engine() const { return loop_.engine(); }
-  /// What ended the run, if anything has: a policy's impossible answer.
+  /// The error that ended the run, if any: a policy's impossible answer.
   [[nodiscard]] const Status& status() const { return status_; }
 
   void submit(GenerationId id, Generation generation) override {
@@ -74,7 +74,7 @@ class InProcessEngine final : public GenerationEngine {
   void drive(double end) {
     bool idle = false;
     for (;;) {
-      // An idle engine waits for what comes first; one that has just run an iteration, until its clock is reached.
+      // An idle engine waits for the next event; after an iteration, the transport catches up with the engine's clock.
       const double next = idle ? std::min(transport_->next_due(), held_until()) : loop_.engine().now().count();
       if (next > end || next == InProcess::never) return;
       transport_->run_until(std::max(next, transport_->now()));

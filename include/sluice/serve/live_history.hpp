@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// The state at one time; counters since the start, of which a reader takes differences.
+/// The state at one time. Counters count from the start; readers take differences.
 struct LiveSample {
   double time_s = 0;
   std::int64_t running = 0, waiting = 0, preempted = 0;
@@ -23,8 +23,8 @@ struct LiveSample {
   double busy_s = 0, stall_s = 0;                                   ///< counters
 };
 
-/// The last state of each two seconds, and of the five minutes before at most so many as fit. Where nothing happened
-/// there is no sample: a state holds until the next.
+/// The last state of each two-second interval, for at most `most` intervals (five minutes). An interval without events
+/// has no sample: a state holds until the next.
 class LiveHistory {
  public:
   static constexpr double every_s = 2;
@@ -36,7 +36,7 @@ class LiveHistory {
       samples_.back() = now;
       return;
     }
-    // After a silence, how it was until now: what is counted from here on belongs to these two seconds alone.
+    // After a gap, repeat the previous state: everything counted from here on belongs to this interval only.
     if (!samples_.empty() && bucket > last_ + 1) {
       LiveSample before = samples_.back();
       before.time_s = static_cast<double>(bucket) * every_s;
@@ -47,7 +47,7 @@ class LiveHistory {
   }
   [[nodiscard]] const std::vector<LiveSample>& samples() const { return samples_; }
 
-  /// As columns, rounded to what a chart shows; counters are exact.
+  /// Writes columns. Times are rounded to a chart's resolution; counters are exact.
   void write(JsonWriter& json) const {
     const auto column = [&](std::string_view name, auto value) {
       json.key(name).begin_array();
@@ -78,12 +78,12 @@ class LiveHistory {
 
  private:
   void push(const LiveSample& sample) {
-    if (samples_.size() == most) samples_.erase(samples_.begin()); // once in two seconds
+    if (samples_.size() == most) samples_.erase(samples_.begin()); // at most once in two seconds
     samples_.push_back(sample);
   }
 
   std::vector<LiveSample> samples_;
-  std::int64_t last_ = 0; ///< the newest sample's two seconds
+  std::int64_t last_ = 0; ///< the newest sample's interval
 };
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // write_live: a LiveState as the JSON that the live page reads.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/live_state.hpp"
 
 #include <cstddef>
@@ -39,13 +39,13 @@ namespace detail {
   }
   return "";
 }
-[[nodiscard]] constexpr std::string_view name_of(KeptPromises::Verdict verdict) {
+[[nodiscard]] constexpr std::string_view name_of(SloAttainment::Verdict verdict) {
   switch (verdict) {
-  case KeptPromises::Verdict::none:
+  case SloAttainment::Verdict::none:
     return "none";
-  case KeptPromises::Verdict::met:
+  case SloAttainment::Verdict::met:
     return "met";
-  case KeptPromises::Verdict::missed:
+  case SloAttainment::Verdict::missed:
     return "missed";
   }
   return "";
@@ -64,18 +64,19 @@ namespace detail {
   return "";
 }
 
-inline void write_promises(JsonWriter& json, const KeptPromises& promises, Seconds now) {
-  json.key("arrival_s").value(promises.arrival.count());
-  json.key("slo_ttft_s").value(promises.slo.ttft.count()).key("slo_tbt_s").value(promises.slo.tbt.count());
+inline void write_slo(JsonWriter& json, const SloAttainment& attainment, Seconds now) {
+  json.key("arrival_s").value(attainment.arrival.count());
+  json.key("slo_ttft_s").value(attainment.slo.ttft.count()).key("slo_tbt_s").value(attainment.slo.tbt.count());
   json.key("ttft_s");
-  promises.started() ? json.value((promises.first - promises.arrival).count()) : json.null();
+  attainment.started() ? json.value((attainment.first - attainment.arrival).count()) : json.null();
   json.key("last_token_s");
-  promises.started() ? json.value(promises.last.count()) : json.null();
-  json.key("on_time").value(promises.on_time).key("missed").value(promises.missed + promises.missing(now));
-  json.key("slo").value(name_of(promises.verdict(now)));
+  attainment.started() ? json.value(attainment.last.count()) : json.null();
+  json.key("on_time").value(attainment.on_time).key("missed").value(attainment.missed + attainment.missing(now));
+  json.key("slo").value(name_of(attainment.verdict(now)));
 }
 
-/// A letter a layer: on the device, on the host, hidden states on the host, nowhere. Empty where nothing is kept.
+/// One letter per layer: d on the device, h on the host, s hidden states on the host, n nowhere. Empty if the request
+/// has no KV.
 [[nodiscard]] inline std::string places_of(const LiveRequest& request, int layers) {
   std::string places(request.has_kv ? static_cast<std::size_t>(layers) : 0, 'd');
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -94,7 +95,7 @@ inline void write_live(JsonWriter& json, const LiveRequest& row, const LiveState
   row.head == all_tokens || !row.has_kv ? json.null() : json.value(row.head.count());
   json.key("times_preempted").value(row.times_preempted).key("preempted_since_s");
   row.phase == LiveRequest::Phase::preempted ? json.value(row.preempted_since.count()) : json.null();
-  write_promises(json, row.promises, state.now);
+  write_slo(json, row.attainment, state.now);
   json.end_object();
 }
 
@@ -135,7 +136,7 @@ void write_recent(JsonWriter& json, std::string_view name, const Recent<T, most>
 
 } // namespace detail
 
-/// The state as a JSON object. `age_s`: how long ago it was.
+/// Writes the state as a JSON object. `age_s`: how old the state is.
 inline void write_live(std::string& to, const LiveState& state, double age_s) {
   JsonWriter json(to);
   json.begin_object().key("now_s").value(state.now.count()).key("age_s").rounded(age_s, 6);
@@ -175,7 +176,7 @@ inline void write_live(std::string& to, const LiveState& state, double age_s) {
   json.end_array().key("queue").begin_array();
   for (const LiveWaiting& row : state.queue) {
     json.begin_object().key("id").value(row.id).key("prompt").value(row.prompt);
-    detail::write_promises(json, row.promises, state.now);
+    detail::write_slo(json, row.attainment, state.now);
     json.end_object();
   }
   json.end_array();

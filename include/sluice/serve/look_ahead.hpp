@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// LookAhead: a copy of an engine that goes on in simulation, and how promises are kept in it.
+// LookAhead: a copy of an engine that runs on in simulation, with the SLO attainment of its requests.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/generation.hpp"
-#include "sluice/serve/kept_promises.hpp"
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
-#include "sluice/serve/promise_reading.hpp"
+#include "sluice/serve/slo_attainment.hpp"
+#include "sluice/serve/slo_reading.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -15,15 +15,15 @@
 
 namespace sluice {
 
-/// How far a copy steps on: the engine's thread waits for it.
+/// Bounds the steps of copies, for which the engine's thread waits.
 class LookBound {
  public:
-  /// `until`: seconds of `clock`; both must outlive the bound.
+  /// `until`: in seconds of `clock`, which must outlive the bound.
   LookBound(std::int64_t steps, double until, const std::function<double()>& clock)
       : steps_(steps), until_(until), clock_(&clock) {}
 
   [[nodiscard]] bool allows() { return !late() && steps_-- > 0; }
-  /// Whether time has run out, and not steps.
+  /// Whether time has run out, rather than steps.
   [[nodiscard]] bool late() {
     late_ = late_ || (*clock_)() > until_;
     return late_;
@@ -36,21 +36,21 @@ class LookBound {
   bool late_ = false;
 };
 
-/// Follows the requests whose promises are being kept when it is made.
+/// Follows the requests that meet their SLO at the time of the copy.
 template <class E>
 class LookAhead {
  public:
-  /// Of the engine as it is. `outlook` must outlive this.
+  /// Copies the engine in its current state. `outlook` must outlive this.
   explicit LookAhead(const Outlook<E>& outlook) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
     const View view = engine_.view();
     for (const RequestRow& row : view.rows) {
       if (row.phase == Phase::ended) continue;
-      const KeptPromises* const so_far = outlook.promises(row.id);
-      if (so_far != nullptr && so_far->verdict(view.now) == KeptPromises::Verdict::met)
+      const SloAttainment* const so_far = outlook.attainment(row.id);
+      if (so_far != nullptr && so_far->verdict(view.now) == SloAttainment::Verdict::met)
         reading_.follow(row.id, *so_far);
     }
   }
-  /// Of another copy as it is.
+  /// Copies another copy in its current state.
   LookAhead(const LookAhead& from) : outlook_(from.outlook_), engine_(from.outlook_->fork(from.engine_)) {
     reading_.take_over(from.reading_);
   }
@@ -59,23 +59,23 @@ class LookAhead {
 
   [[nodiscard]] Seconds now() const { return engine_.now(); }
   [[nodiscard]] std::int64_t alive() const { return engine_.alive(); }
-  /// The first iteration of this copy; none: it has not run.
+  /// The first iteration that this copy ran, if any.
   [[nodiscard]] std::optional<ForeseenStep> first_step() const {
     std::optional<ForeseenStep> first = reading_.first_step();
     if (first) first->duration = first->duration / outlook_->correction().slowdown;
     return first;
   }
-  [[nodiscard]] PromiseReading& reading() { return reading_; }
-  [[nodiscard]] const PromiseReading& reading() const { return reading_; }
+  [[nodiscard]] SloReading& reading() { return reading_; }
+  [[nodiscard]] const SloReading& reading() const { return reading_; }
 
-  /// The newcomer, who came at `arrival`, enters now. Error: the engine would refuse it.
+  /// Submits the newcomer, which arrived at `arrival`. Error: the engine would refuse it.
   [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival) {
     const RequestSpec spec = spec_of(newcomer, arrival);
     Expected<RequestId> id = engine_.submit(spec);
     if (id) reading_.follow(*id, {.slo = spec.slo, .arrival = spec.arrival});
     return id;
   }
-  /// False: nothing runs any more, or `bound` allows no step.
+  /// Runs one iteration. False: there is nothing to run, or `bound` allows no step.
   [[nodiscard]] bool step(LookBound& bound) {
     if (!bound.allows()) return false;
     outlook_->hear(&reading_);
@@ -90,7 +90,7 @@ class LookAhead {
  private:
   const Outlook<E>* outlook_;
   E engine_;
-  PromiseReading reading_;
+  SloReading reading_;
 };
 
 } // namespace sluice

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MeasuredLengths: how long answers become, of what they may.
+// MeasuredLengths: the measured ratio of answer length to `max_tokens`.
 #pragma once
 
 #include "sluice/core/units.hpp"
-#include "sluice/view/request_row.hpp"
+#include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,11 @@
 
 namespace sluice {
 
-/// The mean share of their bounds that answers came to, of the last hundred or so. A forecast that takes bounds for
-/// lengths refuses too much where models end their answers early: clients ask for the most that they would take.
+/// Mean ratio of actual length to bound over about the last hundred answers. Clients set generous bounds: a forecast
+/// that uses bounds as lengths refuses too many requests of models that end their answers early.
 class MeasuredLengths {
  public:
-  /// 1 until a few have ended: the bounds.
+  /// 1 until a few answers have ended.
   [[nodiscard]] double share() const { return samples_ < few ? 1 : share_; }
   void ended(const RequestRow& row) {
     if (!row.spec.output_is_bound || row.spec.output.count() < 1) return;
@@ -24,7 +24,7 @@ class MeasuredLengths {
     share_ += (sample - share_) / samples_;
   }
 
-  /// The length that a forecast takes a request to have. One that has become longer already is taken to its bound.
+  /// The length that a forecast assumes for a request.
   [[nodiscard]] static Tokens expected(const RequestRow& row, double share) {
     if (!row.spec.output_is_bound) return row.spec.output;
     const auto length = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(row.spec.output.count())));

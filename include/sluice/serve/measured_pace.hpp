@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MeasuredPace: how much longer iterations take than forecasts say.
+// MeasuredPace: the measured ratio of iteration time to forecast time.
 #pragma once
 
-#include "sluice/observer/observer.hpp"
+#include "sluice/report/observer/observer.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace sluice {
 
-/// An iteration as a forecast sees it.
+/// An iteration predicted by a forecast.
 struct ForeseenStep {
   std::int64_t step = 0, tokens = 0, running = 0;
-  Seconds duration{0}; ///< by the model alone
+  Seconds duration{0}; ///< by the cost model, without correction
 };
 
-/// Compares the next iteration as a forecast saw it with the one that then ran, if it was the same: with a cost model
-/// that is wrong by a tenth, half of what a gate promises would break. The last twenty or so count.
+/// Compares a predicted iteration with the one that ran, if it had the same requests and tokens; averages about the
+/// last twenty. Without this correction, a cost model with an error of 10 % makes the gate admit requests half of which
+/// then miss their SLO.
 ///
-/// Rejected: comparing predicted TTFTs with those that came. Who comes later delays them, which no forecast claims to
-/// know.
+/// Rejected: comparing predicted TTFTs with measured ones, which later requests delay in ways that no forecast covers.
 class MeasuredPace {
  public:
-  /// Of actual times over the model's.
+  /// Measured time over the cost model's.
   [[nodiscard]] double slowdown() const { return slowdown_; }
 
-  /// What runs next, unless somebody comes or goes; none: nobody knows.
+  /// The prediction for the next iteration; none: there is none.
   void foresee(const std::optional<ForeseenStep>& next) { next_ = next; }
   void ran(const IterationRecord& record) {
     const std::optional<ForeseenStep> next = std::exchange(next_, std::nullopt);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of the OpenAI API: completions whole and in chunks, errors, and the events of a stream.
+// Responses of the OpenAI API: whole completions, chunks and other events of a stream, errors.
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/http.hpp"
 
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// Why an answer ended, as the API spells it.
+/// Why an answer ended, in the API's terms.
 enum class FinishReason : std::uint8_t {
   stop,  ///< an end token or a stop string
   length ///< `max_tokens`, or the context
@@ -30,17 +30,17 @@ struct TokenUsage {
   std::int64_t completion = 0;
 };
 
-/// A token's logarithm of probability, and those of the likeliest in its place.
+/// A token's log-probability, and those of the likeliest alternatives.
 struct TokenLogprob {
   struct Likely {
     std::string text; ///< the token's bytes, which may be part of a character
     double logprob = 0;
   };
   Likely chosen;
-  std::vector<Likely> likeliest; ///< falling
+  std::vector<Likely> likeliest; ///< highest first
 };
 
-/// What all answers to one request have in common.
+/// The fields that all answers to one request share.
 struct ReplyHead {
   std::string id; ///< "chatcmpl-…", "cmpl-…"
   bool chat = false;
@@ -48,13 +48,13 @@ struct ReplyHead {
   std::string model;
 };
 
-/// One choice, whole.
+/// One whole choice.
 struct Choice {
   std::string text;
   FinishReason reason = FinishReason::stop;
-  std::vector<TokenLogprob> logprobs; ///< empty: none were asked for
+  std::vector<TokenLogprob> logprobs; ///< empty: not requested
   bool with_logprobs = false;
-  std::int64_t echoed = 0; ///< characters of the text that are the prompt's
+  std::int64_t echoed = 0; ///< characters of the prompt at the beginning of the text
 };
 
 [[nodiscard]] inline HttpResponse error_response(const ApiError& error) {
@@ -90,12 +90,12 @@ inline void write_bytes(JsonWriter& json, const std::string& text) {
   json.end_array();
 }
 
-/// Of UTF-8, a character that is divided among tokens counted where it begins.
+/// Number of UTF-8 characters; one that is divided among tokens counts where it begins.
 [[nodiscard]] inline std::int64_t characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-/// `logprobs` of chat: a list of tokens. Of completions: lists side by side, with each token's place in the text.
+/// `logprobs`: for chat a list of tokens; for completions parallel lists, with each token's offset in the text.
 inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLogprob> tokens, std::int64_t offset) {
   json.key("logprobs").begin_object();
   if (chat) {
@@ -140,7 +140,7 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
 
 } // namespace detail
 
-/// The whole answer.
+/// The body of a response that is not streamed.
 [[nodiscard]] inline std::string completion_json(const ReplyHead& head, std::span<const Choice> choices,
                                                  const TokenUsage& usage) {
   std::string text;
@@ -169,8 +169,8 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
   return text;
 }
 
-/// The events of one choice's stream. What does not change from chunk to chunk is written once, at the start: a token
-/// costs the escaping of its text.
+/// Writes the events of one choice's stream. The parts that all chunks share are written once, so that a token costs
+/// little more than escaping its text.
 class ChunkWriter {
  public:
   ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage)
@@ -182,10 +182,10 @@ class ChunkWriter {
     json.key("choices").begin_array().begin_object().key("index").value(index);
   }
 
-  /// Chat: the chunk that names the role, before any text.
+  /// Chat: the first chunk, which has the role and no text.
   void role(std::string& out) const { chunk(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", {}, nullptr); }
 
-  /// A piece of text, with the logarithms of the tokens that it came of, if they were asked for.
+  /// A piece of text, with the log-probabilities of its tokens if requested.
   void text(std::string& out, std::string_view piece, const std::vector<TokenLogprob>* logprobs = nullptr) {
     std::string content = chat_ ? "\"delta\":{\"content\":" : "\"text\":";
     JsonWriter(content).value(piece);
@@ -193,7 +193,7 @@ class ChunkWriter {
     chunk(out, content, {}, logprobs);
     offset_ += detail::characters(piece);
   }
-  /// The last chunk of the choice, with the logarithms of tokens at its end that have no text.
+  /// The last chunk of the choice, with the log-probabilities of final tokens that have no text.
   void finish(std::string& out, FinishReason reason, const std::vector<TokenLogprob>* logprobs = nullptr) const {
     chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), logprobs);
   }
@@ -210,7 +210,7 @@ class ChunkWriter {
       json.begin_object();
       detail::write_logprobs(json, chat_, *logprobs, offset_);
       out += ',';
-      out += std::string_view(object).substr(1); // without the brace that a writer begins with
+      out += std::string_view(object).substr(1); // without the opening brace
     } else {
       out += ",\"logprobs\":null";
     }
@@ -225,13 +225,13 @@ class ChunkWriter {
     out += null_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
   }
 
-  std::string begin_; ///< up to and with the choice's index
+  std::string begin_; ///< of each chunk, up to and including the choice's index
   bool chat_;
   bool null_usage_;
   std::int64_t offset_ = 0; ///< characters of text so far
 };
 
-/// The event that ends a stream's usage: no choices.
+/// The event with a stream's usage, which has no choices.
 [[nodiscard]] inline std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {
   std::string text = "data: ";
   JsonWriter json(text);
@@ -242,7 +242,7 @@ class ChunkWriter {
   json.end_object();
   return text + "\n\n";
 }
-/// An error within a stream, whose status has long been sent.
+/// An error in the middle of a stream, whose HTTP status has been sent.
 [[nodiscard]] inline std::string error_event(const ApiError& error) {
   return "data: " + error_response(error).body + "\n\n";
 }

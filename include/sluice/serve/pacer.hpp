@@ -20,20 +20,19 @@
 
 namespace sluice {
 
-/// Stands between an engine and the application: an event with `hold_s` above 0 goes on so much later, on a timer of
-/// the transport. Of one generation nothing overtakes: what follows a held event waits behind it, however late the
-/// transport's thread is with the event. Where nothing is held, events go on at once.
+/// Stands between an engine and the application, and delays events with `hold_s` above 0 by that time, on a timer of
+/// the transport. Events of one generation keep their order, however late the transport's thread is. Without held
+/// events, everything is passed on at once.
 ///
-/// A listener that comes after the engine was made is set with `tell`, before the first submission: the application
-/// submits to the engine, and the engine tells the application.
+/// The application is constructed after the engine, to which it submits: `tell` sets it before the first submission.
 ///
-/// Order is kept by one queue on the application's thread, through which everything goes while anything is on its way.
-/// Rejected: to compare due times on the engine's thread, where an event whose time has passed may still stand in the
-/// transport's queue, and a later one overtakes it.
+/// One queue on the application's thread keeps the order: all events go through it while it has any. Rejected:
+/// comparing due times on the engine's thread. An event whose time has passed may still be in the transport's queue,
+/// and a later one would overtake it.
 class Pacer final : public GenerationListener {
  public:
-  /// `clock`: seconds, on the clock of the transport's timers. `transport` runs what is posted in the order in which
-  /// one thread posts it.
+  /// `clock`: seconds, on the clock of the transport's timers. `transport` runs posted work in the order in which a
+  /// thread posts it.
   explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady)
       : transport_(&transport), clock_(std::move(clock)) {}
 
@@ -51,7 +50,7 @@ class Pacer final : public GenerationListener {
   }
 
  private:
-  /// Of one generation, what is queued.
+  /// One generation's queued events.
   struct Queued {
     double last_due = 0;
     std::int64_t events = 0;
@@ -68,11 +67,11 @@ class Pacer final : public GenerationListener {
       Queued& of = of_[event.id];
       of.last_due = of.events > 0 ? std::max(of.last_due, told + event.hold_s) : told + event.hold_s;
       ++of.events;
-      held_.emplace(of.last_due, std::move(event)); // behind all that are due at the same time
+      held_.emplace(of.last_due, std::move(event)); // after all others due at the same time
     }
     hand_on();
   }
-  /// What is due, in order; and a timer for what is next.
+  /// Passes on due events in order, and sets a timer for the next.
   void hand_on() {
     const double now = clock_();
     std::vector<GenerationEvent> due;
@@ -85,13 +84,13 @@ class Pacer final : public GenerationListener {
     const auto count = static_cast<std::int64_t>(due.size());
     if (count > 0) {
       to_->happened(std::move(due));
-      // The application posts them to itself: the engine's thread may go past the queue once they have arrived.
+      // The application posts them to itself: the engine's thread may bypass the queue only after they have arrived.
       transport_->post([this, count] { on_their_way_.fetch_sub(count, std::memory_order_release); });
     }
     if (held_.empty() || held_.begin()->first >= armed_) return;
     armed_ = held_.begin()->first;
     transport_->after(std::max(0.0, armed_ - now), [this, at = armed_] {
-      if (armed_ == at) armed_ = never; // else an earlier timer was set after this one, which sets the next
+      if (armed_ == at) armed_ = never; // otherwise an earlier timer was set later, which sets the next one
       hand_on();
     });
   }
@@ -101,10 +100,10 @@ class Pacer final : public GenerationListener {
   HttpTransport* transport_;
   std::function<double()> clock_;
   GenerationListener* to_ = nullptr;
-  std::atomic<std::int64_t> on_their_way_{0};   ///< events that were queued and have not arrived
+  std::atomic<std::int64_t> on_their_way_{0};   ///< events that were queued and have not arrived yet
   std::multimap<double, GenerationEvent> held_; ///< by due time
   std::unordered_map<GenerationId, Queued> of_; ///< of those in `held_`
-  double armed_ = never;                        ///< the earliest timer's time
+  double armed_ = never;                        ///< when the earliest timer fires
 };
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // Counters, gauges and histograms in Prometheus' text exposition format (version 0.0.4).
 #pragma once
 
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-/// Values by upper bound; cumulative only when written, as the format wants them.
+/// Counts values by upper bound; they become cumulative when written, as the format requires.
 class PrometheusHistogram {
  public:
-  /// `bounds` ascend; what is above the last counts in +Inf alone.
+  /// `bounds` ascend; values above the last count only in +Inf.
   explicit PrometheusHistogram(std::span<const double> bounds)
       : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1, 0) {}
 
@@ -41,7 +41,7 @@ class PrometheusHistogram {
   std::int64_t count_ = 0;
 };
 
-/// Writes metrics. `labels` of all of them: `model_name="demo"`.
+/// Writes metrics, all with the `common` labels, as `model_name="demo"`.
 class PrometheusWriter {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
@@ -50,7 +50,7 @@ class PrometheusWriter {
     for (const auto& [name, value] : common) append_label(common_, name, value);
   }
 
-  /// A value that only grows; the format wants names that end in `_total`.
+  /// A value that only grows; the format requires a name that ends in `_total`.
   void counter(std::string_view name, std::string_view help, double value, Labels labels = {}) {
     describe(name, help, "counter");
     sample(name, "", labels, "", value);
@@ -79,7 +79,7 @@ class PrometheusWriter {
     JsonWriter(text).value(value);
     return text;
   }
-  /// Within quotes a backslash, a quote and a line's end are escaped.
+  /// Escapes backslashes, quotes and line ends in the value.
   static void append_label(std::string& to, std::string_view name, std::string_view value) {
     if (!to.empty()) to += ',';
     to += name;
@@ -93,7 +93,7 @@ class PrometheusWriter {
     }
     to += '"';
   }
-  /// Once for each name: samples of one name with several labels follow one another.
+  /// Once per name: samples of one name with different labels are written one after another.
   void describe(std::string_view name, std::string_view help, std::string_view type) {
     if (name == last_) return;
     last_ = name;

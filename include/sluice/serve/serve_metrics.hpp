@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServeMetrics: what a server counts of its clients, by the names that vLLM's metrics have.
+// ServeMetrics: a server's client-side metrics, under vLLM's names.
 #pragma once
 
 #include "sluice/serve/openai_reply.hpp"
@@ -12,7 +12,7 @@ namespace sluice {
 
 namespace detail {
 
-// The bounds of vLLM's histograms, so that its dashboards show ours.
+// vLLM's histogram bounds, so that its dashboards work unchanged.
 inline constexpr std::array<double, 22> ttft_bounds{0.001, 0.005, 0.01, 0.02,  0.04,  0.06,  0.08, 0.1,
                                                     0.25,  0.5,   0.75, 1.0,   2.5,   5.0,   7.5,  10.0,
                                                     20.0,  40.0,  80.0, 160.0, 640.0, 2560.0};
@@ -26,17 +26,17 @@ inline constexpr std::array<double, 14> delivery_bounds{0.0005, 0.001, 0.002, 0.
 
 } // namespace detail
 
-/// Latencies as the server sends: from a request's arrival to the piece in which its tokens go out.
+/// Latencies are measured when the server sends: from a request's arrival to the piece that has its tokens.
 struct ServeMetrics {
   PrometheusHistogram ttft{detail::ttft_bounds};
   PrometheusHistogram itl{detail::itl_bounds};
   PrometheusHistogram e2e{detail::e2e_bounds};
-  PrometheusHistogram delivery{detail::delivery_bounds}; ///< of each token, from its step's end until it was sent
+  PrometheusHistogram delivery{detail::delivery_bounds}; ///< per token: from the end of its step until it was sent
   std::int64_t requests = 0;
-  std::int64_t stopped = 0, cut = 0; ///< answers that ended by themselves, or at their length
+  std::int64_t stopped = 0, cut = 0; ///< answers that ended by a stop, or at their maximum length
   std::int64_t left = 0;             ///< requests whose client left
-  std::int64_t refused = 0;          ///< requests, by a gate or the engine
-  std::int64_t failed = 0;           ///< requests that the engine had accepted
+  std::int64_t refused = 0;          ///< requests refused by a gate or the engine
+  std::int64_t failed = 0;           ///< requests that failed after the engine had accepted them
   std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
   std::int64_t generation_tokens = 0;
 

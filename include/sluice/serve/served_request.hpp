@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServedRequest: a request of a server that is over, and how the promises to it were kept.
+// ServedRequest: a finished request of a server, with its SLO attainment.
 #pragma once
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/serve/kept_promises.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 #include "sluice/workload/request.hpp"
 
 namespace sluice {
 
-/// Times are on the engine's clock. There is no text in it, nor a token.
+/// Times are on the engine's clock. Contains neither text nor tokens.
 struct ServedRequest {
   RequestId id{};
   RequestSpec spec;     ///< as submitted: `output` is the bound
-  Tokens generated{0};  ///< what became of it
-  KeptPromises kept;    ///< as its user saw them
-  Seconds scheduled{0}; ///< when the first iteration that took it in began; below 0: not known
+  Tokens generated{0};  ///< actual length
+  SloAttainment kept;   ///< as its user saw it
+  Seconds scheduled{0}; ///< when its first iteration began; below 0: unknown
   Seconds ended{0};
-  bool cancelled = false; ///< its client left, or a stop string ended it
+  bool cancelled = false; ///< by its client's leaving or a stop string
 };
 
-/// Hears of requests that are over, on the engine's thread.
+/// Receives finished requests, on the engine's thread.
 class ServedListener {
  public:
   ServedListener() = default;

@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// The engine's thread writes; any thread reads, a copy. Requests leave when they are older than the window, or when
-/// there are more than `most` of them, the oldest first: 8,192 take 1.4 MB.
+/// Written by the engine's thread; any thread may read a copy. Requests are dropped, the oldest first, when they are
+/// older than the window or there are more than `most`: 8,192 take 1.4 MB.
 class ServedRequests final : public ServedListener {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,9 +23,9 @@ class ServedRequests final : public ServedListener {
   static constexpr std::size_t most = 8192;
 
   struct Copy {
-    std::vector<ServedRequest> requests; ///< in the order of arrival
-    std::int64_t total = 0;              ///< that have ended since the start
-    bool crowded = false;                ///< more ended within the window than are kept
+    std::vector<ServedRequest> requests; ///< in order of arrival
+    std::int64_t total = 0;              ///< requests that have ended since the start
+    bool crowded = false;                ///< more than `most` ended within the window
   };
 
   void over(const ServedRequest& request) override { over(request, Clock::now()); }
@@ -70,7 +70,7 @@ class ServedRequests final : public ServedListener {
   }
 
   mutable std::mutex mutex_;
-  std::deque<Ended> all_; ///< in the order of their ends
+  std::deque<Ended> all_; ///< in order of their ends
   Clock::time_point crowded_until_ = Clock::time_point::min();
   std::int64_t total_ = 0;
 };

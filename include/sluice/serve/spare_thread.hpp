@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_when_spare: a thread that computes when nobody else wants to (Linux), and what it has taken.
+// run_when_spare: gives a thread the lowest priority (Linux); thread_seconds: its processor time.
 #pragma once
 
 #include <sched.h>
@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// The calling thread gets the processor when no other thread wants it: SCHED_IDLE, and nice 19 where a system has no
-/// such class. A system that refuses both leaves the thread as it was.
+/// From here on the calling thread runs only when no other thread wants the processor: SCHED_IDLE, and nice 19 on
+/// systems without that class. If the system refuses both, nothing changes.
 inline void run_when_spare() {
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
   (void)::setpriority(PRIO_PROCESS, thread, 19);
@@ -22,8 +22,8 @@ inline void run_when_spare() {
 #endif
 }
 
-/// Seconds of processor time that the calling thread has taken: of a thread of the lowest priority the wall's clock
-/// tells how busy others are.
+/// Processor time of the calling thread, in seconds. For a thread of the lowest priority, wall time mostly measures
+/// the load of other threads.
 [[nodiscard]] inline double thread_seconds() {
   timespec time{};
   (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StopStrings: ends an answer where a stop string begins, however it is cut into pieces.
+// StopStrings: ends an answer before a stop string, however the text is divided into pieces.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,16 @@
 
 namespace sluice {
 
-/// Passes an answer's text on piece by piece, and holds back what may be the beginning of a stop string. Nothing of a
-/// stop string that came is ever passed on, and nothing after it; of several that are whole with one piece, the one
-/// that begins first counts.
+/// Filters an answer's text piece by piece, and holds back any suffix that may begin a stop string. A stop string and
+/// everything after it are dropped; if one piece completes several, the one that begins first counts.
 class StopStrings {
  public:
-  /// Empty strings stop nothing.
+  /// Empty strings are ignored.
   explicit StopStrings(std::vector<std::string> stops = {}) : stops_(std::move(stops)) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
   }
 
-  /// What of the text so far can be passed on now.
+  /// Adds `piece` and returns the text that can be sent now.
   [[nodiscard]] std::string push(std::string_view piece) {
     if (hit_) return {};
     if (stops_.empty()) return std::string{piece};
@@ -40,13 +39,13 @@ class StopStrings {
     held_.erase(0, held_.size() - keep);
     return text;
   }
-  /// What was held back, where the answer ends otherwise.
+  /// The text held back, for an answer that ends without a stop string.
   [[nodiscard]] std::string finish() { return std::exchange(held_, {}); }
-  /// Whether a stop string has come: the answer has ended before it.
+  /// Whether a stop string has ended the answer.
   [[nodiscard]] bool hit() const { return hit_; }
 
  private:
-  /// Bytes at the end of what is held that begin `stop`.
+  /// Length of the longest suffix of the held text that begins `stop`.
   [[nodiscard]] std::size_t begun(const std::string& stop) const {
     for (std::size_t bytes = std::min(stop.size() - 1, held_.size()); bytes > 0; --bytes)
       if (std::string_view(held_).substr(held_.size() - bytes) == std::string_view(stop).substr(0, bytes)) return bytes;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tee: two engines on the same generations. The clients hear the first; the second must make the same tokens.
+// Tee: runs the same generations on two engines. Clients get the first one's tokens, and the second one's are compared.
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/prometheus.hpp"
 
@@ -22,15 +22,14 @@
 
 namespace sluice {
 
-/// Where the answers to a generation part: the first position at which the two engines have not the same token. An
-/// engine whose answer has ended before that position has none.
+/// The first position at which the two engines' answers differ. An engine whose answer ended before has no token there.
 struct TeeDifference {
   GenerationId id{};
-  std::int64_t position = 0; ///< from 0, of the answer's tokens
+  std::int64_t position = 0; ///< in the answer's tokens, from 0
   std::optional<std::int32_t> token, tee_token;
 };
 
-/// The difference as one line of a log. `time_s`: when it was found.
+/// The difference as one line of JSON for a log. `time_s`: when it was found.
 [[nodiscard]] inline std::string log_line(const TeeDifference& difference, double time_s) {
   std::string line;
   JsonWriter json(line);
@@ -46,30 +45,30 @@ struct TeeDifference {
   return line;
 }
 
-/// How far the engines may part. A generation beyond is left out: it is no longer compared, and the second engine is
-/// spared it. (Rejected: to hold the first engine back until the second has caught up. A tee must not slow down those
-/// who are served.)
+/// How far the engines may diverge in progress. A generation beyond these limits is no longer compared, and cancelled
+/// on the second engine. (Rejected: holding the first engine back until the second has caught up. A tee must not slow
+/// down clients.)
 struct TeeLimits {
-  std::size_t generations = 4096; ///< that one engine at least has not ended
-  std::size_t tokens = 1U << 20U; ///< of all generations, that one engine has made and the other has not yet
+  std::size_t generations = 4096; ///< that at least one engine has not ended
+  std::size_t tokens = 1U << 20U; ///< of all generations, that one engine has made and the other not yet
 };
 
-/// What a tee has counted.
+/// A tee's counters.
 struct TeeFigures {
-  std::int64_t tokens = 0, differing_tokens = 0;           ///< positions compared; of them, those not equal
-  std::int64_t generations = 0, differing_generations = 0; ///< compared to the end of both; of all, those not equal
-  std::int64_t refused = 0, failed = 0;                    ///< generations, by the second engine alone
-  std::int64_t lagged = 0;                                 ///< generations left out beyond the limits
+  std::int64_t tokens = 0, differing_tokens = 0;           ///< positions compared; those with different tokens
+  std::int64_t generations = 0, differing_generations = 0; ///< compared to both ends; those of all with a difference
+  std::int64_t refused = 0, failed = 0;                    ///< generations refused or failed by the second engine only
+  std::int64_t lagged = 0;                                 ///< generations beyond the limits
 };
 
-/// Life: construct; make the engines, which tell `first()` and `second()`; `attach` them; submissions.
+/// Life: construct; make the engines with listeners `first()` and `second()`; `attach` them; submissions.
 ///
-/// What the first engine tells goes on to the listener unchanged; nothing of the second engine does. A generation that
-/// its client cancels, or that an engine refuses or fails, is compared as far as both had made it. What has been
-/// compared is dropped.
+/// The first engine's events go to the listener unchanged; the second engine's do not. A generation that is cancelled,
+/// refused or failed is compared up to the last token that both engines made. Compared tokens are dropped.
 class Tee final : public GenerationEngine {
  public:
-  /// `listener` must outlive the tee. `differs` is told of each generation's first difference, on an engine's thread.
+  /// `listener` must outlive the tee. `differs` is called with each generation's first difference, on an engine's
+  /// thread.
   explicit Tee(GenerationListener& listener, std::function<void(const TeeDifference&)> differs = {},
                TeeLimits limits = {})
       : listener_(&listener), differs_(std::move(differs)), limits_(limits) {}
@@ -83,11 +82,11 @@ class Tee final : public GenerationEngine {
   }
 
   void submit(GenerationId id, Generation generation) override {
-    // The second engine first: had the other one refused already, the second would be told to cancel what it does not
-    // know yet, and run it for nobody.
+    // The second engine first: otherwise the first might refuse the generation before the second has it, and the
+    // resulting cancellation would have no effect.
     if (follow(id)) {
       Generation same = generation;
-      same.logprobs = -1; // chances are not compared
+      same.logprobs = -1; // log-probabilities are not compared
       second_->submit(id, std::move(same));
     }
     first_->submit(id, std::move(generation));
@@ -97,7 +96,7 @@ class Tee final : public GenerationEngine {
     if (forget(id)) second_->cancel(id);
   }
 
-  /// When both are. From then on the first alone decides: a second engine that fails takes nothing from the clients.
+  /// Once both are ready, only the first decides: a failure of the second engine does not affect clients.
   [[nodiscard]] bool ready() const override {
     if (!both_were_ready_.load(std::memory_order_relaxed)) {
       if (!first_->ready() || !(second_->ready() || second_has_stopped_.load(std::memory_order_acquire))) return false;
@@ -105,7 +104,7 @@ class Tee final : public GenerationEngine {
     }
     return first_->ready();
   }
-  /// The first engine's, and what the tee counts.
+  /// The first engine's metrics and the tee's.
   void metrics(PrometheusWriter& to) override {
     first_->metrics(to);
     const std::lock_guard lock{mutex_};
@@ -150,20 +149,20 @@ class Tee final : public GenerationEngine {
     Side side_;
   };
 
-  /// A generation that both engines have got.
+  /// A generation that both engines have.
   struct Pair {
-    std::deque<std::int32_t> ahead; ///< tokens that only one of them has made
-    Side whose = Side::first;       ///< `ahead`
+    std::deque<std::int32_t> ahead; ///< tokens that only one engine has made
+    Side whose = Side::first;       ///< the engine of `ahead`
     std::int64_t compared = 0;      ///< positions
     bool ended[2] = {false, false}; ///< by side
     bool differs = false;
     bool accepted = false;                     ///< by the first engine
-    std::optional<GenerationEvent::Kind> gone; ///< that the second engine refused it, or failed
+    std::optional<GenerationEvent::Kind> gone; ///< the second engine refused it or failed
   };
   using Pairs = std::unordered_map<GenerationId, Pair>;
 
   void heard(Side side, std::vector<GenerationEvent> events) {
-    std::vector<GenerationId> spared; // of the second engine
+    std::vector<GenerationId> spared; // to be cancelled on the second engine
     std::vector<TeeDifference> found;
     {
       const std::lock_guard lock{mutex_};
@@ -178,7 +177,7 @@ class Tee final : public GenerationEngine {
   void take(Side side, const GenerationEvent& event, std::vector<GenerationId>& spared,
             std::vector<TeeDifference>& found) {
     const auto at = pairs_.find(event.id);
-    if (at == pairs_.end()) return; // it was cancelled or left out, and this was on its way
+    if (at == pairs_.end()) return; // cancelled or beyond the limits while this event was on its way
     Pair& pair = at->second;
     const bool over = event.kind == GenerationEvent::Kind::refused || event.kind == GenerationEvent::Kind::failed;
     if (over && side == Side::first) {
@@ -187,7 +186,7 @@ class Tee final : public GenerationEngine {
     }
     if (over) pair.gone = event.kind;
     if (side == Side::first) pair.accepted = true;
-    if (pair.gone) { // by the second engine alone, if the first has accepted it
+    if (pair.gone) { // only by the second engine, if the first has accepted it
       if (!pair.accepted) return;
       (pair.gone == GenerationEvent::Kind::refused ? figures_.refused : figures_.failed) += 1;
       return erase(at);
@@ -202,7 +201,7 @@ class Tee final : public GenerationEngine {
     default:
       return;
     }
-    // Tokens that the other engine will never make: its answer has ended.
+    // The other engine's answer has ended: it will never make these tokens.
     while (!pair.ahead.empty() && pair.ended[static_cast<std::size_t>(other(pair.whose))]) {
       compare(event.id, pair, pair.whose, pair.ahead.front(), std::nullopt, found);
       pop(pair);
@@ -227,7 +226,7 @@ class Tee final : public GenerationEngine {
     compare(id, pair, side, token, pair.ahead.front(), found);
     pop(pair);
   }
-  /// The next position: `token` is that side's, and the other's beside it.
+  /// Compares the next position: `token` is made by `side`, `others` by the other engine.
   void compare(GenerationId id, Pair& pair, Side side, std::int32_t token, std::optional<std::int32_t> others,
                std::vector<TeeDifference>& found) {
     figures_.tokens += 1;
@@ -247,7 +246,7 @@ class Tee final : public GenerationEngine {
     ahead_ -= at->second.ahead.size();
     pairs_.erase(at);
   }
-  /// Whether the second engine gets it.
+  /// Whether the second engine gets the generation.
   [[nodiscard]] bool follow(GenerationId id) {
     const std::lock_guard lock{mutex_};
     if (pairs_.size() < limits_.generations) return pairs_.try_emplace(id).second;
@@ -267,13 +266,13 @@ class Tee final : public GenerationEngine {
   std::function<void(const TeeDifference&)> differs_;
   TeeLimits limits_;
   mutable std::atomic<bool> both_were_ready_{false};
-  std::atomic<bool> second_has_stopped_{false}; ///< its weights could not be loaded, say
-  mutable std::mutex mutex_;                    ///< of what follows
+  std::atomic<bool> second_has_stopped_{false}; ///< for example because its weights could not be loaded
+  mutable std::mutex mutex_;                    ///< guards the next members
   Pairs pairs_;
-  std::size_t ahead_ = 0; ///< tokens, of all pairs
+  std::size_t ahead_ = 0; ///< tokens in `ahead` of all pairs
   TeeFigures figures_;
   Ear first_ear_{*this, Side::first}, second_ear_{*this, Side::second};
-  // Last, so that their threads end before what they use; the first engine's before the second, which it may call.
+  // Declared last, so that their threads end before the members they use; the first before the second, which it calls.
   std::unique_ptr<GenerationEngine> second_, first_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenSource: where the tokens of an engine's requests come from, a machine that computes them or a generator.
+// TokenSource: supplies the tokens of an engine's requests, computed by a machine or drawn at random.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Every call is made on the engine's thread.
+/// All calls are made on the engine's thread.
 class TokenSource {
  public:
   TokenSource() = default;
@@ -23,11 +23,11 @@ class TokenSource {
 
   /// The engine has accepted a generation as request `id`.
   virtual void enter(RequestId id, const Generation& generation) = 0;
-  /// The tokens generated so far, the first `count` of them at least: what the engine has counted is there.
+  /// The tokens generated so far: at least `count`, which is how many the engine has counted.
   [[nodiscard]] virtual std::span<const std::int32_t> generated(RequestId id, std::size_t count) = 0;
-  /// Of each of them, where it was asked for: its own chance, then the likeliest.
+  /// For each of these tokens, if requested: its own log-probability, then the likeliest alternatives.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> chances(RequestId id) = 0;
-  /// Whether an end token ended it, and not its bound.
+  /// Whether an end token ended the request, rather than its bound.
   [[nodiscard]] virtual bool stopped(RequestId id) = 0;
   virtual void forget(RequestId id) = 0;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// WhatIfThread: the requests of the last ten minutes, replayed through other systems on a spare thread.
+// WhatIfThread: replays the requests of the last ten minutes through other systems on a thread of the lowest priority.
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/observer/json_writer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/served_requests.hpp"
 #include "sluice/serve/spare_thread.hpp"
 #include "sluice/serve/what_if_replay.hpp"
@@ -27,22 +27,20 @@
 namespace sluice {
 
 struct WhatIfLimits {
-  double every_s = 30;     ///< an answer is at least this old before it is computed anew
-  double processor_s = 10; ///< that one system's replay may take
+  double every_s = 30;     ///< least age of an answer before a new one is computed
+  double processor_s = 10; ///< processor time that one system's replay may take
 };
 
-/// Answers "what if": what other systems would have made of the requests that ended in the last ten minutes. Nothing is
-/// computed unless somebody asks; then a thread of the lowest priority does, at most every `every_s` seconds, and not
-/// again until more requests have ended.
+/// Answers "what if": which SLO attainment other systems would have reached with the requests of the last ten minutes.
+/// Computes only when asked, at most every `every_s` seconds, and only if more requests have ended.
 ///
-/// Any thread may ask. Whoever asks never waits for the spare thread, which may not run for long while it holds a lock:
-/// the asking thread takes the copy of the requests, and where the spare thread is just handing over its results the
-/// answer is the last one.
+/// Any thread may ask and never waits for the computing thread, which may be descheduled for long while it holds a
+/// lock: the asking thread copies the requests, and returns the previous answer while a new one is being handed over.
 class WhatIfThread {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `systems`: the first is the one that serves. `served` outlives this.
+  /// `systems`: the serving system first. `served` outlives this.
   WhatIfThread(ServedRequests& served, std::vector<WhatIfSystem> systems, WhatIfLimits limits = {})
       : served_(&served), systems_(std::move(systems)), limits_(limits) {
     SLUICE_ASSERT(!systems_.empty(), "the system that serves is the first");
@@ -52,7 +50,7 @@ class WhatIfThread {
   WhatIfThread& operator=(const WhatIfThread&) = delete;
   ~WhatIfThread() { stop(); }
 
-  /// Ends the thread, after a few steps of the replay under way.
+  /// Ends the thread, at most a few steps of a replay later.
   void stop() {
     if (!thread_.joinable()) return;
     {
@@ -63,7 +61,7 @@ class WhatIfThread {
     thread_.join();
   }
 
-  /// A JSON object: the newest answer there is. Begins to compute a newer one where it is time.
+  /// The newest answer as a JSON object. Starts to compute a newer one when due.
   [[nodiscard]] std::string json(Clock::time_point now = Clock::now()) {
     const std::lock_guard asking{asking_};
     if (std::unique_lock lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
@@ -103,7 +101,7 @@ class WhatIfThread {
       answer.requests = *std::exchange(work_, std::nullopt);
       busy_ = true;
       lock.unlock();
-      if (answer.requests.served.promised > 0)
+      if (answer.requests.served.with_slo > 0)
         for (const WhatIfSystem& system : systems_)
           answer.results.push_back(replay_what_if(system, answer.requests.replayed, limits_.processor_s, stop_));
       answer.requests.replayed = {};
@@ -123,9 +121,9 @@ class WhatIfThread {
   }
   [[nodiscard]] std::string said(const Answer& answer, bool computing) const {
     if (!answer.any) return computing ? "The requests are being replayed." : "No request has ended yet.";
-    const PromiseTally& served = answer.requests.served;
+    const SloTally& served = answer.requests.served;
     if (served.requests == 0) return "No request has ended in the last ten minutes.";
-    if (served.promised == 0)
+    if (served.with_slo == 0)
       return "None of the " + std::to_string(served.requests) +
              " requests had an SLO, so there is nothing that a system could have kept better.";
     std::string others, own = systems_.front().name + " met " + percent(served.attainment());
@@ -138,11 +136,11 @@ class WhatIfThread {
         others += (others.empty() ? "" : ", ") + result.system + (others.empty() ? " would have met " : " ") +
                   percent(result.tally.attainment());
     }
-    return (others.empty() ? "" : others + "; ") + own + " of " + std::to_string(served.promised) +
+    return (others.empty() ? "" : others + "; ") + own + " of " + std::to_string(served.with_slo) +
            " promised requests.";
   }
-  static void write(JsonWriter& json, const PromiseTally& tally) {
-    json.key("requests").value(tally.requests).key("promised").value(tally.promised).key("met").value(tally.met);
+  static void write(JsonWriter& json, const SloTally& tally) {
+    json.key("requests").value(tally.requests).key("promised").value(tally.with_slo).key("met").value(tally.met);
     json.key("refused").value(tally.refused);
     for (const auto& [name, share] : {std::pair{"slo_attainment", tally.attainment()},
                                       {"ttft_attainment", tally.first_attainment()},
@@ -190,13 +188,13 @@ class WhatIfThread {
   std::vector<WhatIfSystem> systems_;
   WhatIfLimits limits_;
 
-  std::mutex asking_; ///< of what follows: those who ask
+  std::mutex asking_; ///< guards the next members, between asking threads
   Answer shown_;
   bool computing_ = false;
-  std::int64_t seen_ = 0; ///< requests that had ended when the newest answer was asked for
+  std::int64_t seen_ = 0; ///< requests that had ended when the newest answer was requested
   std::optional<Clock::time_point> began_;
 
-  std::mutex mutex_; ///< of what follows: those who ask, and the spare thread
+  std::mutex mutex_; ///< guards the next members, between asking threads and the computing thread
   std::condition_variable asked_;
   std::optional<WhatIfRequests> work_;
   std::optional<Answer> fresh_;

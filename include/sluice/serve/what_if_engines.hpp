@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// WhatIf<Engines...>: the "what if" of engine types, each simulated on the machine that a Server describes.
+// what_if_system<E>: an engine type as a system that replays a server's requests in simulation.
 #pragma once
 
 #include "sluice/engine/product.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/serve/generation_feed.hpp"
-#include "sluice/serve/served_requests.hpp"
-#include "sluice/serve/server_role.hpp"
-#include "sluice/serve/what_if.hpp"
+#include "sluice/serve/what_if_replay.hpp"
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -17,7 +14,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 namespace detail {
@@ -38,17 +34,16 @@ class ListedRequests {
 
 } // namespace detail
 
-/// An engine type as a system that requests can be replayed through. The engine's backend is its own, simulated; the
-/// policies and the cost model are those that `configure` gives it. `name`: empty for the type's `alias_of`, or for
-/// what a user would write (an alias itself has no name that a compiler would tell: `Engine<AllResident, MoveToHost>`).
+/// Engine type `E` as a system of a WhatIfThread: simulated on `server`, with the policies and the cost model that
+/// `configure` gives it. `name`: by default the type's `alias_of`, or its policies (`Engine<AllResident, MoveToHost>`).
 template <class E>
 [[nodiscard]] WhatIfSystem what_if_system(const Server& server, std::string name = {}) {
   static_assert(!E::backend_type::real_time,
-                "sluice: a replay is simulated: name the engine without its backend, `WhatIf<VllmSwap>`");
+                "sluice: a replay is simulated: name the engine without its backend, `what_if_system<VllmSwap>(…)`");
   using Judged = With<E, GenerationFeed>;
   if (name.empty()) name = alias_of<E>.empty() ? engine_name<E>() : std::string{alias_of<E>};
   return {std::move(name),
-          [server](std::span<const RequestSpec> requests, FeedListener& judge,
+          [server](std::span<const RequestSpec> requests, EventListener& judge,
                    const std::function<bool()>& enough) -> Status {
             if (requests.empty()) return {};
             typename Judged::Config config = configure<Judged>(server);
@@ -60,46 +55,5 @@ template <class E>
                 *engine, reader, [&](const SimulationProgress&) { return !enough(); }, 64);
           }};
 }
-
-/// Runs the requests of the last ten minutes through each of `Engines`, and through the engine that served them, on a
-/// thread of the lowest priority: see WhatIfThread, which this is for engine types.
-///
-///     LiveServer<Mine, OpenAi, WhatIf<VllmSwap, SuperInfer>>; // the answers stand at /whatif
-///
-/// A part of a server (serve/server_role.hpp).
-template <class... Engines>
-class WhatIf {
- public:
-  using role = roles::WhatIf;
-  struct Setup {
-    Server server; ///< on which each is simulated
-    /// The engine that serves, for what it would have done in simulation, so that a reader sees what the simulation is
-    /// worth: `what_if_system<Mine>(server, "Mine")`.
-    WhatIfSystem own;
-    WhatIfLimits limits{};
-    /// Of `Engines`, in their order; empty ones are named as `what_if_system` does.
-    std::array<std::string, sizeof...(Engines)> names{};
-  };
-
-  explicit WhatIf(Setup setup) : thread_(served_, systems(setup), setup.limits) {}
-
-  /// Hears of the thread's requests. Before the thread starts; outlives it.
-  void hear(auto& engine_thread) { engine_thread.tell_served(served_); }
-  [[nodiscard]] ServedRequests& served() { return served_; }
-  [[nodiscard]] std::string json() { return thread_.json(); }
-  void stop() { thread_.stop(); }
-
- private:
-  static std::vector<WhatIfSystem> systems(Setup& setup) {
-    std::vector<WhatIfSystem> all;
-    all.push_back(std::move(setup.own));
-    [[maybe_unused]] auto name = setup.names.begin();
-    (all.push_back(what_if_system<Engines>(setup.server, std::move(*name++))), ...);
-    return all;
-  }
-
-  ServedRequests served_;
-  WhatIfThread thread_;
-};
 
 } // namespace sluice

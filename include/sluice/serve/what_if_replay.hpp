@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// WhatIfSystem, WhatIfRequests: what is replayed, through what, and what came of it.
+// WhatIfSystem, WhatIfRequests, replay_what_if: one system's replay of a server's requests, and its result.
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/serve/promise_tally.hpp"
 #include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/slo_tally.hpp"
 #include "sluice/serve/spare_thread.hpp"
 
 #include <algorithm>
@@ -18,39 +18,39 @@
 
 namespace sluice {
 
-/// A system that requests can be replayed through: a name, and a function that runs them to their end, or until
-/// `enough` says so, which the function asks every few steps. `judge` hears what the engine does; the engine's ids
-/// count the requests. Errors: no engine of that type can be made, or a policy gave an impossible answer.
+/// A system for replays: a name and a function that runs `requests` to their end, or until `enough`, which it calls
+/// every few steps, returns true. `judge` receives the engine's events; request ids are indexes into `requests`.
+/// Errors: the engine cannot be made, or a policy gave an impossible answer.
 struct WhatIfSystem {
-  using Replay = std::function<Status(std::span<const RequestSpec> requests, FeedListener& judge,
+  using Replay = std::function<Status(std::span<const RequestSpec> requests, EventListener& judge,
                                       const std::function<bool()>& enough)>;
   std::string name;
   Replay replay;
 };
 
-/// What became of the requests under one system.
+/// One system's result.
 struct WhatIfResult {
   enum class State : std::uint8_t { done, cut, failed };
 
   std::string system;
   State state = State::done;
-  std::string why; ///< of `cut` and `failed`, for people
-  PromiseTally tally;
+  std::string why; ///< of `cut` and `failed`: a message
+  SloTally tally;
   double processor_s = 0;
 };
 
-/// The requests as a replay has them, and how they fared where they were served.
+/// The requests of a replay, and their attainment as they were served.
 struct WhatIfRequests {
   std::vector<RequestSpec> replayed;
-  PromiseTally served;
-  std::int64_t left_out = 0; ///< whose clients left while nobody could say whether their promises would be kept
+  SloTally served;
+  std::int64_t left_out = 0; ///< requests whose client left before it was decided whether they meet their SLO
   bool crowded = false;
   double span_s = 0; ///< first arrival to last end
 };
 
-/// The first arrives at 0. A request is as long as its answer became, and lengths are known beforehand to policies that
-/// look at them. One whose client left before its first token is one token long where that token was late by then, and
-/// is left out where it was not.
+/// The first request arrives at 0. Outputs have the length that was generated, and policies that look at lengths know
+/// them beforehand. A request whose client left before its first token has one token if that token was already late,
+/// and is left out otherwise.
 [[nodiscard]] inline WhatIfRequests what_if_requests(const ServedRequests::Copy& copy) {
   WhatIfRequests all;
   all.crowded = copy.crowded;
@@ -73,12 +73,12 @@ struct WhatIfRequests {
   return all;
 }
 
-/// Replays `requests` through `system`, judged as a server judges what it serves.
+/// Replays `requests` through `system`; counts SLO attainment as a server does.
 [[nodiscard]] inline WhatIfResult replay_what_if(const WhatIfSystem& system, std::span<const RequestSpec> requests,
                                                  double most_processor_s, const std::atomic<bool>& stop) {
   WhatIfResult result;
   result.system = system.name;
-  PromiseJudge judge(requests);
+  SloJudge judge(requests);
   const double began = thread_seconds();
   bool cut = false;
   const Status status = system.replay(requests, judge, [&] {

@@ -23,14 +23,15 @@
 
 namespace sluice {
 
-/// Which columns of a CSV say what of a request, by the names in its header.
+/// Maps the columns of a CSV, by the names in its header, to the fields of a request.
 struct CsvColumns {
   std::string arrival = "arrival"; ///< a number, or a date with its time
   std::string prompt = "prompt";   ///< tokens
   std::string output = "output";   ///< tokens
-  /// Of arrivals that are numbers: 0 of seconds, 3 of milliseconds, 6, 9. Where nothing is said they are seconds, but
-  /// numbers so large that nobody counts seconds by them are refused.
+  /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a unit they are seconds,
+  /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
+  bool dates = false; ///< arrivals must be dates
 
   static constexpr std::string_view expected =
       "arrival=NAME,prompt=NAME,output=NAME, and unit=s, ms, us or ns of arrivals that are numbers";
@@ -38,7 +39,13 @@ struct CsvColumns {
   friend bool operator==(const CsvColumns&, const CsvColumns&) = default;
 };
 
-/// "arrival=ts,prompt=in,output=out,unit=ms": what is not named keeps its name above. A column's name ends at a comma.
+/// AzureLLMInferenceTrace (Azure Public Dataset, 2023 and 2024; Patel et al., Splitwise, ISCA 2024).
+inline CsvColumns azure_columns() {
+  return {.arrival = "TIMESTAMP", .prompt = "ContextTokens", .output = "GeneratedTokens", .dates = true};
+}
+
+/// "arrival=ts,prompt=in,output=out,unit=ms": a column that is not named keeps its default name. A name ends at a
+/// comma.
 inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
   const auto wrong = [](std::string what) {
     return Error{ErrorCode::bad_input, "--trace-columns", std::move(what), std::string{CsvColumns::expected}};
@@ -83,13 +90,13 @@ inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
   return columns;
 }
 
-/// A CSV (RFC 4180, as spreadsheets and pandas write it): a header line, then one request a record. Commas, semicolons
-/// or tabs part the fields, whichever the header has most of; a quoted field may hold them, and lines. Columns that the
-/// mapping does not name are not read, so a log need not be cut down first. Whole numbers may end in ".0", which pandas
-/// writes of a column that lacks a value.
+/// A CSV (RFC 4180, as spreadsheets and pandas write it): a header line, then one request per record. Fields are
+/// separated by commas, semicolons or tabs, whichever the header has most of; a quoted field may contain them and line
+/// ends. Columns that the mapping does not name are ignored, so a log can be read as it is. Whole numbers may end in
+/// ".0", which pandas writes in a column with missing values.
 ///
-/// Arrivals are numbers, or dates with times (`parse_timestamp`), all as the first is. Names of columns are found in
-/// capitals or not, where no other is written exactly so.
+/// Arrivals are numbers, or dates with times (`parse_timestamp`), all of the first one's kind. A column's name matches
+/// exactly, or, if no name does, regardless of case.
 class CsvReader {
  public:
   explicit CsvReader(LineReader lines, CsvColumns columns = {})
@@ -128,7 +135,7 @@ class CsvReader {
   }
 
  private:
-  /// A time of the file: whole where it is written so, since a double cannot hold nanoseconds of today's date.
+  /// A time in the file. Whole numbers stay whole, since a double cannot hold nanoseconds of today's date.
   struct Time {
     std::optional<std::int64_t> whole;
     double value = 0;
@@ -161,7 +168,7 @@ class CsvReader {
     const bool begins = !first_;
     const std::optional<std::int64_t> date = detail::parse_timestamp(cell);
     Time time{.whole = date};
-    if (begins) dates_ = date.has_value();
+    if (begins) dates_ = date.has_value() || columns_.dates;
     if (!dates_) time = number(with_point(cell));
     if (begins && dates_) {
       if (columns_.decimals) {
@@ -178,14 +185,15 @@ class CsvReader {
                        " one, as above: hours may lie between them"};
     }
     if (dates_ ? !date : !std::isfinite(time.value)) {
-      const std::string sort = begins   ? "seconds as a number, or a time such as 2023-11-16T18:15:46.68Z"
-                               : dates_ ? "a time such as 2023-11-16T18:15:46.68Z, as above"
-                                        : "a number, as above";
+      const std::string sort = begins && dates_ ? "a time such as 2023-11-16T18:15:46.68Z"
+                               : begins         ? "seconds as a number, or a time such as 2023-11-16T18:15:46.68Z"
+                               : dates_         ? "a time such as 2023-11-16T18:15:46.68Z, as above"
+                                                : "a number, as above";
       return Error{ErrorCode::bad_input, records_.where(), columns_.arrival + " is '" + excerpt(cell) + "'", sort};
     }
     if (begins) {
-      // As seconds since 1970 this is the year 5138: a log's clock of milliseconds, or finer, which would be read as a
-      // run of a thousand times its length.
+      // As seconds since 1970 this is the year 5138. The log counts milliseconds or a finer unit; reading it as seconds
+      // would make the run a thousand times longer.
       if (const double size = std::fabs(time.value); !dates_ && !columns_.decimals && size > 1e11) {
         const std::string unit = size > 1e17 ? "unit=ns" : size > 1e14 ? "unit=us" : "unit=ms";
         return Error{ErrorCode::bad_input, records_.where(),
@@ -201,7 +209,7 @@ class CsvReader {
     return (time.value - first_->value) / units;
   }
 
-  /// A decimal comma, as spreadsheets of half of Europe write it, where commas do not part the fields.
+  /// Replaces a decimal comma, which spreadsheets of half of Europe write, unless commas separate the fields.
   [[nodiscard]] std::string with_point(std::string_view cell) const {
     std::string text{cell};
     const std::size_t comma = text.find(',');
@@ -210,7 +218,7 @@ class CsvReader {
     return text;
   }
 
-  /// Not finite where the cell is no number.
+  /// NaN if the cell is not a number.
   static Time number(const std::string& cell) {
     Time time{.whole = {}, .value = std::numeric_limits<double>::quiet_NaN()};
     const char* const end = cell.data() + cell.size();
@@ -227,7 +235,7 @@ class CsvReader {
     std::int64_t count = 0;
     const auto [stop, wrong] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
     std::string_view rest = cell.substr(static_cast<std::size_t>(stop - cell.data()));
-    if (rest == ",0") rest = {}; // not ",000", which is thousands to others
+    if (rest == ",0") rest = {}; // not ",000", which means thousands elsewhere
     if (rest.starts_with('.')) rest.remove_prefix(std::min(rest.find_first_not_of('0', 1), rest.size()));
     if (wrong != std::errc{} || !rest.empty() || count < 1 || count > max_request_tokens) {
       return Error{ErrorCode::bad_input, records_.where(), column + " is '" + excerpt(cell) + "'",
@@ -248,9 +256,9 @@ class CsvReader {
   std::vector<std::string> cells_;
   std::array<std::size_t, 3> place_{};
   std::optional<Time> first_;
-  std::size_t width_ = 0; ///< of the header; 0: not read yet
+  std::size_t width_ = 0; ///< of the header; 0 until it is read
   bool dates_ = false;
-  bool zoned_ = false; ///< the first date says of which zone it is
+  bool zoned_ = false; ///< the first date names its zone
   bool any_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CsvRecords: the records of a CSV, field by field, with quotes taken off.
+// CsvRecords: the records of a CSV as fields without quotes.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-/// RFC 4180, a record at a time: a field in quotes may hold separators, line ends and doubled quotes. Blanks around a
-/// field without quotes are no part of it. The first record says by which character fields are parted.
+/// RFC 4180, one record at a time: a quoted field may contain separators, line ends and doubled quotes. Blanks around
+/// an unquoted field are dropped. The first record determines the separator.
 class CsvRecords {
  public:
   explicit CsvRecords(LineReader lines) : lines_(std::move(lines)) {}
@@ -28,7 +28,7 @@ class CsvRecords {
     fields.clear();
     Expected<std::optional<std::string_view>> line = lines_.next();
     while (line && *line && std::all_of((*line)->begin(), (*line)->end(), [this](char c) { return blank(c); }))
-      line = lines_.next(); // as empty as a line without blanks
+      line = lines_.next(); // a line of blanks is empty
     if (!line) return line.error();
     if (!*line) return false;
     number_ = lines_.number();
@@ -74,11 +74,11 @@ class CsvRecords {
   /// "trace.csv:17", where the last record begins.
   [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
-  /// By what the fields are parted: comma, semicolon or tab; 0 before the first record.
+  /// The fields' separator: comma, semicolon or tab; 0 before the first record.
   [[nodiscard]] char separator() const { return separator_; }
 
  private:
-  /// Comma, semicolon or tab: which the line has most of outside of quotes.
+  /// Comma, semicolon or tab: the most frequent one of the line outside quotes.
   static char separator_of(std::string_view line) {
     constexpr std::array<char, 3> known{',', ';', '\t'};
     std::array<std::size_t, 3> count{};
@@ -107,7 +107,7 @@ class CsvRecords {
 
   LineReader lines_;
   std::int64_t number_ = 0; ///< the line where the record begins
-  char separator_ = 0;      ///< 0: nothing is read yet
+  char separator_ = 0;      ///< 0 until the first record is read
 };
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random gaps and lengths, written out so that a seed means the same workload everywhere.
+// Random gaps and lengths; a seed gives the same workload on every platform.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// How requests arrive.
+/// The arrival process.
 enum class ArrivalKind : std::uint8_t {
   even,      ///< equal gaps
   poisson,   ///< exponential gaps
@@ -26,7 +26,7 @@ enum class ArrivalKind : std::uint8_t {
 struct ArrivalProcess {
   ArrivalKind kind = ArrivalKind::poisson;
   double rate = 1.0; ///< requests per second
-  double cv = 1.0;   ///< of gamma and lognormal; a Poisson process has 1, even gaps 0
+  double cv = 1.0;   ///< for gamma and lognormal; a Poisson process has 1, even gaps 0
 
   friend constexpr bool operator==(const ArrivalProcess&, const ArrivalProcess&) = default;
 };
@@ -35,20 +35,20 @@ struct FixedLength {
   Tokens tokens{1};
   friend constexpr bool operator==(const FixedLength&, const FixedLength&) = default;
 };
-/// Every whole number from `least` to `most` alike.
+/// Whole numbers from `least` to `most`, all with the same probability.
 struct UniformLength {
   Tokens least{1};
   Tokens most{1};
   friend constexpr bool operator==(const UniformLength&, const UniformLength&) = default;
 };
-/// Lognormal with this mean (tokens) and coefficient of variation, rounded to whole tokens (at least one: a request has
-/// no fewer), and drawn again while above the longest length of the generator.
+/// Lognormal with this mean (tokens) and coefficient of variation, rounded to whole tokens (at least one), and drawn
+/// again while above the generator's longest length.
 struct LognormalLength {
   double mean = 1.0;
   double cv = 1.0;
   friend constexpr bool operator==(const LognormalLength&, const LognormalLength&) = default;
 };
-/// A bin drawn by weight, then every whole number of that bin alike.
+/// Draws a bin by weight, then a whole number of that bin uniformly.
 struct BinnedLength {
   struct Bin {
     double weight = 1.0;
@@ -61,13 +61,13 @@ struct BinnedLength {
 
 using LengthDistribution = std::variant<FixedLength, UniformLength, LognormalLength, BinnedLength>;
 
-// The draws. The standard library's distributions are not specified to the bit, so the transforms stand here.
+// The standard library's distributions are not specified to the bit, so Sluice has its own transforms.
 
 /// Standard exponential.
 inline double draw_exponential(Random& random) { return -std::log1p(-random.uniform()); }
 
-/// Standard normal by Marsaglia's polar method. The second value of the pair is dropped: a state to carry would cost
-/// more than the draw.
+/// Standard normal by Marsaglia's polar method. The pair's second value is dropped: keeping it as state would cost more
+/// than a new draw.
 inline double draw_normal(Random& random) {
   for (;;) {
     const double x = 2.0 * random.uniform() - 1.0;
@@ -146,12 +146,12 @@ inline Tokens draw_length(Random& random, const LengthDistribution& lengths, Tok
     left -= bin.weight;
     if (left < 0.0) return draw_length(random, bin.lengths);
   }
-  return draw_length(random, bins.back().lengths); // rounding alone leads here
+  return draw_length(random, bins.back().lengths); // only rounding errors lead here
 }
 
-/// An error if gaps cannot be drawn; `where` opens the error's line.
+/// An error if gaps cannot be drawn; its line begins with `where`.
 inline Status check(const ArrivalProcess& arrivals, const std::string& where) {
-  // At higher rates, gaps would drown in the microseconds that arrivals are counted in.
+  // At higher rates gaps would be below a microsecond, the unit of arrivals.
   if (!(arrivals.rate >= 1e-6 && arrivals.rate <= 1e4)) {
     return Error{ErrorCode::bad_input, where, "the rate is " + std::to_string(arrivals.rate),
                  "requests per second, from 0.000001 to 10000"};
@@ -176,7 +176,7 @@ inline Status check_length_range(const UniformLength& lengths, Tokens longest, c
 
 } // namespace detail
 
-/// An error if lengths cannot be drawn or one could exceed `longest`; `where` opens the error's line.
+/// An error if lengths cannot be drawn or one could exceed `longest`; its line begins with `where`.
 inline Status check(const LengthDistribution& lengths, Tokens longest, const std::string& where) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) {
     return detail::check_length_range({fixed->tokens, fixed->tokens}, longest, where);

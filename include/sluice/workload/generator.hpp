@@ -20,12 +20,12 @@ struct GeneratorSpec {
   LengthDistribution prompt = FixedLength{};
   LengthDistribution output = FixedLength{};
   std::int64_t requests = 1;
-  Tokens longest{131'072}; ///< the most tokens of a prompt, and of an output
+  Tokens longest{131'072}; ///< maximum tokens of a prompt, and of an output
 
   friend bool operator==(const GeneratorSpec&, const GeneratorSpec&) = default;
 };
 
-/// An error if the workload cannot be generated; `where` opens the error's line.
+/// An error if the workload cannot be generated; its line begins with `where`.
 inline Status check(const GeneratorSpec& spec, const std::string& where) {
   if (spec.requests < 1 || spec.requests > 1'000'000'000) {
     return Error{ErrorCode::bad_input, where, "the number of requests is " + std::to_string(spec.requests),
@@ -40,11 +40,11 @@ inline Status check(const GeneratorSpec& spec, const std::string& where) {
   return check(spec.output, spec.longest, where + " output");
 }
 
-/// Draws requests: the first arrives at 0.
+/// Draws requests; the first arrives at 0.
 ///
-/// Gaps, prompts and outputs come from three generators seeded by one, so a change of the rate leaves the lengths as
-/// they are. Gaps are rounded to microseconds and summed as whole numbers: the last bit of log and exp differs between
-/// libraries, and would otherwise travel along the whole trace.
+/// Three generators with seeds from one draw gaps, prompts and outputs, so a change of the rate does not change the
+/// lengths. Gaps are rounded to microseconds and summed as whole numbers: the last bit of log and exp differs between
+/// libraries, and would otherwise affect all later arrivals.
 class Generator {
  public:
   /// The spec must have passed `check`.
@@ -86,8 +86,8 @@ class Generator {
 
 static_assert(TraceReader<Generator>);
 
-/// ShareGPT-like: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The spread is not in the papers: CV
-/// 1 is an assumption, as is the longest length of 32,384 (OrbitFlow's limit of a batch, section 4).
+/// ShareGPT-like: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The papers do not state the
+/// spread: CV 1 is an assumption, as is the longest length of 32,384 (OrbitFlow's limit for a batch, section 4).
 inline GeneratorSpec sharegpt_like() {
   return {.name = "sharegpt",
           .arrivals = {ArrivalKind::poisson, 1.0, 1.0},
@@ -98,7 +98,7 @@ inline GeneratorSpec sharegpt_like() {
 }
 
 /// L-Eval-like (L-Eval's paper assistant): mean prompt 35,956 and mean output 5,189 tokens (eLLM, section 6.1). The
-/// spread is an assumption, as above: CV 0.5, since long documents are long alike.
+/// spread is an assumption, as above: CV 0.5, since long documents have similar lengths.
 inline GeneratorSpec leval_like() {
   return {.name = "leval",
           .arrivals = {ArrivalKind::poisson, 0.1, 1.0},
@@ -108,9 +108,8 @@ inline GeneratorSpec leval_like() {
           .longest = Tokens{262'144}};
 }
 
-/// The workload that the project ships: short, middle and long requests mixed in the manner of OrbitFlow's (Fig. 7), at
-/// a rate that keeps four of them in flight most of the time. With `demo_batch` and `demo_budget` their KV outgrows the
-/// device.
+/// The demo workload: short, medium and long requests, mixed as OrbitFlow's are (Fig. 7), at a rate that keeps four of
+/// them in flight most of the time. With `demo_batch` and `demo_budget` their KV cache exceeds the device's memory.
 inline GeneratorSpec demo_workload() {
   const BinnedLength lengths{{{0.35, {Tokens{96}, Tokens{608}}},
                               {0.40, {Tokens{1'600}, Tokens{2'448}}},
@@ -123,7 +122,7 @@ inline GeneratorSpec demo_workload() {
           .longest = Tokens{131'072}};
 }
 
-/// The server that the demo workload presses: OrbitFlow's batch of 4, and the budget of its traces' order.
+/// The demo's server: OrbitFlow's batch of 4, and a budget of the order of its traces'.
 inline constexpr std::int64_t demo_batch = 4;
 inline constexpr TokenBlocks demo_budget{600};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parse_generator: the text of `--generate`.
+// parse_generator: reads the text of `--generate`.
 #pragma once
 
 #include "sluice/core/nearest.hpp"
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// For help texts: what `parse_generator` takes.
+/// The syntax that `parse_generator` accepts, for help texts.
 inline constexpr std::string_view generator_help =
     "demo | sharegpt | leval | poisson | gamma | lognormal | even, then :key=value,... with rate (requests/s), "
     "requests, "
@@ -120,7 +120,7 @@ inline Expected<LengthDistribution> parse_lengths(std::string_view key, std::str
   return LengthDistribution{UniformLength{Tokens{*least}, Tokens{*most}}};
 }
 
-/// A kind of `--generate` and what its keys start from.
+/// A kind of `--generate` and its keys' defaults.
 struct GeneratorKind {
   std::string_view name;
   bool preset;
@@ -150,11 +150,11 @@ inline std::optional<GeneratorKind> find_generator_kind(std::string_view name) {
 
 } // namespace detail
 
-/// The workload that a text names: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
+/// The workload that a text describes: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
 /// `poisson:rate=2,requests=200,prompt=lognormal(1024,1.0),output=lognormal(128,0.8)`.
 ///
-/// Presets have a value for every key; the plain kinds need rate, requests, prompt and output, and gamma and lognormal
-/// also cv. A cv on a preset makes its arrivals gamma. Errors open with `--generate`.
+/// Presets have a default for every key. The plain kinds need rate, requests, prompt and output; gamma and lognormal
+/// also need cv. A cv makes a preset's arrivals gamma. Errors begin with `--generate`.
 inline Expected<GeneratorSpec> parse_generator(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineReader: the lines of a text stream, with their numbers, in constant memory.
+// LineReader: the numbered lines of a text stream, in constant memory.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,15 +17,14 @@
 
 namespace sluice {
 
-/// The lines of a stream, without line end (LF or CRLF; CR alone where the file begins like that, as a spreadsheet's
-/// "CSV (Macintosh)" does) and without a leading byte order mark. Empty lines are skipped
-/// and counted.
+/// The lines of a stream, without line end (LF or CRLF; or CR, if the first line ends so, as in a spreadsheet's "CSV
+/// (Macintosh)") and without a leading byte order mark. Empty lines are skipped, and counted.
 class LineReader {
  public:
-  /// A line longer than this is an error: a trace's longest line is a few KiB, a binary file may hold no line end.
+  /// Longer lines are errors: a trace's longest line has a few KiB, and a binary file may have no line end.
   static constexpr std::size_t longest_line = std::size_t{1} << 20;
 
-  /// `name` opens the errors: a file's path.
+  /// Errors begin with `name`, a file's path.
   LineReader(std::unique_ptr<std::istream> stream, std::string name)
       : stream_(std::move(stream)), name_(std::move(name)) {}
 
@@ -66,15 +65,14 @@ class LineReader {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  /// Whether a character is at hand. Reads through the stream, whose `read` never throws, not through the stream's
-  /// buffer.
+  /// Whether a character is available. Reads through the stream, whose `read` never throws, not through its buffer.
   bool refill() {
     if (begin_ < end_) return true;
     stream_->read(buffer_->data(), static_cast<std::streamsize>(buffer_->size()));
     begin_ = 0;
     end_ = static_cast<std::size_t>(stream_->gcount());
     if (line_end_ == 0) {
-      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR LF may be torn
+      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR LF may be split
       const bool returns = first.find('\r') != first.npos && first.find('\n') == first.npos;
       line_end_ = returns ? '\r' : '\n';
     }
@@ -83,7 +81,7 @@ class LineReader {
 
   std::unique_ptr<std::istream> stream_;
   std::unique_ptr<std::array<char, 1 << 14>> buffer_ = std::make_unique<std::array<char, 1 << 14>>();
-  char line_end_ = 0; ///< 0: nothing is read yet
+  char line_end_ = 0; ///< 0 until the first line is read
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string name_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OrbitFlowHeader: the server's limits that an OrbitFlow trace carries.
+// OrbitFlowHeader: the server's limits in an OrbitFlow trace.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// The server's limits that stand in an OrbitFlow trace beside its requests.
+/// The server's limits that an OrbitFlow trace has besides its requests.
 struct OrbitFlowHeader {
   std::int64_t batch_size = 1;      ///< requests that run together
   Tokens max_model_len{1};          ///< tokens of a batch

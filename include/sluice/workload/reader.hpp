@@ -15,28 +15,28 @@
 
 namespace sluice {
 
-/// The longest prompt or output that a reader accepts. Two thousand times today's contexts, and small enough that no
-/// sum over a trace overflows.
+/// The longest prompt or output that a reader accepts: two thousand times today's contexts, and small enough that sums
+/// over a trace do not overflow.
 inline constexpr std::int64_t max_request_tokens = std::int64_t{1} << 28;
 
 /// A source of requests.
 ///
-/// 1. `next()` yields the next request, an empty optional at the end, or an Error that names the place.
+/// 1. `next()` returns the next request, an empty optional at the end, or an Error with its place.
 /// 2. Arrivals start at 0 and never decrease; both lengths are from 1 to `max_request_tokens`.
-/// 3. Memory is constant: it does not grow with the number of requests.
-/// 4. A source without a single request is an error, not an end.
+/// 3. Memory does not grow with the number of requests.
+/// 4. A source without any request is an error, not an end.
 ///
-/// Not checked, and owed by the model: after an error or the end, `next()` is not called again.
+/// Not checked; callers must not call `next()` again after an error or the end.
 template <class Reader>
 concept TraceReader = requires(Reader& reader) {
   { reader.next() } -> std::same_as<Expected<std::optional<RequestSpec>>>;
 };
 
-/// What a program may ask of any workload, whatever its format.
+/// Options for workloads of every format.
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most so many requests
   double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
-  Slo slo{};                           ///< the promise to every request that brings none of its own
+  Slo slo{};                           ///< for requests without an SLO of their own
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
@@ -51,13 +51,13 @@ inline Status check_slo(const char* flag, Seconds slo) {
 
 } // namespace detail
 
-/// An error if the options cannot be met; it names the program's flag.
+/// An error if an option is out of range; it names the program's flag.
 inline Status check(const ReadOptions& options) {
   if (options.limit && *options.limit < 1) {
     return Error{ErrorCode::bad_input, "--limit", "the limit is " + std::to_string(*options.limit),
                  "a whole number of at least 1"};
   }
-  // The range keeps a scaled arrival finite and apart from its neighbours.
+  // The range keeps scaled arrivals finite and distinct.
   if (!(options.rate_scale >= 1e-6 && options.rate_scale <= 1e6)) {
     return Error{ErrorCode::bad_input, "--rate-scale", "the rate scale is " + std::to_string(options.rate_scale),
                  "a number from 0.000001 to 1000000"};
@@ -66,8 +66,7 @@ inline Status check(const ReadOptions& options) {
   return detail::check_slo("--slo-tbt", options.slo.tbt);
 }
 
-/// Any reader, with the options applied: itself a TraceReader. It stops reading at the limit, so lines after the limit
-/// are never looked at.
+/// Any reader with the options applied; itself a TraceReader. It never reads lines after the limit.
 template <TraceReader Reader>
 class Shaped {
  public:
@@ -82,7 +81,7 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
-    // A format whose requests have promises of their own (a server's record) is believed.
+    // A request's own SLO (from a server's record) takes precedence.
     Slo& slo = (*request)->slo;
     if (std::isinf(slo.ttft.count())) slo.ttft = options_.slo.ttft;
     if (std::isinf(slo.tbt.count())) slo.tbt = options_.slo.tbt;
@@ -98,7 +97,7 @@ class Shaped {
   std::int64_t taken_ = 0;
 };
 
-/// All that is left of `reader`, in order, or the first error.
+/// The remaining requests of `reader`, in order, or the first error.
 template <TraceReader Reader>
 Expected<std::vector<RequestSpec>> read_all(Reader& reader) {
   std::vector<RequestSpec> requests;
@@ -118,11 +117,11 @@ namespace detail {
 
 /// Turns a format's own clock into arrivals from 0 that never decrease.
 ///
-/// A line out of order is refused, not sorted: sorting needs the whole trace in memory, and in a log that should be in
-/// order such a line is a sign of two logs joined. (A vLLM run is the exception, see VllmRunReader.)
+/// A line out of order is an error. Sorting would need the whole trace in memory, and such a line suggests that two
+/// logs were joined. (Exception: a vLLM run, see VllmRunReader.)
 class ArrivalClock {
  public:
-  /// `raw` seconds on the format's clock; `where` is the place of the request that arrives then.
+  /// `raw`: seconds on the format's clock. `where`: the place of the request that arrives then.
   Expected<Seconds> arrival(double raw, const std::string& where) {
     if (!std::isfinite(raw) || std::fabs(raw) > 1e12) {
       return Error{ErrorCode::bad_input, where, "the arrival is no usable time", "seconds within 1e12 of zero"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampled: a recorded trace drawn again, so that one trace gives as many workloads as there are seeds.
+// Resampled: redraws a recorded trace by a seed, so that one trace gives a workload per seed.
 #pragma once
 
 #include "sluice/workload/distributions.hpp"
@@ -15,29 +15,28 @@
 
 namespace sluice {
 
-/// What of a trace is drawn anew.
+/// The part of a trace that is redrawn.
 struct Resampling {
   enum class Kind : std::uint8_t {
     blocks,   ///< runs of consecutive requests, with their gaps and lengths: a circular block bootstrap
-    arrivals, ///< the gaps alone: gamma, with the trace's mean and coefficient of variation
+    arrivals, ///< only the gaps: gamma, with the trace's mean and coefficient of variation
   };
   Kind kind = Kind::blocks;
-  std::int64_t block = 0; ///< requests of a block; 0: the cube root of how many there are, rounded
+  std::int64_t block = 0; ///< requests per block; 0: the cube root of their number, rounded
 
   friend bool operator==(const Resampling&, const Resampling&) = default;
 };
 
-/// As many requests as the trace has, drawn from the trace by a seed. The first arrives at 0.
+/// Draws as many requests as the trace has, from the trace, by a seed. The first arrives at 0.
 ///
-/// Blocks assume nothing of gaps and lengths, keep bursts as long as a block, and serve some requests twice and others
-/// never, as another day of the same users might. Arrivals keep every request, in the order of the trace, and ask how
-/// much the moments of arrival decide. Rejected: single requests drawn anew, which are blocks of one, without any
-/// burst.
+/// Blocks assume nothing about gaps and lengths, keep bursts up to a block's length, and repeat some requests and drop
+/// others, as another day of the same users might. Arrivals keep every request in the trace's order and show the effect
+/// of arrival times. Rejected: redrawing single requests, which are blocks of one and have no bursts.
 ///
-/// It keeps the whole trace in memory, where other readers keep one request: a block may begin anywhere.
+/// Unlike other readers it keeps the whole trace in memory, since a block may begin anywhere.
 class Resampled {
  public:
-  /// The requests of a trace in the order of arrival, at least one.
+  /// `trace`: requests in the order of arrival, at least one.
   Resampled(std::vector<RequestSpec> trace, Resampling how, std::uint64_t seed)
       : trace_(std::move(trace)), how_(how), random_(seed) {
     SLUICE_ASSERT(!trace_.empty() && how.block >= 0, "a trace with requests, and blocks of some");
@@ -48,7 +47,7 @@ class Resampled {
     how_.block = block_of(how_, trace_.size());
   }
 
-  /// How many requests a block has of a trace of so many: of 20,000 some 27.
+  /// Requests per block for a trace of `requests`: 27 for 20,000.
   [[nodiscard]] static std::int64_t block_of(Resampling how, std::size_t requests) {
     return how.block > 0 ? how.block : std::max(1LL, std::llround(std::cbrt(static_cast<double>(requests))));
   }
@@ -69,12 +68,12 @@ class Resampled {
       at_ = random_.below(trace_.size());
       left_ = how_.block;
     } else {
-      at_ = (at_ + 1) % trace_.size(); // the trace is a circle, so that no request is drawn less often than others
+      at_ = (at_ + 1) % trace_.size(); // circular, so that each request is equally likely
     }
     --left_;
     return at_;
   }
-  /// The first request of a trace has no gap before it: it gets the mean of the others.
+  /// The first request has no gap before it and gets the mean of the others'.
   [[nodiscard]] Seconds gap_before(std::size_t source) const {
     return source == 0 ? mean_gap_ : trace_[source].arrival - trace_[source - 1].arrival;
   }
@@ -89,7 +88,7 @@ class Resampled {
   Seconds mean_gap_{0}, now_{0};
   double cv_ = 0;
   std::size_t made_ = 0, at_ = 0;
-  std::int64_t left_ = 0; ///< of the block that is being served
+  std::int64_t left_ = 0; ///< left in the current block
 };
 
 static_assert(TraceReader<Resampled>);

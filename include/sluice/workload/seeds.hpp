@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeds: which workloads of those that one description makes.
+// Seeds: lists of seeds, as `--seeds` takes them.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -24,8 +24,8 @@ namespace sluice {
   return seeds;
 }
 
-/// The seeds of "1..20", of "1,2,5" or of "1..3,9". Errors open with `--seeds`. A seed that is named twice is refused:
-/// it would count as two workloads where there is one.
+/// The seeds of "1..20", "1,2,5" or "1..3,9". Errors begin with `--seeds`. A repeated seed is an error: it would count
+/// one workload twice.
 [[nodiscard]] inline Expected<std::vector<std::uint64_t>> parse_seeds(std::string_view text) {
   constexpr std::size_t most = 10'000;
   constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -58,7 +58,7 @@ namespace sluice {
   return seeds;
 }
 
-/// The same as short as it can be read back: "1..20", "1,2,5".
+/// The shortest text for these seeds that can be read back: "1..20", "1,2,5".
 [[nodiscard]] inline std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
   std::string text;
   for (std::size_t i = 0; i < seeds.size();) {

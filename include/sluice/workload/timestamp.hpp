@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parse_timestamp: dates with times, as logs write them.
+// parse_timestamp: reads dates with times, as logs write them.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ constexpr std::int64_t days_from_civil(std::int64_t year, std::int64_t month, st
   return era * 146097 + day_of_era - 719468;
 }
 
-/// Takes exactly `digits` decimal digits off the front of `text`; -1 where there are fewer.
+/// Removes exactly `digits` decimal digits from the front of `text`; -1 if there are fewer.
 constexpr std::int64_t take_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return -1;
   std::int64_t value = 0;
@@ -40,10 +40,9 @@ constexpr bool take_character(std::string_view& text, std::string_view any_of) {
   return true;
 }
 
-/// Nanoseconds since 1970 of "2023-11-16 18:15:46.6805900" with up to nine decimals behind a point or a comma, or
-/// without them, or without seconds, 'T' or a blank before the time,
-/// and perhaps "Z" or an offset such as "+00:00", "+0000" or "+00" after the time (ISO 8601 with a whole date). Whole
-/// nanoseconds, since a double cannot hold 100 ns ticks of today's date.
+/// Nanoseconds since 1970 of "2023-11-16 18:15:46.6805900" (ISO 8601 with a whole date). 'T' or a blank precedes the
+/// time; seconds, and up to nine decimals after a point or a comma, are optional, as is "Z" or an offset such as
+/// "+00:00", "+0000" or "+00" at the end. Whole nanoseconds, since a double cannot hold 100 ns ticks of today's date.
 constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const std::int64_t year = take_digits(text, 4);
   if (year < 1970 || year > 2200 || !take_character(text, "-")) return std::nullopt;
@@ -92,7 +91,7 @@ constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   return (minutes * 60 + second) * 1'000'000'000 + nanoseconds;
 }
 
-/// Whether such a time says of which zone it is: else it is taken for UTC's.
+/// Whether the time names its zone; otherwise it is UTC.
 constexpr bool names_zone(std::string_view timestamp) {
   constexpr std::size_t date = std::string_view{"2023-11-16"}.size();
   return timestamp.size() > date && timestamp.find_first_of("Z+-", date) != std::string_view::npos;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open_trace_file: a file to read a trace from.
+// open_trace_file: opens a trace's file.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Opens `path` for reading. A folder is refused here: opening a folder succeeds, and reading it fails without a
+/// Opens `path` for reading. A folder is an error here, since opening one succeeds and reading it fails without a
 /// reason.
 inline Expected<std::unique_ptr<std::istream>> open_trace_file(const std::string& path) {
   std::error_code ignored;

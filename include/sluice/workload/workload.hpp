@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workload: where the requests of a run come from, for the head of every report; WorkloadTotals: what they amount to.
+// Workload: the source of a run's requests, for every report's head. WorkloadTotals: their sums.
 #pragma once
 
 #include "sluice/workload/orbitflow_header.hpp"
@@ -14,33 +14,33 @@
 
 namespace sluice {
 
-/// Enough to make the same requests again.
+/// All that is needed to make the same requests again.
 struct Workload {
   std::string name;       ///< short: a file's name without folders, or the generator's
   std::string format;     ///< "azure", "mooncake", "orbitflow", "vllm" or "generated"
   std::string source;     ///< the path, or the text of `--generate`
-  std::uint64_t seed = 0; ///< of the generator; a trace has nothing random
+  std::uint64_t seed = 0; ///< the generator's; unused for a trace
   ReadOptions options;
-  std::optional<Seconds> step_time{};      ///< of a trace whose arrivals count engine steps
-  std::optional<OrbitFlowHeader> limits{}; ///< the server's limits, where the trace carries them
+  std::optional<Seconds> step_time{};      ///< for a trace whose arrivals count engine steps
+  std::optional<OrbitFlowHeader> limits{}; ///< the server's limits, if the trace has them
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-/// What a list of requests amounts to.
+/// Sums over a list of requests.
 struct WorkloadTotals {
   std::int64_t requests = 0;
   Tokens prompt{0};    ///< sum
   Tokens output{0};    ///< sum
-  Tokens longest{0};   ///< the most prompt and output tokens that one request has together
+  Tokens longest{0};   ///< maximum of prompt plus output tokens over the requests
   Seconds span{0};     ///< first arrival to last
-  double rate = 0.0;   ///< requests a second over the span: (requests - 1) / span, 0 of a span of 0
+  double rate = 0.0;   ///< requests per second over the span: (requests - 1) / span, 0 if the span is 0
   double gap_cv = 0.0; ///< coefficient of variation of the gaps, 0 below two gaps
 
   friend constexpr bool operator==(const WorkloadTotals&, const WorkloadTotals&) = default;
 };
 
-/// `requests` in the order of arrival.
+/// `requests`: in the order of arrival.
 inline WorkloadTotals totals(std::span<const RequestSpec> requests) {
   WorkloadTotals sum;
   sum.requests = static_cast<std::int64_t>(requests.size());

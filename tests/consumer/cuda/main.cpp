@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An engine on a GPU, by an installed sluice::cuda: where there is one it gives a request its tokens; where there is
 // none it is told so in a line.
-#include <sluice/backend/cuda/cuda.hpp>
-#include <sluice/checkpoint/tiny.hpp>
-#include <sluice/device/named.hpp>
 #include <sluice/engine/engine.hpp>
-#include <sluice/local/configure.hpp>
+#include <sluice/model/checkpoint/tiny.hpp>
+#include <sluice/model/device/named.hpp>
+#include <sluice/world/cuda/cuda.hpp>
+#include <sluice/world/local/configure.hpp>
 
 #include "kernels/machine/cuda_machine.hpp"
 

@@ -2,10 +2,10 @@
 // EnqueuedDecoder: a decoder of the host, computing on a stream of an emulated device.
 #pragma once
 
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/decoder/decoder_runner.hpp"
-#include "sluice/decoder/model_runner.hpp"
-#include "sluice/decoder/sampler.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/decoder_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies that fail on an emulated device: then a copy counts when it has ended.
-#include "sluice/systems/streamed_weights.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/chaos_checks.hpp"

@@ -2,9 +2,9 @@
 // EmulatedGpu: a MemoryDevice of streams and events that run whenever they like, in memory that starts as noise.
 #pragma once
 
-#include "sluice/backend/machine/memory_device.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/world/machine/memory_device.hpp"
 
 #include "emulate/streams.hpp"
 
@@ -72,6 +72,8 @@ class EmulatedGpu {
     const Mark* mark = find(ticket);
     return mark == nullptr ? Time{} : mark->time;
   }
+  /// The stream runs only while the host waits and no other stream can run.
+  void hold_back(StreamId stream) { device_.hold_back(number(stream)); }
   void rest() { device_.run_some(1 + static_cast<int>(random_.below(8))); }
 
   /// For what computes on it.

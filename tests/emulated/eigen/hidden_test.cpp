@@ -8,18 +8,18 @@ namespace sluice::testing {
 namespace {
 
 /// A trial on an emulated device, whose rows are counted.
-struct CountedOnGpu : OnGpu<> {
+struct CountedOnGpu : OnGpu {
   std::shared_ptr<CountedRows> counts;
 
-  CountedOnGpu(std::uint64_t drawn, std::shared_ptr<CountedRows> into) : OnGpu<>{drawn}, counts(std::move(into)) {}
+  CountedOnGpu(std::uint64_t drawn, std::shared_ptr<CountedRows> into) : OnGpu{drawn}, counts(std::move(into)) {}
 
-  [[nodiscard]] Expected<std::shared_ptr<GpuMachine<>>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
-                                                             const MachineSetup& setup, TokenListener listener) const {
+  [[nodiscard]] Expected<std::shared_ptr<GpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                                           const MachineSetup& setup, TokenListener listener) const {
     auto gpu = std::make_shared<EmulatedGpu>(seed);
     auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
     runner->set_block_tokens(trial.limits.block_tokens);
-    return GpuMachine<>::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
-                              std::move(listener), std::move(gpu), std::int64_t{4}, EveryWait{});
+    return GpuMachine::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
+                            std::move(listener), std::move(gpu), std::int64_t{4});
   }
 };
 

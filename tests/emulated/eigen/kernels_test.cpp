@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine with this project's kernels on an emulated GPU: whatever is forced, the bits of everybody alone.
-#include "sluice/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "emulated/kernel_runners.hpp"
@@ -25,13 +25,13 @@ struct OnKernels {
     setup.device_memory = device_memory_for(kv_blocks, element, trial.weights, setup);
     return setup;
   }
-  [[nodiscard]] Expected<std::shared_ptr<GpuMachine<>>> make(const RealTrial& trial,
-                                                             const std::unique_ptr<Decoder>& /*decoder*/,
-                                                             const MachineSetup& setup, TokenListener listener) const {
+  [[nodiscard]] Expected<std::shared_ptr<GpuMachine>> make(const RealTrial& trial,
+                                                           const std::unique_ptr<Decoder>& /*decoder*/,
+                                                           const MachineSetup& setup, TokenListener listener) const {
     auto gpu = std::make_shared<EmulatedGpu>(seed);
     auto runner = make_kernel_runner(element, gpu, trial.weights, setup);
-    return GpuMachine<>::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
-                              std::move(listener), std::move(gpu), element_bytes());
+    return GpuMachine::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
+                            std::move(listener), std::move(gpu), element_bytes());
   }
 };
 

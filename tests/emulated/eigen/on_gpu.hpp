@@ -2,8 +2,8 @@
 // OnGpu: trials of a real machine on an emulated device.
 #pragma once
 
-#include "sluice/backend/machine/machine.hpp"
-#include "sluice/backend/machine/stream_device.hpp"
+#include "sluice/world/machine/machine.hpp"
+#include "sluice/world/machine/stream_device.hpp"
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
@@ -16,14 +16,11 @@
 
 namespace sluice::testing {
 
-template <class Waits = EveryWait>
-using GpuMachine = Machine<StreamDevice<EmulatedGpu, Waits>>;
+using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
 
 /// A device whose order is drawn from `seed`.
-template <class Waits = EveryWait>
 struct OnGpu {
   std::uint64_t seed = 1;
-  Waits waits{};
 
   [[nodiscard]] static std::int64_t element_bytes() { return 4; }
 
@@ -35,15 +32,13 @@ struct OnGpu {
       if ((seed >> (8 + layer) & 1) != 0) setup.staged.insert(layer);
     return setup;
   }
-  [[nodiscard]] Expected<std::shared_ptr<GpuMachine<Waits>>> make(const RealTrial& trial,
-                                                                  std::unique_ptr<Decoder> decoder,
-                                                                  const MachineSetup& setup,
-                                                                  TokenListener listener) const {
+  [[nodiscard]] Expected<std::shared_ptr<GpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                                           const MachineSetup& setup, TokenListener listener) const {
     auto gpu = std::make_shared<EmulatedGpu>(seed);
     auto runner = std::make_unique<EnqueuedDecoder>(std::move(decoder), gpu);
     runner->set_block_tokens(trial.limits.block_tokens);
-    return GpuMachine<Waits>::make(trial.weights, std::move(runner), setup, std::move(listener), std::move(gpu),
-                                   std::int64_t{4}, waits);
+    return GpuMachine::make(trial.weights, std::move(runner), setup, std::move(listener), std::move(gpu),
+                            std::int64_t{4});
   }
 };
 
@@ -58,7 +53,7 @@ inline RealTrial random_gpu_trial(Random& random) {
 
 struct GpuTrials {
   static RealTrial draw(Random& random) { return random_gpu_trial(random); }
-  static OnGpu<> where(Random& random) { return {random()}; }
+  static OnGpu where(Random& random) { return {random()}; }
 };
 
 } // namespace sluice::testing

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that stream come from memory that the device reserved, where they were staged; and from nowhere else.
-#include "sluice/backend/machine/machine.hpp"
-#include "sluice/backend/machine/stream_device.hpp"
-#include "sluice/backend/machine/stream_memory.hpp"
+#include "sluice/world/machine/machine.hpp"
+#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/machine/stream_memory.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/chaos_checks.hpp"
@@ -22,7 +22,7 @@ struct OnPrompt {
 
   [[nodiscard]] static std::int64_t element_bytes() { return 4; }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
-    MachineSetup setup = OnGpu<>{}.setup(trial, decoder, kv_blocks);
+    MachineSetup setup = OnGpu{}.setup(trial, decoder, kv_blocks);
     setup.staged = staged;
     return setup;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine owes, over random traces: eLLM with its own solver.
-#include "sluice/systems/nlopt/ellm.hpp"
+// Conservation over random traces: eLLM with its own solver.
+#include "sluice/engine/systems/nlopt/ellm.hpp"
 
 #include "engine/trials.hpp"
 

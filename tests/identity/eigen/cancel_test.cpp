@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Users who leave a real machine: what their requests held is free again once the transfers under way have ended.
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/delivery/token_deposit.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/observer/releases.hpp"
-#include "sluice/retention/eager_copy.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/delivery/token_deposit.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/report/observer/releases.hpp"
 
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"

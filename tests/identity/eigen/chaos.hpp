@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/core/random.hpp"
-#include "sluice/placement/plan_trial.hpp"
-#include "sluice/relief/relief.hpp"
-#include "sluice/replan/every_step.hpp"
-#include "sluice/retention/retention.hpp"
-#include "sluice/weights/weights.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
+#include "sluice/policy/relief/relief.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/retention.hpp"
+#include "sluice/policy/weights/weights.hpp"
 
 #include <algorithm>
 #include <cstddef>

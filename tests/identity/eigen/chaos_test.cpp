@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/admission/fcfs.hpp"
-#include "sluice/admission/largest_virtual_lag_first.hpp"
-#include "sluice/decoder/eigen/make_decoder.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/retention/eager_copy.hpp"
-#include "sluice/transfer/earliest_deadline_first.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/transfer/next_layer.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
+#include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/policy/transfer/earliest_deadline_first.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/next_layer.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that fails for good: every request ends with what the device says, its KV is free, and so does every later
 // one; nobody is told a token that came after.
-#include "sluice/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/forwarding_runner.hpp"
 
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"

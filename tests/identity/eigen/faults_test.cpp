@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/systems/streamed_weights.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
 

@@ -2,9 +2,9 @@
 // check_hidden_systems: HCache, and eLLM with hidden states on the host, on whichever device.
 #pragma once
 
-#include "sluice/placement/uncached_problem.hpp"
-#include "sluice/systems/ellm.hpp"
-#include "sluice/systems/hcache.hpp"
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/hcache.hpp"
+#include "sluice/policy/placement/uncached_problem.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
 #include "support/counting_runner.hpp"

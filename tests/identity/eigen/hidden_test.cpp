@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hidden states on a real machine: kept as they are computed, and begun with where K and V are gone.
-#include "sluice/admission/fcfs.hpp"
-#include "sluice/decoder/decoder_runner.hpp"
-#include "sluice/relief/preempt_newest.hpp"
-#include "sluice/retention/drop.hpp"
-#include "sluice/transfer/fair_share.hpp"
-#include "sluice/transfer/next_layer.hpp"
+#include "sluice/model/decoder/decoder_runner.hpp"
+#include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/relief/preempt_newest.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/next_layer.hpp"
 
 #include "identity/eigen/hidden_checks.hpp"
 #include "support/all_hidden.hpp"

@@ -2,14 +2,14 @@
 // RealRun: small random worlds for the Cpu backend, and what every engine owes in them.
 #pragma once
 
-#include "sluice/backend/cpu/cpu.hpp"
-#include "sluice/backend/cpu/cpu_machine.hpp"
-#include "sluice/checkpoint/tiny.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/decoder/decoder.hpp"
-#include "sluice/decoder/graph_counts.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/observer/summary.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real run's clock replayed: the same engine on the same requests decides as it did, without computing a token.
-#include "sluice/backend/read_clock_record.hpp"
-#include "sluice/backend/recorded.hpp"
-#include "sluice/backend/replayed.hpp"
-#include "sluice/lookahead/one_step_ahead.hpp"
-#include "sluice/observer/decision_log.hpp"
-#include "sluice/systems/orbitflow.hpp"
-#include "sluice/systems/superinfer.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/report/observer/decision_log.hpp"
+#include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/recorded.hpp"
+#include "sluice/world/replayed.hpp"
 
 #include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"

@@ -2,7 +2,7 @@
 // What must hold of KernelRunner in every element: a row's result is its own, tokens are the sampler's.
 #pragma once
 
-#include "sluice/decoder/sampler.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 
 #include "kernels/decoder/runner_case.hpp"
 

@@ -25,12 +25,12 @@ export async function browse() {
     click: (host, text) =>
       read(`[...document.querySelectorAll('#${host} button')].find(b => b.textContent.includes(${JSON.stringify(text)})).click()`),
     /// How each picture that can be saved comes out, with its numbers' rows, and how many buttons its figure has.
-    pictures: () => read(`Object.keys(exports_).flatMap(id => [...at(id).querySelectorAll('figure')]
+    pictures: () => read(`Object.keys(kind.csv).flatMap(id => [...at(id).querySelectorAll('figure')]
       .filter(f => f.querySelector('svg[role=img]')).map((f, i) => {
         const saved = svgOf(f.querySelector('svg[role=img]'));
         const parsed = new DOMParser().parseFromString(saved, 'image/svg+xml');
         return { id, wrong: parsed.querySelector('parsererror')?.textContent, variables: saved.includes('var(--'), buttons: f.querySelectorAll('.save button').length,
-                 texts: parsed.querySelectorAll('text').length, rows: exports_[id](f, i), csv: csvOf(exports_[id](f, i)) };
+                 texts: parsed.querySelectorAll('text').length, rows: kind.csv[id](f, i), csv: csvOf(kind.csv[id](f, i)) };
       }))`),
     /// The files that a click on each button that `selector` finds leaves: [name, text].
     saved: (selector) => read(`(async () => {

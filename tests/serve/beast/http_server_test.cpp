@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/beast/http_server.hpp"
 
-#include "serve/beast/test_app.hpp"
+#include "serve/beast/wire.hpp"
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -17,51 +17,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A server on a thread of its own.
-struct Running {
-  explicit Running(HttpLimits limits = {}) : server(limits) {
-    REQUIRE(server.listen({"127.0.0.1", 0}).ok());
-    port = server.port();
-    app.transport = &server;
-    thread = std::thread([this] { server.run(app); });
-  }
-  ~Running() {
-    server.post([this] { server.stop(); });
-    thread.join();
-  }
-  HttpServer<> server;
-  TestApp app;
-  std::uint16_t port = 0;
-  std::thread thread;
-};
+using Running = sluice_test::RunningServer;
 
 struct Client {
   explicit Client(std::uint16_t port) : socket(context) { socket.connect({asio::ip::make_address("127.0.0.1"), port}); }
   void send(std::string_view message) { asio::write(socket, asio::buffer(message)); }
-  /// Until the text holds `mark`, or the connection ends.
-  std::string read_until(std::string_view mark) {
-    while (text.find(mark) == std::string::npos) {
-      char piece[4096];
-      boost::system::error_code error;
-      const std::size_t bytes = socket.read_some(asio::buffer(piece), error);
-      if (error) break;
-      text.append(piece, bytes);
-    }
-    const std::size_t at = text.find(mark);
-    std::string taken = text.substr(0, at == std::string::npos ? text.size() : at + mark.size());
-    text.erase(0, taken.size());
-    return taken;
-  }
+  std::string read_until(std::string_view mark) { return received.read_until(socket, mark); }
   std::string read_all() { return read_until("\1\2never\3"); }
 
   asio::io_context context;
   tcp::socket socket;
-  std::string text;
+  sluice_test::Received received;
 };
 
 } // namespace
 
-TEST_CASE("HttpServer answers one request after another on a connection, also pipelined ones") {
+TEST_CASE("HttpServer answers several requests on one connection, also pipelined ones") {
   Running running;
   Client client(running.port);
   client.send("GET /a?b=1 HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -74,7 +45,7 @@ TEST_CASE("HttpServer answers one request after another on a connection, also pi
   CHECK(running.app.requests == 3);
 }
 
-TEST_CASE("HttpServer streams in chunks, and what is pipelined behind a stream waits for its end") {
+TEST_CASE("HttpServer streams in chunks; a request pipelined after a stream waits for its end") {
   Running running;
   Client client(running.port);
   client.send("GET /stream/50 HTTP/1.1\r\nHost: x\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -85,7 +56,7 @@ TEST_CASE("HttpServer streams in chunks, and what is pipelined behind a stream w
   CHECK(running.app.gone == 0);
 }
 
-TEST_CASE("HttpServer ends the connection behind a stream to a client of HTTP/1.0, without chunks") {
+TEST_CASE("HttpServer streams to an HTTP/1.0 client without chunks, and then closes the connection") {
   Running running;
   Client client(running.port);
   client.send("GET /stream/3 HTTP/1.0\r\n\r\n");
@@ -94,7 +65,7 @@ TEST_CASE("HttpServer ends the connection behind a stream to a client of HTTP/1.
   CHECK(all.ends_with("\r\n\r\ndata: 0\n\ndata: 1\n\ndata: 2\n\n"));
 }
 
-TEST_CASE("HttpServer tells the application of a client that leaves, before an answer and in one") {
+TEST_CASE("HttpServer tells the application when a client leaves, before a response and during one") {
   Running running;
   {
     Client waiting(running.port), streaming(running.port);
@@ -107,7 +78,7 @@ TEST_CASE("HttpServer tells the application of a client that leaves, before an a
   CHECK(soon([&] { return running.app.gone == 2; }));
 }
 
-TEST_CASE("HttpServer cuts a client that sends ahead more than it keeps, and hears of one that sends less and leaves") {
+TEST_CASE("HttpServer drops a client that sends too much ahead, and notices one that sends less and leaves") {
   HttpLimits limits;
   limits.max_ahead = 8 << 10;
   Running running(limits);
@@ -122,12 +93,12 @@ TEST_CASE("HttpServer cuts a client that sends ahead more than it keeps, and hea
   Client more(running.port);
   more.send("GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(soon([&] { return running.app.requests == 2; }));
-  boost::system::error_code cut; // the server may have ended the connection before all is sent
+  boost::system::error_code cut; // the server may close the connection before everything is sent
   asio::write(more.socket, asio::buffer(std::string(64 << 10, 'x')), cut);
   CHECK(soon([&] { return running.app.gone == 2; }));
 }
 
-TEST_CASE("HttpServer cuts a client that reads nothing once its answer passes the bound") {
+TEST_CASE("HttpServer drops a client that reads nothing, once its response exceeds the limit") {
   HttpLimits limits;
   limits.max_unread = 64 << 10;
   Running running(limits);
@@ -136,7 +107,7 @@ TEST_CASE("HttpServer cuts a client that reads nothing once its answer passes th
   CHECK(soon([&] { return running.app.gone == 1; }));
 }
 
-TEST_CASE("HttpServer cuts no client that reads, however large a piece is") {
+TEST_CASE("HttpServer never drops a client that reads, however large a piece is") {
   HttpLimits limits;
   limits.max_unread = 64 << 10;
   Running running(limits);
@@ -147,7 +118,7 @@ TEST_CASE("HttpServer cuts no client that reads, however large a piece is") {
   CHECK(all.ends_with("\r\n0\r\n\r\n"));
 }
 
-TEST_CASE("HttpServer cuts a client that takes no byte for as long as is allowed") {
+TEST_CASE("HttpServer drops a client that takes no byte within the write time") {
   HttpLimits limits;
   limits.write_time = 100ms;
   Running running(limits);
@@ -158,7 +129,7 @@ TEST_CASE("HttpServer cuts a client that takes no byte for as long as is allowed
   CHECK(other.read_all().ends_with("GET /fine "));
 }
 
-TEST_CASE("HttpServer refuses what is no request, too long or too slow, and serves the next client") {
+TEST_CASE("HttpServer refuses invalid, long and slow requests, and serves the next client") {
   HttpLimits limits;
   limits.max_body = 1000;
   limits.max_header = 2000;
@@ -175,13 +146,13 @@ TEST_CASE("HttpServer refuses what is no request, too long or too slow, and serv
             .starts_with("HTTP/1.1 413 "));
   CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n").starts_with("HTTP/1.1 400 "));
   CHECK(answer_to("GET / HTTP/1.1\r\nX: " + std::string(5000, 'x') + "\r\n\r\n").starts_with("HTTP/1.1 431 "));
-  CHECK(answer_to("GET / HTTP/1.1\r\nX: ").empty()); // a head that never ends: the connection does
+  CHECK(answer_to("GET / HTTP/1.1\r\nX: ").empty()); // a head that never ends: the connection is closed
   CHECK(answer_to("GET /dropped HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 500 "));
   CHECK(answer_to("GET /fine HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 200 "));
   CHECK(answer_to("HEAD /fine HTTP/1.1\r\nConnection: close\r\n\r\n").ends_with("\r\n\r\n"));
 }
 
-TEST_CASE("HttpServer asks for a body that waits to be asked for") {
+TEST_CASE("HttpServer answers Expect: 100-continue and reads the body") {
   Running running;
   Client client(running.port);
   client.send("POST /e HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -190,8 +161,8 @@ TEST_CASE("HttpServer asks for a body that waits to be asked for") {
   CHECK(client.read_until("POST /e ok") != "");
 }
 
-TEST_CASE("HttpServer drains: streams under way end, idle connections and new ones do not hold it") {
-  HttpServer<> server;
+TEST_CASE("HttpServer drains: streams under way end; idle and new connections do not delay it") {
+  HttpServer server;
   REQUIRE(server.listen({"127.0.0.1", 0}).ok());
   TestApp app;
   app.transport = &server;
@@ -207,8 +178,8 @@ TEST_CASE("HttpServer drains: streams under way end, idle connections and new on
   CHECK(app.gone == 0);
 }
 
-TEST_CASE("HttpServer's drain has a bound") {
-  HttpServer<> server;
+TEST_CASE("HttpServer's drain has a time limit") {
+  HttpServer server;
   REQUIRE(server.listen({"127.0.0.1", 0}).ok());
   TestApp app;
   app.transport = &server;
@@ -222,8 +193,8 @@ TEST_CASE("HttpServer's drain has a bound") {
   CHECK(app.gone == 1);
 }
 
-TEST_CASE("HttpServer says of a port in use or an address that is none what would be right") {
-  HttpServer<> first, second, third;
+TEST_CASE("HttpServer reports a port in use and an invalid address, with what it expects") {
+  HttpServer first, second, third;
   REQUIRE(first.listen({"127.0.0.1", 0}).ok());
   const Status taken = second.listen({"127.0.0.1", first.port()});
   REQUIRE(!taken.ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TestApp: an application that behaves as its paths say.
+// TestApp: an application whose behaviour depends on the path.
 #pragma once
 
 #include "sluice/serve/http.hpp"
@@ -14,8 +14,8 @@
 
 namespace sluice_test {
 
-/// Echoes bodies; `/stream/N` sends N pieces, one a millisecond; `/never` keeps the exchange; `/flood` sends until cut;
-/// `/burst` sends a megabyte in one piece, and ends; `/stuck` sends sixteen, and keeps the exchange.
+/// Echoes bodies; `/stream/N` sends N pieces, one per millisecond; `/never` keeps the exchange; `/flood` sends until it
+/// is dropped; `/burst` sends a megabyte in one piece; `/stuck` sends sixteen and keeps the exchange.
 class TestApp final : public sluice::HttpApp {
  public:
   void handle(sluice::HttpRequest request, std::unique_ptr<sluice::Exchange> exchange) override {
@@ -25,7 +25,7 @@ class TestApp final : public sluice::HttpApp {
       kept.back()->on_gone([this] { ++gone; });
       return;
     }
-    if (request.path() == "/dropped") return; // the exchange ends unanswered
+    if (request.path() == "/dropped") return; // destroys the exchange without a response
     if (request.path().starts_with("/stream/")) {
       const int count = std::stoi(std::string{request.path().substr(8)});
       sluice::HttpResponse head;
@@ -83,8 +83,8 @@ class TestApp final : public sluice::HttpApp {
   }
 };
 
-/// Whether that holds within five minutes: a machine that does much else is slow, and what a spare thread computes
-/// waits for everybody. Only a failure takes them.
+/// Whether the condition holds within five minutes, which only a failure takes: a busy machine is slow, and a thread of
+/// the lowest priority may wait long.
 bool soon(auto&& holds) {
   for (int i = 0; i < 60000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return holds();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The AI SDK with its provider for compatible servers, which reads by a schema and minds the finish_reason.
+// The AI SDK with its provider for compatible servers, which checks a schema and the finish_reason.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';

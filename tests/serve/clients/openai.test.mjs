@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenAI's own client: chat and completions, whole and streamed, left in the middle, refused, tried again.
+// OpenAI's own client: chat and completions, whole, streamed, aborted, refused and retried.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import OpenAI from 'openai';
@@ -88,7 +88,7 @@ describe('openai', () => {
     assert.deepEqual(usage, whole.usage);
   });
 
-  test("chat through the client's helper, which puts chunks together", async (t) => {
+  test("chat through the client's helper, which joins chunks", async (t) => {
     if (!chat) return t.skip('the model has no chat format');
     const runner = client.chat.completions.stream({ model, messages, ...drawn });
     let text = '';
@@ -98,7 +98,7 @@ describe('openai', () => {
     assert.ok(['stop', 'length'].includes(last.choices[0].finish_reason));
   });
 
-  test('a client that leaves in the middle frees all that was held for it', async () => {
+  test('a client that leaves during a stream frees its request\'s memory', async () => {
     const before = await server.metric('sluice:cancelled_total');
     const stream = await client.completions.create({
       model, prompt: 'It was', temperature: 1, seed: 1, max_tokens: 200, stream: true, ignore_eos: true,
@@ -114,7 +114,7 @@ describe('openai', () => {
     assert.equal(await server.metric('vllm:kv_cache_usage_perc'), 0);
   });
 
-  test('an abort before the answer is the client\'s own exception', async () => {
+  test('an abort before the response throws the client\'s own exception', async () => {
     const leaving = new AbortController();
     const asked = client.completions.create(
       { model, prompt: 'It was', max_tokens: 200, ignore_eos: true }, { signal: leaving.signal });
@@ -122,7 +122,7 @@ describe('openai', () => {
     await assert.rejects(asked, OpenAI.APIUserAbortError);
   });
 
-  test('errors are the client\'s exceptions, and name the field', async () => {
+  test('errors become the client\'s exceptions and name the field', async () => {
     const ask = (fields) => client.completions.create({ model, prompt: 'It was', max_tokens: 4, ...fields });
     await assert.rejects(ask({ temperature: -1 }), (error) => {
       assert.ok(error instanceof OpenAI.BadRequestError);
@@ -141,7 +141,7 @@ describe('openai', () => {
   });
 });
 
-test('openai: a key that is missing or wrong', async () => {
+test('openai: a missing or wrong key', async () => {
   const server = await serve('--model', 'tiny', '--api-key', 'right');
   const wrong = new OpenAI({ baseURL: server.api, apiKey: 'wrong', maxRetries: 0 });
   await assert.rejects(wrong.models.list(), OpenAI.AuthenticationError);
@@ -150,7 +150,7 @@ test('openai: a key that is missing or wrong', async () => {
   assert.equal(await server.end(), 0);
 });
 
-test('openai: a full queue is RateLimitError, and is tried again when the server says so', async () => {
+test('openai: a full queue is a RateLimitError and is retried after the server\'s retry time', async () => {
   const server = await serve('--model', 'tiny', '--queue', '1', '--batch', '1');
   const statuses = [];
   const client = new OpenAI({
@@ -161,7 +161,7 @@ test('openai: a full queue is RateLimitError, and is tried again when the server
       return answer;
     },
   });
-  // One runs and one waits, for as long as this test wants.
+  // One request runs and one waits until the test ends them.
   const leaving = [new AbortController(), new AbortController()];
   for (const { signal } of leaving) {
     client.completions

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Asks sluice-serve with clients of npm, as package-lock.json pins them. They are installed into the build folder, once.
-# usage: run.sh PROGRAM FOLDER      exit 77: skipped, and said why
+# Tests sluice-serve with npm's clients in the versions of package-lock.json, installed once into the build folder.
+# usage: run.sh PROGRAM FOLDER      exit 77: skipped, with the reason printed
 set -u
 program=$1
 work=$2

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts sluice-serve for a test, and ends it.
+// Starts and ends sluice-serve for a test.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 const program = process.env.SLUICE_SERVE;
 
-/// The address that a server of these flags prints, and how to end it.
+/// Starts a server with these flags: its address, its metrics, and how to end it.
 export async function serve(...flags) {
   const child = spawn(program, ['--port', '0', '--quiet', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
@@ -25,13 +25,13 @@ export async function serve(...flags) {
   return {
     url,
     api: address,
-    /// A figure of /metrics.
+    /// A value of /metrics.
     async metric(name) {
       const text = await (await fetch(`${url}/metrics`)).text();
       const line = text.split('\n').find((one) => one.startsWith(name) && /^[ {]/.test(one.slice(name.length)));
       return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
     },
-    /// TERM: its exit status.
+    /// Sends TERM and returns the exit status.
     async end() {
       child.kill('SIGTERM');
       const [code] = await ended;
@@ -40,7 +40,7 @@ export async function serve(...flags) {
   };
 }
 
-/// The model that comes with Sluice, which chats; the small random one where there is none.
+/// The model that comes with Sluice, which has a chat format; without it, the small random one.
 export async function serveModel(...flags) {
   try {
     return await serve('--model', 'demo', ...flags);
@@ -49,7 +49,7 @@ export async function serveModel(...flags) {
   }
 }
 
-/// Whether the model that is served chats.
+/// Whether the served model has a chat format.
 export async function chats(server, headers = {}) {
   const answer = await fetch(`${server.api}/chat/completions`, {
     method: 'POST',
@@ -61,7 +61,7 @@ export async function chats(server, headers = {}) {
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/// Waits until `met()` holds, for at most ten seconds.
+/// Waits until `met()` is true, for at most ten seconds.
 export async function eventually(met) {
   for (let i = 0; i < 200; ++i) {
     if (await met()) return true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system's Chromium without a window, spoken to over two pipes in its DevTools protocol: no package of npm needed.
+// Controls the system's Chromium, without a window, by its DevTools protocol over two pipes; needs no npm package.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/// Opens a page: `read(expression)` evaluates, `press(key)` is a key of a keyboard, `end()` closes the browser.
+/// Opens a page: `read(expression)` evaluates, `press(key)` presses a key, `end()` closes the browser.
 export async function open(url, width = 1280, height = 900) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-chromium-'));
   const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
@@ -20,7 +20,7 @@ export async function open(url, width = 1280, height = 900) {
     resolve();
   }));
   let unread = '', last = 0;
-  to.on('error', () => {}); // it has ended, which `over` tells
+  to.on('error', () => {}); // the browser has ended, as `over` reports
   from.setEncoding('utf8').on('data', (text) => {
     const messages = (unread + text).split('\0');
     unread = messages.pop();

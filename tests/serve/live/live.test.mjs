@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live page in a browser: its figures are the decision log's, and a keyboard is enough.
+// The live page in a browser: it shows the decision log's figures and works with a keyboard only.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/// Asks for an answer to a prompt of so many tokens; `signal` leaves.
+/// Requests an answer to a prompt of so many tokens; `signal` aborts.
 const ask = (prompt, tokens, signal) =>
   fetch(`${server.api}/completions`, {
     method: 'POST',
@@ -32,7 +32,7 @@ const ask = (prompt, tokens, signal) =>
     signal,
   }).then((answer) => answer.json());
 
-/// What a reader of the page sees, all of one moment.
+/// The page's content at one moment.
 const look = () => browser.read(`(() => {
   const texts = (list) => [...list].map((one) => one.textContent);
   const facts = {}, logs = {};
@@ -45,7 +45,7 @@ const look = () => browser.read(`(() => {
   return { facts, logs, rows, plan: texts(document.querySelectorAll('#plan p')), said: document.getElementById('said').textContent };
 })()`);
 
-/// A decision of the log or of the page as one text, and its times apart: the page rounds them, and writes "1 token".
+/// A decision of the log or the page as text, with its times separate: the page rounds them, and writes "1 token".
 function reading(text) {
   const times = [];
   const scale = { 's': 1, 'ms': 1e-3, 'µs': 1e-6, 'min': 60 };
@@ -64,7 +64,7 @@ function same(shown, logged) {
   page.times.forEach((time, i) => assert.ok(Math.abs(time - line.times[i]) <= 0.006 * line.times[i] + 1e-6, `${shown}: ${logged}`));
 }
 
-/// The log's lines: when, and what; of plans without the step.
+/// The log's lines as time and text; plans without their step.
 function decisions() {
   return readFileSync(log, 'utf8').trim().split('\n').map((line) => {
     const [, when, step, what] = /^([\d.]+) s {2}(?:step (\d+) {2})?(.*)$/.exec(line);
@@ -72,7 +72,7 @@ function decisions() {
   });
 }
 
-test('plans, layers, preemptions and ends are those of the decision log', async () => {
+test('plans, layers, preemptions and ends are the same as in the decision log', async () => {
   const looks = [];
   const leaving = new AbortController();
   const left = ask(500, 3000, leaving.signal).catch((error) => error.name);
@@ -96,11 +96,11 @@ test('plans, layers, preemptions and ends are those of the decision log', async 
   let offloads = 0;
   for (const { facts, logs, plan, rows } of looks) {
     const found = /^Plan ([\d,]+), .*? ago, for step ([\d,]+): (.*)\.$/.exec(plan[0]);
-    if (!found) continue; // nothing has come yet
+    if (!found) continue; // no data yet
     const number = Number(found[1].replaceAll(',', '')), line = plans[number - 1];
     assert.equal(found[2].replaceAll(',', ''), line.step);
     same(`plan: ${found[3]}`, line.what);
-    // What the plan moves, the rows show: of requests that were there when it was made.
+    // Rows show the layers that the plan moves, for requests that existed when it was made.
     const away = new Map([...line.what.matchAll(/r(\d+): (\d+) layer/g)].map(([, id, layers]) => [id, Number(layers)]));
     const named = !line.what.includes('...');
     for (const row of rows) {
@@ -109,12 +109,12 @@ test('plans, layers, preemptions and ends are those of the decision log', async 
       assert.equal(onHost, away.get(id) ?? 0, `${row}; ${line.what}`);
       offloads += onHost > 0 ? 1 : 0;
     }
-    // The lists: newest first, and as many as the figures say.
+    // The lists have the newest first, and as many entries as the counters say.
     const times = Number(/^([\d,]+) times/.exec(facts.preempted[1])[1].replaceAll(',', ''));
     const until = { Plans: plans.slice(0, number), Ended: of('end', 'cancel'), 'Preempted and back': of('preempt', 'resume') };
     for (const [name, shown] of Object.entries(logs)) {
       const all = until[name].slice(0, name === 'Plans' ? number : undefined);
-      // Of the other two: the log went on since; what is shown ends where the newest shown is.
+      // The log has newer lines by now: compare up to the newest that the page shows.
       const newest = name === 'Plans' || shown.length === 0 ? all.length
         : all.findLastIndex((one) => one.when.toFixed(3) + ' s' === shown[0][0] && reading(one.what).plain === reading(shown[0][1]).plain) + 1;
       assert.ok(newest > 0 || shown.length === 0, `${name}: ${shown[0]}`);
@@ -141,12 +141,12 @@ test('plans, layers, preemptions and ends are those of the decision log', async 
   assert.equal(Number(facts['tokens handed over'][0].replaceAll(',', '')), await server.metric('sluice:tokens_released_total'));
 });
 
-test('a keyboard is enough: arrows move, Enter opens the details, Escape closes them', async () => {
+test('keyboard: arrows move, Enter opens the details, Escape closes them', async () => {
   const leaving = new AbortController();
   const asked = [1, 2, 3].map(() => ask(50, 4000, leaving.signal).catch(() => {}));
   const rows = `document.querySelectorAll('#rows .row')`;
   assert.ok(await eventually(async () => (await browser.read(`${rows}.length`)) === 3));
-  await browser.read(`document.getElementById('hold').click()`); // the rows stay as they are
+  await browser.read(`document.getElementById('hold').click()`); // freezes the rows
   const ids = await browser.read(`[...${rows}].map((row) => row.dataset.id)`);
   const focused = () => browser.read(`document.activeElement.dataset.id ?? document.activeElement.tagName`);
   const details = () => browser.read(`document.getElementById('details').hidden ? '' : document.getElementById('h-details').textContent`);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the live page of a server as an SVG: the boxes, texts and figures that the browser has laid out, down to a
-// selector's element. docs/images/live.svg is made with it.
-// usage: CHROMIUM=chromium node picture.mjs http://127.0.0.1:8080/live FILE.svg [REQUEST]     (a request's details open)
+// Draws a server's live page as an SVG, from the boxes, texts and figures that the browser laid out, down to a
+// selector's element. Makes docs/images/live.svg.
+// usage: CHROMIUM=chromium node picture.mjs http://127.0.0.1:8080/live FILE.svg [REQUEST]     (opens its details)
 import { writeFileSync } from 'node:fs';
 import { open } from './chromium.mjs';
 
@@ -37,7 +37,7 @@ function draw(until) {
     if (style.boxShadow !== 'none' && element.parentNode.id === 'facts') // thin lines between the figures
       out += `<rect ${place} class="${styled(`fill:none;stroke:${hex(style.boxShadow)};stroke-width:.5`)}"/>`;
   };
-  /// A line of text for each that the browser broke it into.
+  /// One line of text for each line that the browser made.
   const text = (node, style) => {
     const range = document.createRange();
     let line = '', from = null;
@@ -83,7 +83,7 @@ function draw(until) {
     }
     out += '</svg>';
   };
-  /// Rounded edges lie over what is within.
+  /// Rounded edges are drawn over their content.
   const clips = (element, style) => {
     const at = element.getBoundingClientRect();
     if (style.overflowX === 'visible' || !parseFloat(style.borderTopLeftRadius) || !parseFloat(style.borderTopWidth) || !shown(at)) return;
@@ -112,7 +112,7 @@ const browser = await open(url, 1280, 1400);
 const on = (expression) => browser.read(expression);
 for (let i = 0; i < 100 && !(await on(`document.querySelectorAll('#rows .row').length > 0`)); ++i) await new Promise((go) => setTimeout(go, 100));
 if (request !== undefined) await on(`document.getElementById('r${Number(request)}')?.click()`);
-await new Promise((go) => setTimeout(go, 1200)); // what opens is drawn with the next answer
+await new Promise((go) => setTimeout(go, 1200)); // the details appear with the next update
 writeFileSync(file, (await on(`(${draw})('#charts')`)).replaceAll('><', '>\n<'));
 if (process.env.SHOT) writeFileSync(process.env.SHOT, Buffer.from((await browser.page('Page.captureScreenshot', { format: 'png' })).data, 'base64'));
 await browser.end();

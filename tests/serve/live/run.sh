@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Looks at the live page of sluice-serve with the system's Chromium.
-# usage: run.sh PROGRAM      exit 77: skipped, and said why
+# Tests the live page of sluice-serve in the system's Chromium.
+# usage: run.sh PROGRAM      exit 77: skipped, with the reason printed
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The events of a stream, however its bytes were cut.
+// SseParser: the events of a stream, however its bytes are divided.
 #include "sluice/core/random.hpp"
 
 #include "../../../examples/tools/load/sse.hpp"
@@ -15,11 +15,11 @@
 namespace {
 
 using loading::SseParser;
-using Events = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
-Events events_of(std::string_view text, std::size_t piece = 1000) {
+Texts events_of(std::string_view text, std::size_t piece = 1000) {
   SseParser parser;
-  Events events;
+  Texts events;
   for (; !text.empty(); text.remove_prefix(std::min(piece, text.size())))
     parser.feed(text.substr(0, piece), [&](std::string_view data) { events.emplace_back(data); });
   return events;
@@ -27,21 +27,21 @@ Events events_of(std::string_view text, std::size_t piece = 1000) {
 
 } // namespace
 
-TEST_CASE("SseParser: events end with an empty line, whatever ends a line") {
-  CHECK(events_of("data: a\n\ndata: b\n\n") == Events{"a", "b"});
-  CHECK(events_of("data: a\r\n\r\ndata: b\r\n\r\n") == Events{"a", "b"});
-  CHECK(events_of("data: a\r\rdata: b\r\r") == Events{"a", "b"});
-  CHECK(events_of("data: a\r\n\ndata: b\n\r\n") == Events{"a", "b"});
+TEST_CASE("SseParser: events end with an empty line, for all line endings") {
+  CHECK(events_of("data: a\n\ndata: b\n\n") == Texts{"a", "b"});
+  CHECK(events_of("data: a\r\n\r\ndata: b\r\n\r\n") == Texts{"a", "b"});
+  CHECK(events_of("data: a\r\rdata: b\r\r") == Texts{"a", "b"});
+  CHECK(events_of("data: a\r\n\ndata: b\n\r\n") == Texts{"a", "b"});
 }
 
 TEST_CASE("SseParser: one space is dropped, lines of data are joined, empty data is data") {
-  CHECK(events_of("data:a\n\ndata:  a\n\n") == Events{"a", " a"});
-  CHECK(events_of("data: a\ndata: b\n\n") == Events{"a\nb"});
-  CHECK(events_of("data\n\ndata:\n\n") == Events{"", ""});
+  CHECK(events_of("data:a\n\ndata:  a\n\n") == Texts{"a", " a"});
+  CHECK(events_of("data: a\ndata: b\n\n") == Texts{"a\nb"});
+  CHECK(events_of("data\n\ndata:\n\n") == Texts{"", ""});
 }
 
-TEST_CASE("SseParser: comments and other fields are no events, and unknown lines are counted") {
-  CHECK(events_of(": hello\n\nevent: x\nid: 7\nretry: 10\n\n\n\n") == Events{});
+TEST_CASE("SseParser: comments and other fields are not events; unknown lines are counted") {
+  CHECK(events_of(": hello\n\nevent: x\nid: 7\nretry: 10\n\n\n\n") == Texts{});
   SseParser parser;
   int events = 0;
   parser.feed("event: x\ndata: a\nDATA: b\n{\"a\":1}\n\n", [&](std::string_view data) {
@@ -52,7 +52,7 @@ TEST_CASE("SseParser: comments and other fields are no events, and unknown lines
   CHECK(parser.unknown_lines() == 2);
 }
 
-TEST_CASE("SseParser: what has no empty line behind it is no event yet") {
+TEST_CASE("SseParser: an event is not complete before its empty line") {
   for (const char* text : {"data: a", "data: a\n", "dat"}) {
     SseParser parser;
     parser.feed(text, [](std::string_view) { FAIL("an event"); });
@@ -63,13 +63,13 @@ TEST_CASE("SseParser: what has no empty line behind it is no event yet") {
   CHECK(parser.between_events());
 }
 
-TEST_CASE("SseParser: cutting the bytes anywhere changes nothing") {
+TEST_CASE("SseParser: dividing the bytes anywhere has no effect") {
   sluice::Random random(5);
   const std::string_view parts[] = {"data: ", "data:", "x", "\n", "\r\n", "\r", "\n\n", ":c", "id: 1", "\xC3\xA9", " "};
   for (int round = 0; round < 300; ++round) {
     std::string text;
     for (int i = 0; i < 30; ++i) text += parts[random.below(std::size(parts))];
-    const Events whole = events_of(text);
+    const Texts whole = events_of(text);
     for (const std::size_t piece : {1u, 2u, 3u, 7u}) CHECK(events_of(text, piece) == whole);
   }
 }

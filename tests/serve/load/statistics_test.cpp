@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures as NumPy has them: the expected ones are numpy.mean, median, std and percentile of the same numbers.
+// The expected figures are numpy.mean, median, std and percentile of the same numbers.
 #include "../../../examples/tools/load/statistics.hpp"
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 using loading::Statistics;
 
-TEST_CASE("Statistics: as NumPy has them") {
+TEST_CASE("Statistics: the same as NumPy's") {
   const Statistics<double> of({4, 1, 3, 2});
   CHECK(of.mean() == 2.5);
   CHECK(of.median() == 2.5);
@@ -19,7 +19,7 @@ TEST_CASE("Statistics: as NumPy has them") {
   CHECK(of.largest() == 4);
 }
 
-TEST_CASE("Statistics: of one number, and of none") {
+TEST_CASE("Statistics: one number, no number") {
   const Statistics<float> one({0.5F});
   CHECK(one.mean() == 0.5);
   CHECK(one.deviation() == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an answer may break, one flaw at a time.
+// StreamCheck: each violation of the protocol, one at a time.
 #include "../../../examples/tools/load/stream_check.hpp"
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ StreamCheck check(const std::string& text, Asked asked = {.max_tokens = 2, .prom
   of.end();
   return of;
 }
-/// The one flaw that it has, by name; "" of none, "several" of several.
+/// The name of the stream's flaw; "" for none, "several" for more than one.
 std::string flaw(const std::string& text, Asked asked = {.max_tokens = 2, .prompt_tokens = 3}) {
   const StreamCheck of = check(text, asked);
   std::string found;
@@ -44,7 +44,7 @@ std::string flaw(const std::string& text, Asked asked = {.max_tokens = 2, .promp
 
 } // namespace
 
-TEST_CASE("StreamCheck: an answer as the API has it") {
+TEST_CASE("StreamCheck: a valid stream") {
   const StreamCheck of = check(piece("a") + piece("b") + finish("length") + usage(3, 2) + done);
   CHECK(of.flawless());
   CHECK(of.done());
@@ -62,7 +62,7 @@ TEST_CASE("StreamCheck: each flaw has its name") {
   CHECK(flaw(piece("a") + "{}\n\n" + rest) == "sse");
   CHECK(flaw(piece("a") + rest + "data: x") == "sse");
   CHECK(flaw(piece("a") + event("{\"choices\":[") + rest) == "json");
-  CHECK(flaw(piece("\xFF") + rest) == "json"); // no UTF-8
+  CHECK(flaw(piece("\xFF") + rest) == "json"); // not UTF-8
   CHECK(flaw(event("7") + rest) == "json");
   CHECK(flaw(event("{\"object\":1}") + rest) == "chunk");
   CHECK(flaw(piece("a") + finish("length") + piece("b") + usage(3, 2) + done) == "order");
@@ -78,7 +78,7 @@ TEST_CASE("StreamCheck: each flaw has its name") {
   CHECK(flaw(piece("a") + finish("stop") + usage(3, 3) + done) == "length");
 }
 
-TEST_CASE("StreamCheck: tokens are counted by their logprobs where they were asked for") {
+TEST_CASE("StreamCheck: tokens are counted by their logprobs if these were requested") {
   const Asked asked{.max_tokens = 3, .logprobs = true};
   const auto with = [](const std::string& logprobs) {
     return event(R"({"choices":[{"text":"ab","logprobs":)" + logprobs + R"(,"finish_reason":null}]})");
@@ -91,14 +91,14 @@ TEST_CASE("StreamCheck: tokens are counted by their logprobs where they were ask
   CHECK(flaw(with(two) + with(two) + rest, asked) == "tokens");
 }
 
-TEST_CASE("StreamCheck: an error in the stream is the server's word, no flaw") {
+TEST_CASE("StreamCheck: an error event is not a flaw") {
   const StreamCheck of = check(piece("a") + event(R"({"error":{"message":"the engine has failed","code":null}})"));
   CHECK(of.flawless());
   REQUIRE(of.error());
   CHECK(*of.error() == "the engine has failed");
 }
 
-TEST_CASE("StreamCheck: times are of text, promises are counted in gaps") {
+TEST_CASE("StreamCheck: times are those of text; SLO deadlines are counted in gaps") {
   std::vector<float> gaps;
   StreamCheck of({.max_tokens = 9, .slo = {sluice::Seconds{1}, sluice::Seconds{0.1}}}, &gaps);
   const double times[] = {0.5, 0.6, 0.95, 1.0};

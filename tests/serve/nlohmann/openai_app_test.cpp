@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/tokenizer/bytes.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Runs what is posted when told to.
+/// Runs posted work when the test asks for it.
 class StepTransport final : public HttpTransport {
  public:
   void post(std::function<void()> work) override { queue.push_back(std::move(work)); }
@@ -32,14 +32,14 @@ class StepTransport final : public HttpTransport {
   std::deque<std::function<void()>> queue;
 };
 
-/// What a client has seen so far.
+/// A client's view of its exchange.
 struct Seen {
   HttpResponse response;
   bool begun = false, finished = false;
   std::function<void()> gone;
 
   [[nodiscard]] json body() const { return json::parse(response.body); }
-  /// The events of a stream without [DONE], which must be its last.
+  /// The events of a stream, without [DONE], which must be the last.
   [[nodiscard]] std::vector<json> events() const {
     std::vector<json> all;
     std::string_view rest = response.body;
@@ -75,7 +75,7 @@ class TestExchange final : public Exchange {
   std::shared_ptr<Seen> seen_;
 };
 
-/// Keeps what was submitted; the test says what happens.
+/// Records submissions; the test makes the events.
 class ScriptedEngine final : public GenerationEngine {
  public:
   void submit(GenerationId id, Generation generation) override {
@@ -139,7 +139,7 @@ using Kind = GenerationEvent::Kind;
 
 } // namespace
 
-TEST_CASE("OpenAiApp answers a completion whole") {
+TEST_CASE("OpenAiApp responds to a completion") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"ab","max_tokens":5,"seed":3,"temperature":0})");
   REQUIRE(world.engine.order.size() == 1);
@@ -161,13 +161,13 @@ TEST_CASE("OpenAiApp answers a completion whole") {
   CHECK(world.engine.cancelled.empty());
 }
 
-TEST_CASE("OpenAiApp streams two answers side by side, characters whole, with usage at the end") {
+TEST_CASE("OpenAiApp streams two answers in parallel, in whole characters, with usage at the end") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions",
                               R"({"prompt":"a","n":2,"stream":true,"stream_options":{"include_usage":true}})");
   REQUIRE(world.engine.order.size() == 2);
   world.happen({world.event(0, Kind::accepted)});
-  CHECK(!seen->begun); // the other may still be refused
+  CHECK(!seen->begun); // the other answer may still be refused
   world.happen({world.event(1, Kind::accepted)});
   CHECK(seen->begun);
   CHECK(seen->response.type.starts_with("text/event-stream"));
@@ -179,12 +179,12 @@ TEST_CASE("OpenAiApp streams two answers side by side, characters whole, with us
   std::map<int, std::string> text;
   for (const json& each : seen->events())
     for (const json& choice : each["choices"]) text[choice["index"]] += choice["text"].get<std::string>();
-  CHECK(text[0] == smile + "\xEF\xBF\xBD"); // what never became a character is U+FFFD
+  CHECK(text[0] == smile + "\xEF\xBF\xBD"); // an incomplete character becomes U+FFFD
   CHECK(text[1] == "xy");
   CHECK(seen->events().back()["usage"]["completion_tokens"] == 7);
 }
 
-TEST_CASE("OpenAiApp ends an answer at its stop string, which it never sends, and cancels the rest") {
+TEST_CASE("OpenAiApp ends an answer before its stop string and cancels the generation") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true,"stop":"END"})");
   world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "xE")});
@@ -197,11 +197,11 @@ TEST_CASE("OpenAiApp ends an answer at its stop string, which it never sends, an
   CHECK(text == "x");
   CHECK(seen->events().back()["choices"][0]["finish_reason"] == "stop");
   CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
-  world.happen({world.event(0, Kind::tokens, "late")}); // was on its way
+  world.happen({world.event(0, Kind::tokens, "late")}); // arrives after the cancellation
   CHECK(world.app->under_way() == 0);
 }
 
-TEST_CASE("OpenAiApp passes a gate's refusal on, with when to try again") {
+TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");
   GenerationEvent refused = world.event(1, Kind::refused);
@@ -217,7 +217,7 @@ TEST_CASE("OpenAiApp passes a gate's refusal on, with when to try again") {
   CHECK(world.app->under_way() == 0);
 }
 
-TEST_CASE("OpenAiApp cancels what a client that left has asked for") {
+TEST_CASE("OpenAiApp cancels the generations of a client that left") {
   World world;
   const auto waiting = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":3})");
   const auto streaming = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
@@ -233,7 +233,7 @@ TEST_CASE("OpenAiApp cancels what a client that left has asked for") {
 
 TEST_CASE("OpenAiApp counts what its clients count") {
   World world;
-  // Two answers, one of which a stop string ends within an event: "cd" are its tokens, "ef" nobody gets.
+  // Two answers. A stop string ends one in the middle of an event: "cd" is part of the answer, "ef" is not.
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"abc","n":2,"stop":"d","max_tokens":9})");
   world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted)});
   GenerationEvent first_end = world.event(0, Kind::ended), second_end = world.event(1, Kind::ended);
@@ -252,16 +252,16 @@ TEST_CASE("OpenAiApp counts what its clients count") {
   CHECK(counted.itl.count() == 3);
   CHECK(counted.e2e.count() == 2);
 
-  // A refusal of one answer refuses the request: no prompt of it is counted, and it counts once.
+  // A refusal of one answer refuses the request, which counts once, without its prompt tokens.
   const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"abcd","n":3})");
   world.happen({world.event(2, Kind::accepted), world.event(3, Kind::refused), world.event(4, Kind::refused)});
   CHECK(refused->finished);
   CHECK(counted.requests == 2);
   CHECK(counted.refused == 1);
   CHECK(counted.failed == 0);
-  CHECK(counted.prompt_tokens == 4); // with the token that begins a text
+  CHECK(counted.prompt_tokens == 4); // with the begin token
 
-  // A client that leaves has sent its prompt, whether the engine has answered by then or not.
+  // The prompt of a client that leaves counts, whether the engine has accepted it by then or not.
   for (const bool accepted : {true, false}) {
     const auto leaves = world.ask("POST", "/v1/completions", R"({"prompt":"ab"})");
     if (accepted) world.happen({world.event(world.engine.order.size() - 1, Kind::accepted)});
@@ -272,7 +272,7 @@ TEST_CASE("OpenAiApp counts what its clients count") {
   CHECK(counted.prompt_tokens == 4 + 3 + 3);
   CHECK(counted.requests == 4);
 
-  // What fails had been accepted.
+  // A request that fails had been accepted.
   const auto fails = world.ask("POST", "/v1/completions", R"({"prompt":"abcde"})");
   world.happen({world.event(world.engine.order.size() - 1, Kind::accepted),
                 world.event(world.engine.order.size() - 1, Kind::failed)});
@@ -283,7 +283,7 @@ TEST_CASE("OpenAiApp counts what its clients count") {
   CHECK(counted.e2e.count() == 2);
 }
 
-TEST_CASE("OpenAiApp says in a stream that a generation failed") {
+TEST_CASE("OpenAiApp reports a failed generation in its stream") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
   GenerationEvent failed = world.event(0, Kind::failed);
@@ -295,7 +295,7 @@ TEST_CASE("OpenAiApp says in a stream that a generation failed") {
   CHECK(seen->response.body.find("[DONE]") == std::string::npos);
 }
 
-TEST_CASE("OpenAiApp refuses what the model cannot do") {
+TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
   World world;
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a","model":"gpt-4"})")->response.status == 404);
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":[]})")->body()["error"]["param"] == "prompt");
@@ -318,7 +318,7 @@ TEST_CASE("OpenAiApp refuses what the model cannot do") {
   CHECK(world.ask("GET", "/health")->response.status == 200);
 }
 
-TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and opens health to all") {
+TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {
   World world([](OpenAiSetup& setup) { setup.api_keys = {"secret", "other"}; });
   const auto with = [](const std::string& authorization) {
     HttpHeaders headers;
@@ -330,7 +330,8 @@ TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and opens heal
   CHECK(world.ask("GET", "/v1/models", "", with("Bearer secretsecret"))->response.status == 401);
   const auto models = world.ask("GET", "/v1/models", "", with("Bearer other"));
   CHECK(models->body()["data"][0]["id"] == "tiny");
-  CHECK(world.ask("GET", "/v1/models", "", with("bearer secret"))->response.status == 200); // RFC 7235: without case
+  CHECK(world.ask("GET", "/v1/models", "", with("bearer secret"))->response.status ==
+        200); // RFC 7235: case-insensitive
   for (const char* path : {"/tokenize", "/detokenize"}) {
     CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})")->response.status == 401);
     CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})", with("Bearer other"))->response.status == 200);
@@ -342,7 +343,7 @@ TEST_CASE("OpenAiApp asks for its key, answers paths and methods, and opens heal
   CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
 }
 
-TEST_CASE("OpenAiApp opens every answer to the pages of its origin, once, and none where no origin is named") {
+TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none without an origin") {
   World closed;
   CHECK(closed.ask("OPTIONS", "/v1/models")->response.status == 405);
   CHECK(closed.ask("GET", "/health")->response.headers.find("access-control-allow-origin").empty());
@@ -366,7 +367,7 @@ TEST_CASE("OpenAiApp opens every answer to the pages of its origin, once, and no
   check_open(world.ask("GET", "/v1/models")->response);                    // 401
   check_open(world.ask("DELETE", "/v1/models", "", key)->response);        // 405
   check_open(world.ask("POST", "/v1/completions", "{", key)->response);    // 400
-  check_open(world.app->refuse(413, "the body has more than 1000 bytes")); // of the transport
+  check_open(world.app->refuse(413, "the body has more than 1000 bytes")); // made by the transport
   const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})", key);
   const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
   const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
@@ -378,12 +379,12 @@ TEST_CASE("OpenAiApp opens every answer to the pages of its origin, once, and no
   check_open(stream->response);
   REQUIRE(refused->response.status == 429);
   check_open(refused->response);
-  stream->gone(); // is heard of through what opens the exchange
+  stream->gone(); // passes through the CORS exchange
   world.transport.run();
   CHECK(world.app->under_way() == 0);
 }
 
-TEST_CASE("OpenAiApp lets pages send the headers that they ask for, if these are names of headers") {
+TEST_CASE("OpenAiApp allows the headers that a preflight request names, if they are valid names") {
   World world([](OpenAiSetup& setup) { setup.cors = "*"; });
   const auto headers_for = [&](const std::string& asked) {
     HttpHeaders headers;
@@ -399,7 +400,7 @@ TEST_CASE("OpenAiApp lets pages send the headers that they ask for, if these are
     CHECK(headers_for(wrong) == "authorization, content-type, traceparent, x-slo-ttft-ms, x-slo-tbt-ms");
 }
 
-TEST_CASE("OpenAiApp refuses logprobs of tokens that have none") {
+TEST_CASE("OpenAiApp refuses logprobs if tokens have none") {
   World world([](OpenAiSetup& setup) { setup.logprobs = false; });
   const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"a","logprobs":0})");
   CHECK(refused->response.status == 400);
@@ -407,7 +408,7 @@ TEST_CASE("OpenAiApp refuses logprobs of tokens that have none") {
   CHECK(!world.ask("POST", "/v1/completions", R"({"prompt":"a"})")->begun);
 }
 
-TEST_CASE("OpenAiApp logs of each request how it ended") {
+TEST_CASE("OpenAiApp logs how each request ended") {
   std::vector<json> lines;
   World world([&](OpenAiSetup& setup) { setup.log = [&](std::string line) { lines.push_back(json::parse(line)); }; });
   const auto ends = [&] {
@@ -456,7 +457,7 @@ TEST_CASE("OpenAiApp logs of each request how it ended") {
   }
 }
 
-TEST_CASE("OpenAiApp takes a body for JSON unless it is said to be another, or a page sends it without saying") {
+TEST_CASE("OpenAiApp refuses a body of another content type, and one without a type from a web page") {
   World world;
   const auto status = [&](const char* name, const char* value) {
     HttpHeaders headers;
@@ -472,7 +473,7 @@ TEST_CASE("OpenAiApp takes a body for JSON unless it is said to be another, or a
   CHECK(status("Origin", "http://elsewhere") == 400);
 }
 
-TEST_CASE("OpenAiApp divides no text into tokens that is too long for the model however it is divided") {
+TEST_CASE("OpenAiApp refuses without tokenizing a text that is too long however it is tokenized") {
   World world;
   const auto longest = std::string{"<begin>"}.size(); // of the tokenizer's tokens
   const auto error =
@@ -486,7 +487,7 @@ TEST_CASE("OpenAiApp divides no text into tokens that is too long for the model 
   CHECK(counted->body()["error"]["param"] == "prompt");
 }
 
-TEST_CASE("OpenAiApp answers /whatif without a key, where there is something that replays") {
+TEST_CASE("OpenAiApp serves /whatif without a key if it is configured") {
   World none;
   CHECK(none.ask("GET", "/whatif")->response.status == 404);
   World world([](OpenAiSetup& setup) {
@@ -499,7 +500,7 @@ TEST_CASE("OpenAiApp answers /whatif without a key, where there is something tha
   CHECK(answer->response.headers.find("Cache-Control") == "no-store");
 }
 
-TEST_CASE("OpenAiApp turns text into tokens and back") {
+TEST_CASE("OpenAiApp tokenizes and detokenizes") {
   World world;
   const auto tokens = world.ask("POST", "/tokenize", R"({"prompt":"h\u00e9"})");
   CHECK(tokens->body()["count"] == 4); // with the begin token
@@ -508,7 +509,7 @@ TEST_CASE("OpenAiApp turns text into tokens and back") {
   CHECK(world.ask("POST", "/detokenize", R"({"tokens":[-1]})")->response.status == 400);
 }
 
-TEST_CASE("OpenAiApp counts what its clients see") {
+TEST_CASE("OpenAiApp writes its metrics for Prometheus") {
   World world;
   world.ask("POST", "/v1/completions", R"({"prompt":"ab"})");
   world.clock = 0.5;

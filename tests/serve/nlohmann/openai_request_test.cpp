@@ -10,7 +10,7 @@ using namespace sluice;
 
 namespace {
 
-/// What the client would be told; empty: nothing.
+/// The error message for the client; empty: no error.
 std::string wrong(const std::string& body, bool chat = true) {
   Completion into;
   const std::optional<ApiError> error = read_completion(body, chat, into);
@@ -25,7 +25,7 @@ std::string chat_with(const std::string& field) {
 
 } // namespace
 
-TEST_CASE("read_completion reads a chat with everything in it") {
+TEST_CASE("read_completion reads a chat with all fields") {
   Completion into;
   const auto error = read_completion(R"({
     "model": "demo", "messages": [{"role": "developer", "content": "Be brief."},
@@ -56,7 +56,7 @@ TEST_CASE("read_completion reads a chat with everything in it") {
   CHECK(into.priority == -2);
 }
 
-TEST_CASE("read_completion takes the API's defaults") {
+TEST_CASE("read_completion uses the API's defaults") {
   Completion chat, text;
   CHECK(!read_completion(R"({"messages":[{"role":"user","content":"hi"}]})", true, chat));
   CHECK(!chat.max_tokens.has_value());
@@ -81,7 +81,7 @@ TEST_CASE("read_completion reads every kind of prompt") {
     CHECK(wrong(bad, false).starts_with("prompt|prompt is "));
 }
 
-TEST_CASE("read_completion names the field that is wrong, what it is, and what would be right") {
+TEST_CASE("read_completion names an invalid field, its value and what is expected") {
   CHECK(wrong(chat_with(R"("temperature":3)")) == "temperature|temperature is 3; expected a number from 0 to 2");
   CHECK(wrong(chat_with(R"("max_tokens":-1)")) ==
         "max_tokens|max_tokens is -1; expected a whole number from 1 to 1073741824");
@@ -101,7 +101,7 @@ TEST_CASE("read_completion names the field that is wrong, what it is, and what w
       wrong(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").starts_with("messages[0].content|"));
 }
 
-TEST_CASE("read_completion refuses by name what the API has and this server has not") {
+TEST_CASE("read_completion refuses by name fields of the API that this server does not support") {
   for (const std::string field :
        {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})", R"("logit_bias":{"1":2})",
         R"("presence_penalty":0.5)", R"("echo":true)", R"("reasoning_effort":"low")"}) {
@@ -110,7 +110,7 @@ TEST_CASE("read_completion refuses by name what the API has and this server has 
   }
 }
 
-TEST_CASE("read_completion bounds the answers that one request may ask for") {
+TEST_CASE("read_completion bounds the number of answers to one request") {
   const auto with = [](std::size_t prompts, int choices) {
     std::string list = "\"a\"";
     for (std::size_t i = 1; i < prompts; ++i) list += ",\"a\"";
@@ -122,7 +122,7 @@ TEST_CASE("read_completion bounds the answers that one request may ask for") {
   CHECK(wrong(with(1025, 1), false) == "prompt|prompt has 1025 prompts; expected at most 1024");
 }
 
-TEST_CASE("read_completion survives bodies that are no JSON") {
+TEST_CASE("read_completion refuses bodies that are not JSON") {
   CHECK(wrong("").starts_with("|the body:1: the JSON ends too early"));
   CHECK(wrong("[]").find("this is a JSON array") != std::string::npos);
   CHECK(wrong("{\"a\":1e999}").find("1e999") != std::string::npos);

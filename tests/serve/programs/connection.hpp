@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: a client's end of a TCP connection to this machine, which sends any bytes and reads responses.
+// Connection: a client's TCP connection to this machine, which sends any bytes and reads responses.
 #pragma once
 
 #include <arpa/inet.h>
@@ -18,16 +18,16 @@
 
 namespace sluice_test {
 
-/// One response, as far as it came.
+/// One response, as far as it arrived.
 struct Response {
   int status = 0; ///< 0: none came
   std::string head, body;
 };
 
-/// Until the end of the scope.
+/// Open until the end of the scope.
 class Connection {
  public:
-  /// `receives`: bytes that the kernel may take for this end before it reads; 0: as many as the kernel likes.
+  /// `receives`: size of the kernel's receive buffer; 0: the default.
   explicit Connection(int port, std::uint32_t host = INADDR_LOOPBACK, int receives = 0)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receives > 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receives, sizeof receives);
@@ -47,7 +47,7 @@ class Connection {
   }
   [[nodiscard]] bool open() const { return open_; }
 
-  /// All of it, or as much as the other end takes.
+  /// Sends everything, or as much as the server accepts.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -56,13 +56,13 @@ class Connection {
     }
     return true;
   }
-  /// Reads until the text holds `mark`; false where the connection ends, or is silent for a minute, before.
+  /// Reads until the text contains `mark`; false if before that the connection ends or is silent for a minute.
   bool read_until(std::string_view mark) {
     while (text_.find(mark) == std::string::npos)
       if (!read()) return false;
     return true;
   }
-  /// The next response: by its length, or, where it has none, up to the connection's end.
+  /// The next response: by its length or, without one, up to the end of the connection.
   Response response() {
     Response response;
     if (!read_until("\r\n\r\n")) return response;
@@ -80,7 +80,7 @@ class Connection {
     text_.erase(0, response.body.size());
     return response;
   }
-  /// Whether the other end has closed the connection, or does within a minute.
+  /// Whether the server closes the connection within a minute.
   bool ended() {
     while (read()) text_.clear();
     return !silent_;
@@ -100,7 +100,7 @@ class Connection {
 
   int socket_;
   bool open_ = false, silent_ = false;
-  std::string text_; ///< read and not taken
+  std::string text_; ///< read but not returned yet
 };
 
 inline std::string post(std::string_view path, std::string_view body, std::string_view headers = "") {
@@ -109,13 +109,13 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
   text.append("Content-Length: ").append(std::to_string(body.size())).append("\r\n\r\n").append(body);
   return text;
 }
-/// A connection on which one request has been sent; several may be under way.
+/// A connection on which one request has been sent, so that several requests can be under way.
 inline Connection asked(int port, std::string_view path, std::string_view body) {
   Connection connection(port);
   connection.send(post(path, body, "Connection: close\r\n"));
   return connection;
 }
-/// The body of http://127.0.0.1:port/path; empty where nobody answers.
+/// The body of http://127.0.0.1:port/path; empty if there is no response.
 inline std::string get(int port, std::string_view path) {
   Connection connection(port);
   std::string request = "GET ";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TERM: no new requests, those under way end whole, and not without a bound.
+// TERM: no new requests; those under way end completely, within a time limit.
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
@@ -22,7 +22,7 @@ using sluice_test::TemporaryFolder;
 
 constexpr const char* endless = R"({"prompt":"a","max_tokens":4000,"stream":true})";
 
-/// A stream that has begun.
+/// A stream whose first event has arrived.
 Connection streaming(const ServerProcess& server) {
   Connection connection(server.port());
   connection.send(post("/v1/completions", endless));
@@ -32,7 +32,7 @@ Connection streaming(const ServerProcess& server) {
 
 } // namespace
 
-TEST_CASE("TERM in 200 streams: no new ones, all 200 end whole, exit 0" * needs_program("sluice-serve")) {
+TEST_CASE("TERM during 200 streams: no new ones, all 200 end completely, exit 0" * needs_program("sluice-serve")) {
   ServerProcess server(
       {"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--max-batch-tokens", "1024", "--drain", "600"});
   Connection idle(server.port());
@@ -64,7 +64,7 @@ TEST_CASE("TERM in 200 streams: no new ones, all 200 end whole, exit 0" * needs_
   }
 }
 
-TEST_CASE("a drain has a bound, and a second TERM aborts it" * needs_program("sluice-serve")) {
+TEST_CASE("a drain has a time limit, and a second TERM aborts it" * needs_program("sluice-serve")) {
   for (const bool again : {false, true}) {
     INFO(again);
     ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--drain", again ? "600" : "0.3"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server refuses: by its status, in one sentence, and the next request is served.
+// sluice-serve refuses invalid requests with a status and one sentence, and serves the next request.
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
@@ -31,7 +31,7 @@ struct Refused {
   const char* what;
   std::string request;
   int status;
-  bool goes_on = true; ///< the same connection serves the next request: the server knows where that begins
+  bool goes_on = true; ///< the same connection serves the next request, because its beginning is known
 };
 
 std::vector<Refused> table() {
@@ -96,7 +96,7 @@ std::vector<Refused> table() {
        "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" +
            repeated("10000\r\n" + std::string(1 << 16, 'x') + "\r\n", 160) + "0\r\n\r\n",
        413, false},
-      {"the promise of 10 MB", length + "10000000\r\n\r\n{", 413, false},
+      {"a Content-Length of 10 MB", length + "10000000\r\n\r\n{", 413, false},
       {"a length beyond all numbers", length + "99999999999999999999999\r\n\r\n{", 400, false},
       {"a negative length", length + "-1\r\n\r\n{", 400, false},
       {"two lengths", length + "1\r\nContent-Length: 2\r\n\r\n{}", 400, false},
@@ -129,11 +129,11 @@ void check_served(Connection& connection) {
 
 } // namespace
 
-TEST_CASE("what a server refuses it says in one sentence, and it serves the next request" *
+TEST_CASE("a server refuses invalid requests in one sentence and serves the next request" *
           needs_program("sluice-serve")) {
   const sluice_test::TemporaryFolder folder;
   const std::string keys = (folder.path / "keys").string();
-  std::ofstream(keys) << "secret \t\r\n \r\n"; // as an editor of another system leaves them
+  std::ofstream(keys) << "secret \t\r\n \r\n"; // with the line endings of another system's editor
   const ServerProcess server({"--model", "tiny", "--api-key-file", keys});
   for (const Refused& refused : table()) {
     INFO(refused.what);
@@ -158,9 +158,9 @@ TEST_CASE("what a server refuses it says in one sentence, and it serves the next
   CHECK(server.metric("vllm:kv_cache_usage_perc") == 0);
 }
 
-TEST_CASE("a server listens on 127.0.0.1 alone unless it is told otherwise" * needs_program("sluice-serve")) {
+TEST_CASE("a server listens only on 127.0.0.1 by default" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
-  const std::uint32_t other = INADDR_LOOPBACK + 1; // 127.0.0.2: of this machine, too
+  const std::uint32_t other = INADDR_LOOPBACK + 1; // 127.0.0.2: also this machine
   CHECK(Connection(server.port()).open());
   CHECK_FALSE(Connection(server.port(), other).open());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that go leave nothing behind, and clients that are slow hold up nobody. SLUICE_LEAVERS: how many go (1,000 by
-// default, for the time that they take).
+// Clients that leave leak nothing, and slow clients delay nobody. SLUICE_LEAVERS: how many clients leave (1,000 by
+// default, to save time).
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
@@ -43,7 +43,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - then).count();
 }
 
-/// So many clients, 200 at a time, who all leave: a third each while they wait, in prefill, and in decode.
+/// Runs so many clients, 200 at a time, which all leave: a third each while waiting, in prefill, and in decode.
 nlohmann::json leave(const ServerProcess& server, int clients) {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "load.json").string();
@@ -60,7 +60,7 @@ void check_nothing_held(const ServerProcess& server, long files) {
     INFO(name);
     CHECK(ServerProcess::eventually([&] { return server.metric(name) == 0; }));
   }
-  // At most: `files` may count a connection of who asked whether the server is ready, which was not closed yet.
+  // At most: `files` may include a connection of the readiness check that was not closed yet.
   CHECK(ServerProcess::eventually([&] { return open_files(server) <= files; }));
 }
 
@@ -70,11 +70,11 @@ TEST_CASE("clients that leave, waiting, in prefill, in decode and preempted, lea
           needs_program("sluice-serve")) {
   const char* const wanted = std::getenv("SLUICE_LEAVERS");
   const int clients = wanted == nullptr ? 1000 : std::max(1000, std::atoi(wanted));
-  // Memory for about a third of those who run at once: the others are swapped out in the middle of their answers.
+  // Memory for about a third of the requests that run at once: the others are swapped out during their answers.
   const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--system", "VllmSwap", "--batch", "64",
                               "--kv-memory", "700MiB", "--queue", "10000"});
   const long files = open_files(server);
-  (void)leave(server, 300); // what the server takes for so many at once it keeps
+  (void)leave(server, 300); // the server keeps the memory that so many clients need
   check_nothing_held(server, files);
   const long before = status_of(server, "VmRSS");
   const auto report = leave(server, clients);
@@ -89,10 +89,10 @@ TEST_CASE("clients that leave, waiting, in prefill, in decode and preempted, lea
   MESSAGE(clients << " clients: " << waiting << " left waiting, " << prefill << " in prefill, " << decode
                   << " in decode; " << server.metric("vllm:num_preemptions_total") << " preemptions; " << files
                   << " files open; " << before << " KiB before, " << after << " after");
-  CHECK(after - before < 4096); // KiB: 10,000 clients of 1 KiB would show
+  CHECK(after - before < 4096); // KiB: a leak of 1 KiB per client shows with 10,000 clients
 }
 
-TEST_CASE("a hundred connections that send a byte at a time do not hold up /health" * needs_program("sluice-serve")) {
+TEST_CASE("a hundred connections that send a byte at a time do not delay /health" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   std::vector<Connection> slow;
   for (int i = 0; i < 100; ++i) slow.emplace_back(server.port());
@@ -107,16 +107,15 @@ TEST_CASE("a hundred connections that send a byte at a time do not hold up /heal
   }
   std::sort(times.begin(), times.end());
   MESSAGE("/health: median " << times[times.size() / 2] << " ms, longest " << times.back() << " ms");
-  // Each was answered while all of them waited; how soon is bench/serve's to say, for whoever tests may have other work
-  // to do.
+  // Each response came while all of them waited. bench/serve measures how soon: a machine that runs tests may be busy.
 }
 
-TEST_CASE("a client that never reads is cut, and its request's blocks are free" * needs_program("sluice-serve")) {
+TEST_CASE("a client that never reads is dropped, and its request's blocks are free" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--context", "100000"});
   Connection never(server.port(), INADDR_LOOPBACK, 2048);
   REQUIRE(never.send(post("/v1/completions", R"({"prompt":"a","max_tokens":90000,"n":16,"stream":true})")));
   CHECK(ServerProcess::eventually([&] { return server.metric("vllm:num_requests_running") > 0; }));
   CHECK(ServerProcess::eventually([&] { return server.metric("vllm:kv_cache_usage_perc") == 0; }));
   CHECK(server.metric("vllm:num_requests_running") == 0);
-  CHECK(server.metric("vllm:generation_tokens_total") < 16 * 90'000.0); // it was cut, and not served to its end
+  CHECK(server.metric("vllm:generation_tokens_total") < 16 * 90'000.0); // dropped before all tokens were generated
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-serve under sluice-load: nothing is lost, and who leaves leaves nothing behind.
+// sluice-serve under sluice-load: nothing is lost, and clients that leave leak nothing.
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ void check_nothing_held(const ServerProcess& server) {
 
 } // namespace
 
-TEST_CASE("200 streams at once: nothing is lost, nothing comes twice" * needs_program("sluice-serve")) {
+TEST_CASE("200 streams at once: nothing is lost, nothing is sent twice" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   const Loaded loaded = load(server.url(), generated(200, 16, 20) + "--temperature 1 --count-tokens");
   INFO(loaded.out);
@@ -63,13 +63,13 @@ TEST_CASE("200 streams at once: nothing is lost, nothing comes twice" * needs_pr
     INFO(name);
     CHECK(loaded.json[name].is_number());
   }
-  CHECK(loaded.json["slo_attainment"].is_null()); // nothing was promised
+  CHECK(loaded.json["slo_attainment"].is_null()); // no request had an SLO
   CHECK(server.metric("vllm:generation_tokens_total") == 200 * 20);
   CHECK(server.metric("vllm:prompt_tokens_total") == 200 * 16);
   check_nothing_held(server);
 }
 
-TEST_CASE("a few connections serve many requests, and promises are judged" * needs_program("sluice-serve")) {
+TEST_CASE("a few connections serve many requests, and SLO attainment is measured" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   const Loaded loaded = load(server.url(), generated(60, 8, 6) + "--concurrency 4 --slo-ttft 60 --slo-tbt 60");
   INFO(loaded.out);
@@ -84,7 +84,7 @@ TEST_CASE("a few connections serve many requests, and promises are judged" * nee
   CHECK(missed.json["goodput"] == 0);
 }
 
-TEST_CASE("clients that leave, in every phase, leave nothing behind" * needs_program("sluice-serve")) {
+TEST_CASE("clients that leave in every phase leak nothing" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny", "--queue", "1000"});
   for (const char* share : {"1", "0.5"}) {
     const Loaded loaded = load(server.url(), generated(150, 16, 60) + "--temperature 1 --leave " + share);
@@ -101,7 +101,7 @@ TEST_CASE("clients that leave, in every phase, leave nothing behind" * needs_pro
   CHECK(server.metric("sluice:cancelled_total") > 0);
 }
 
-TEST_CASE("clients that read slowly or never do not hold up the others" * needs_program("sluice-serve")) {
+TEST_CASE("clients that read slowly or never do not delay the others" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   const Loaded loaded = load(server.url(), generated(40, 8, 20) + "--temperature 1 --slow 0.25");
   INFO(loaded.out);
@@ -111,7 +111,7 @@ TEST_CASE("clients that read slowly or never do not hold up the others" * needs_
   check_nothing_held(server);
 }
 
-TEST_CASE("a full queue is told by its status, and is no violation" * needs_program("sluice-serve")) {
+TEST_CASE("a full queue is reported by its status and is not a violation" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny", "--queue", "5", "--batch", "2"});
   const Loaded loaded = load(server.url(), generated(80, 8, 40));
   INFO(loaded.out);
@@ -121,13 +121,13 @@ TEST_CASE("a full queue is told by its status, and is no violation" * needs_prog
   CHECK(loaded.out.find("429: ") != std::string::npos);
 }
 
-TEST_CASE("sluice-serve: a port in use, a model that is not there" * needs_program("sluice-serve")) {
+TEST_CASE("sluice-serve: a port in use, a missing model" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   check_refused("sluice-serve", "--model tiny --port " + std::to_string(server.port()), "--port: ");
   check_refused("sluice-serve", "--model /nowhere --port 0", "--model: ");
 }
 
-TEST_CASE("sluice-load: what is wrong is said in one line" * needs_program("sluice-load")) {
+TEST_CASE("sluice-load: mistakes are reported in one line" * needs_program("sluice-load")) {
   const std::string some = generated(1, 1, 1);
   check_refused("sluice-load", "", "there is nothing to ask for; expected --generate or --trace");
   check_refused("sluice-load", some + "--url 127.0.0.1:80", "--url: ");

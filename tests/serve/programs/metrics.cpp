@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// /metrics agrees to the number with what the clients counted: of answers that come whole, of clients that leave, of
-// requests that are refused.
+// /metrics has exactly the clients' counts: for complete answers, clients that leave and refused requests.
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
@@ -21,7 +20,7 @@ using sluice_test::run_program;
 using sluice_test::ServerProcess;
 using sluice_test::TemporaryFolder;
 
-/// What sluice-load has counted.
+/// sluice-load's figures.
 json load(const ServerProcess& server, const std::string& arguments) {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "load.json").string();
@@ -32,7 +31,7 @@ json load(const ServerProcess& server, const std::string& arguments) {
   return json::parse(sluice_test::content(file));
 }
 
-/// Ends of one kind.
+/// Answers with this finish reason.
 double ends(const ServerProcess& server, const std::string& reason) {
   return server.metric("vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"" + reason +
                        "\"}");
@@ -41,7 +40,7 @@ double answers_whole(const ServerProcess& server) { return ends(server, "stop") 
 
 } // namespace
 
-TEST_CASE("/metrics: requests, tokens and latencies of answers that come whole" * needs_program("sluice-load")) {
+TEST_CASE("/metrics: requests, tokens and latencies of complete answers" * needs_program("sluice-load")) {
   const ServerProcess server({"--model", "tiny"});
   const json counted = load(server, "--generate even:rate=10000,requests=60,prompt=12,output=25 --temperature 1 "
                                     "--count-tokens --concurrency 20");
@@ -71,7 +70,7 @@ TEST_CASE("/metrics: several answers to a request, and stop strings" * needs_pro
   REQUIRE(first.status == 200);
   json stopped = plain;
   const auto text = json::parse(first.body)["choices"][0]["text"].get<std::string>();
-  std::string stop; // a letter of the first answer, which ends it there
+  std::string stop; // a letter of the first answer, which then ends there
   for (const char c : text)
     if (c > ' ' && c < 0x7f) stop = c;
   REQUIRE(!stop.empty());
@@ -108,12 +107,12 @@ TEST_CASE("/metrics: clients that leave, and requests that are refused" * needs_
   CHECK(refused > 0);
   CHECK(ServerProcess::eventually([&] { return server.metric("vllm:num_requests_running") == 0; }));
   CHECK(ServerProcess::eventually([&] { return server.metric("sluice:requests_total") == 80; }));
-  // A client that leaves while it waits may leave before it is told that it is refused.
+  // A client that leaves while it waits may leave before it learns of its refusal.
   const double told = server.metric("sluice:refused_total"), abort = ends(server, "abort");
   CHECK(told >= refused);
   CHECK(told + abort == refused + left);
   CHECK(answers_whole(server) == completed);
-  // Each has the same prompt: of all that were not refused.
+  // All have the same prompt; refused requests do not count.
   CHECK(server.metric("vllm:prompt_tokens_total") == 12 * (80 - told));
   CHECK(server.metric("sluice:ended_total") == completed);
   CHECK(server.metric("vllm:generation_tokens_total") >= counted["total_output_tokens"].get<double>());

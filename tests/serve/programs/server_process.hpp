@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerProcess: sluice-serve, started as its user does.
+// ServerProcess: starts sluice-serve as a user does.
 #pragma once
 
 #include "serve/programs/connection.hpp"
@@ -19,17 +19,17 @@
 #include <utility>
 #include <vector>
 
-extern char** environ; // POSIX, which leaves it to programs to declare this
+extern char** environ; // POSIX leaves this declaration to programs
 
 namespace sluice_test {
 
-/// Until the end of the scope.
+/// Runs until the end of the scope.
 class ServerProcess {
  public:
   /// Starts it with these flags, and waits until it is ready.
   explicit ServerProcess(std::vector<std::string> flags)
       : ServerProcess("sluice-serve", (flags.insert(flags.begin(), {"--port", "0", "--quiet"}), std::move(flags))) {}
-  /// The same of another program, which says where it listens as sluice-serve does.
+  /// The same for another program that prints its address as sluice-serve does.
   ServerProcess(const std::string& program, std::vector<std::string> flags) {
     flags.insert(flags.begin(), program_path(program).string());
     int pipe[2];
@@ -65,7 +65,7 @@ class ServerProcess {
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] pid_t process() const { return process_; }
   [[nodiscard]] std::string url() const { return scheme_ + "://127.0.0.1:" + std::to_string(port_); }
-  /// A figure of /metrics; below 0 where there is none of that name.
+  /// A value of /metrics; below 0 if there is none of that name.
   [[nodiscard]] double metric(const std::string& name) const {
     const std::string text = get(port_, "/metrics");
     for (std::size_t begin = 0; begin < text.size();) {
@@ -79,15 +79,14 @@ class ServerProcess {
   }
 
   void signal(int number) const { ::kill(process_, number); }
-  /// Its exit status, or 128 and the signal that ended it: what a shell shows.
+  /// Its exit status, or 128 plus the signal that ended it, as in a shell.
   [[nodiscard]] int wait() {
     int status = 0;
     ::waitpid(std::exchange(process_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  /// Whether that holds within five minutes: on a machine that does much else, what a spare thread computes takes its
-  /// time.
+  /// Whether the condition holds within five minutes: on a busy machine, a thread of the lowest priority may wait long.
   template <class Holds>
   static bool eventually(Holds&& holds) {
     for (int i = 0; i < 15000; ++i) {

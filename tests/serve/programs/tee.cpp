@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-serve --tee: two systems, which move and drop KV each in its own way, make the same tokens.
+// sluice-serve --tee: two systems that move and drop KV in different ways make the same tokens.
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
@@ -20,7 +20,7 @@ using sluice_test::needs_program;
 using sluice_test::Response;
 using sluice_test::ServerProcess;
 
-/// Asks for twenty answers at once: how many tokens they have together. `logprobs`: some with those, too.
+/// Requests twenty answers at once and returns their number of tokens. `logprobs`: some requests ask for them.
 std::int64_t ask_twenty(const ServerProcess& server, int longest, bool logprobs = true) {
   std::vector<Connection> clients;
   for (int i = 0; i < 20; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
                         "\"}") == 0);
   CHECK(server.metric("sluice:blocks_to_host_total") > 0); // memory was short
 
-  // Who leaves takes both engines' work along, and what is compared by then stays counted.
+  // A client that leaves ends both engines' work; tokens compared before stay counted.
   {
     Connection leaves =
         asked(server.port(), "/v1/completions", R"({"prompt":"a","max_tokens":500,"ignore_eos":true,"stream":true})");
@@ -82,7 +82,7 @@ TEST_CASE("--tee with --simulate: drawn tokens are the same for the same seed" *
   CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
 }
 
-TEST_CASE("--tee and --decisions: what is wrong names the flag" * needs_program("sluice-serve")) {
+TEST_CASE("--tee and --decisions: errors name the flag" * needs_program("sluice-serve")) {
   check_refused("sluice-serve", "--model tiny --port 0 --tee Nobody", "--tee: there is no system 'Nobody'");
   check_refused("sluice-serve", "--model tiny --port 0 --decisions /nowhere/log.txt",
                 "--decisions: '/nowhere/log.txt': ");

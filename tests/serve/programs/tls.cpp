@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-serve over TLS, asked by curl, or refusing to where it was built without OpenSSL.
+// sluice-serve over TLS with curl as a client, or its refusal in a build without OpenSSL.
 #include "serve/programs/connection.hpp"
 #include "serve/programs/server_process.hpp"
 #include "support/certificate.hpp"
@@ -21,7 +21,7 @@ using sluice_test::post;
 using sluice_test::Response;
 using sluice_test::ServerProcess;
 
-/// One decorator: of two, doctest heeds the last alone.
+/// One decorator for both conditions: doctest uses only the last of several.
 doctest::skip needs_all() {
   return doctest::skip(needs_program("sluice-serve").data || needs_tools({"openssl", "curl"}).data);
 }
@@ -32,7 +32,7 @@ std::string flags_of(const Certificate& certificate) {
 
 #if defined(SLUICE_HAS_OPENSSL)
 
-/// A curl that trusts the certificate and no other.
+/// A curl command that trusts only this certificate.
 std::string curl(const Certificate& certificate, const ServerProcess& server, const std::string& arguments,
                  const std::string& path) {
   return "curl --silent --show-error --cacert '" + certificate.file + "' " + arguments + " " + server.url() + path;
@@ -53,7 +53,7 @@ std::string output_of(const std::string& command) {
 
 #if defined(SLUICE_HAS_OPENSSL)
 
-TEST_CASE("TLS: curl -N streams, plain HTTP is refused without harm, and TERM drains" * needs_all()) {
+TEST_CASE("TLS: curl -N streams, plain HTTP is refused, and TERM drains" * needs_all()) {
   const Certificate certificate;
   ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--api-key", "secret", "--tls-cert",
                         certificate.file, "--tls-key", certificate.key});
@@ -72,13 +72,13 @@ TEST_CASE("TLS: curl -N streams, plain HTTP is refused without harm, and TERM dr
     return at == std::string::npos ? -1 : std::atoi(figures.c_str() + at + name.size());
   };
 
-  std::FILE* const stream = popen((complete(4000) + " 2>/dev/null").c_str(), "r"); // half a minute's
+  std::FILE* const stream = popen((complete(4000) + " 2>/dev/null").c_str(), "r"); // lasts half a minute
   REQUIRE(stream != nullptr);
   char line[4096];
   REQUIRE(std::fgets(line, sizeof line, stream) != nullptr);
   CHECK(std::string{line}.starts_with("data: {"));
-  CHECK(running() == 1); // it has begun, and not ended
-  pclose(stream);        // curl goes
+  CHECK(running() == 1); // begun and not ended
+  pclose(stream);        // curl leaves
   CHECK(ServerProcess::eventually([&] { return running() == 0; }));
 
   const std::string whole = output_of(complete(5));
@@ -97,7 +97,7 @@ TEST_CASE("TLS: curl -N streams, plain HTTP is refused without harm, and TERM dr
   CHECK(server.wait() == 0);
 }
 
-TEST_CASE("TLS: files that are wrong are refused in one line" * needs_all()) {
+TEST_CASE("TLS: wrong files are refused in one line" * needs_all()) {
   const Certificate one, other;
   const std::string tiny = "--model tiny --port 0 ";
   check_refused("sluice-serve", tiny + "--tls-cert '" + one.file + "' --tls-key '" + other.key + "'",
@@ -110,14 +110,15 @@ TEST_CASE("TLS: files that are wrong are refused in one line" * needs_all()) {
 
 #else
 
-TEST_CASE("TLS: a build without OpenSSL says so in one line" * needs_all()) {
+TEST_CASE("TLS: a build without OpenSSL refuses --tls-cert in one line" * needs_all()) {
   check_refused("sluice-serve", "--model tiny --port 0 " + flags_of(Certificate{}),
                 "--tls-cert: this build has no TLS");
 }
 
 #endif
 
-TEST_CASE("TLS: a certificate or a key alone is refused in one line" * needs_program("sluice-serve")) {
+TEST_CASE("TLS: a certificate without its key, or a key without its certificate, is refused in one line" *
+          needs_program("sluice-serve")) {
   for (const char* flag : {"--tls-cert", "--tls-key"})
     check_refused("sluice-serve", "--model tiny --port 0 " + std::string{flag} + " README.md",
                   std::string{flag} + ": it stands alone; expected --tls-cert and --tls-key");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-serve asks "what if", and what it writes down is read by sluice-compare and replayed to the same decisions.
+// sluice-serve's /whatif; its records, which sluice-compare reads and which replay to the same decisions.
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ std::string joined(const std::vector<std::string>& flags) {
   return all;
 }
 
-/// Three files in a folder, and the flags that have them written.
+/// Three files in a folder, and the flags by which sluice-serve writes them.
 struct Files {
   TemporaryFolder folder;
   std::string record = (folder.path / "record.jsonl").string(), clock = (folder.path / "clock.csv").string(),
@@ -66,7 +66,7 @@ const std::vector<std::string> simulated{"--model",   "llama3-8b", "--simulate",
 
 } // namespace
 
-TEST_CASE("/whatif names every system that was asked for, with figures of the requests that were served" *
+TEST_CASE("/whatif has every configured system, with the attainment of the served requests" *
           needs_program("sluice-serve")) {
   const ServerProcess server(simulated);
   json answer = json::parse(sluice_test::get(server.port(), "/whatif"));
@@ -90,7 +90,7 @@ TEST_CASE("/whatif names every system that was asked for, with figures of the re
     CHECK(answer["said"].get<std::string>().find(system) != std::string::npos);
 }
 
-TEST_CASE("requests without an SLO, and a server that was told to replay nothing" * needs_program("sluice-serve")) {
+TEST_CASE("/whatif without SLOs, and with --what-if none" * needs_program("sluice-serve")) {
   const ServerProcess free({"--model", "tiny"});
   CHECK(load(free, "--generate even:rate=100,requests=5,prompt=8,output=8").code == 0);
   const json answer = what_if(free);
@@ -103,8 +103,8 @@ TEST_CASE("requests without an SLO, and a server that was told to replay nothing
 
 namespace {
 
-/// Serves requests of which some leave, then replays them, with `more` flags; and has another system part from the
-/// record.
+/// Serves requests, some of whose clients leave, then replays them with `more` flags. Another system must diverge from
+/// the record.
 void check_replayed(const std::vector<std::string>& flags, const std::string& more = "") {
   const Files files;
   ServerProcess server(files.flags(flags));
@@ -112,7 +112,7 @@ void check_replayed(const std::vector<std::string>& flags, const std::string& mo
                                   "output=uniform(10,40)' --temperature 1 --leave 0.3");
   INFO(loaded.out);
   CHECK(loaded.code == 0);
-  CHECK(ServerProcess::eventually([&] { return lines_of(files.record) == 40; })); // before the server ends
+  CHECK(ServerProcess::eventually([&] { return lines_of(files.record) == 40; })); // while the server still runs
   server.signal(SIGTERM);
   CHECK(server.wait() == 0);
   CHECK(lines_of(files.record) == 40);
@@ -131,12 +131,12 @@ void check_replayed(const std::vector<std::string>& flags, const std::string& mo
 
 } // namespace
 
-TEST_CASE("a record has a line for each request at once, and its clock replays to the same decisions" *
+TEST_CASE("--record writes each request's line at once, and the recorded clock replays to the same decisions" *
           needs_program("sluice-serve")) {
   check_replayed(simulated);
 }
 
-TEST_CASE("a run with real tokens replays to the same decisions, too" * needs_program("sluice-profile")) {
+TEST_CASE("a recorded run with real tokens replays to the same decisions" * needs_program("sluice-profile")) {
   const TemporaryFolder folder;
   const std::string profile = (folder.path / "here").string();
   const Ran measured = run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + profile);
@@ -145,8 +145,10 @@ TEST_CASE("a run with real tokens replays to the same decisions, too" * needs_pr
                   "1GB/s", "--slo-ttft", "5", "--slo-tbt", "0.01"});
 }
 
-TEST_CASE("and so does a server's run on a GPU, where there is none" * needs_program("sluice-profile")) {
-  const TemporaryFolder folder; // an engine sees no device: with KV of as many bytes this machine's record is a GPU's
+TEST_CASE("a recorded run of a server on a GPU replays to the same decisions on a machine without one" *
+          needs_program("sluice-profile")) {
+  const TemporaryFolder
+      folder; // an engine does not see its device: a record of this machine with the same KV size stands for a GPU's
   const std::string profile = (folder.path / "here").string();
   REQUIRE(run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + profile).code == 0);
   check_replayed({"--model", "tiny", "--profile", profile, "--system", "OrbitFlow", "--kv-memory", "1MiB", "--slo-ttft",
@@ -154,13 +156,13 @@ TEST_CASE("and so does a server's run on a GPU, where there is none" * needs_pro
                  "--backend cuda ");
 }
 
-TEST_CASE("what was recorded is a trace that sluice-compare reads, with as many requests" *
+TEST_CASE("--record writes a trace that sluice-compare reads, with the same number of requests" *
           needs_program("sluice-compare")) {
   const Files files;
   ServerProcess server(files.flags(simulated));
   CHECK(load(server, "--generate even:rate=100,requests=25,prompt=64,output=20").code == 0);
   CHECK(ServerProcess::eventually([&] { return lines_of(files.record) == 25; }));
-  server.signal(SIGKILL); // not even asked to end
+  server.signal(SIGKILL); // without a chance to end cleanly
   CHECK(server.wait() == 128 + SIGKILL);
   const std::string table = (files.folder.path / "table.json").string();
   const Ran compared = run_program("sluice-compare", "--trace " + files.record +
@@ -171,7 +173,7 @@ TEST_CASE("what was recorded is a trace that sluice-compare reads, with as many 
   CHECK(compared.out.find("25 requests") != std::string::npos);
 }
 
-TEST_CASE("a disk that is full does not stop the server" * needs_program("sluice-serve")) {
+TEST_CASE("a full disk does not stop the server" * needs_program("sluice-serve")) {
   std::vector<std::string> flags = simulated;
   for (const char* flag : {"--record", "/dev/full", "--record-clock", "/dev/full"}) flags.emplace_back(flag);
   ServerProcess server(flags);
@@ -180,7 +182,8 @@ TEST_CASE("a disk that is full does not stop the server" * needs_program("sluice
   CHECK(server.wait() == 0);
 }
 
-TEST_CASE("what cannot be recorded or replayed is said at the start, in one line" * needs_program("sluice-serve")) {
+TEST_CASE("invalid flags for recording and replaying are refused at the start in one line" *
+          needs_program("sluice-serve")) {
   const std::string tiny = "--model tiny --port 0 ";
   check_refused("sluice-serve", tiny + "--record /nowhere/record", "--record: '/nowhere/record' cannot be written");
   check_refused("sluice-serve", "--model llama3-8b --simulate h100 --port 0 --record-clock /nowhere/clock",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is trained is what is served: the trainer's logits against the decoder's, on the folder that the trainer writes.
-#include "sluice/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
 
 #include "../../../examples/train/llama_pass.hpp"
 #include "../../../examples/train/model_folder.hpp"
-#include "decoder/made_sequence.hpp"
+#include "model/decoder/made_sequence.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vocabulary that is learned, by the tokenizer that reads it.
-#include "sluice/tokenizer/chat.hpp"
-#include "sluice/tokenizer/icu/nlohmann/tokenizer_json.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
+#include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 
 #include "../../../examples/train/byte_pairs.hpp"
 #include "../../../examples/train/model_folder.hpp"

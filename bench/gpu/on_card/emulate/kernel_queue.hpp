@@ -3,8 +3,8 @@
 // tests/kernels/decoder, as they are, ask the queue that a machine's runner has (kernels/decoder/cuda_queue.cuh).
 #pragma once
 
-#include "sluice/backend/cuda/cudart/cuda_memory.hpp"
 #include "sluice/core/assert.hpp"
+#include "sluice/world/cuda/cudart/cuda_memory.hpp"
 
 #include "emulate/report.hpp"
 #include "kernels/decoder/cuda_queue.cuh"

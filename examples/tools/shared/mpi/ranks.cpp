@@ -113,13 +113,13 @@ class MpiCrew final : public Crew {
  private:
   /// The leader's part: its own threads take from the queue while this one answers the others.
   Status lead(const Jobs& jobs) {
-    JobQueue queue(jobs, ranks_ > 1);
+    JobQueue queue(jobs.count, [&](std::size_t i) { return ranks_ > 1 && jobs.stays && jobs.stays(i); });
     std::mutex mutex;
     std::size_t working = threads_for(jobs.count, sharing());
     std::vector<std::jthread> threads;
     for (std::size_t i = working; i > 0; --i)
       threads.emplace_back([&] {
-        work(queue, jobs);
+        run_from(queue, [&](std::size_t which) { return finish(jobs, which); });
         const std::lock_guard lock(mutex);
         --working;
       });
@@ -133,7 +133,7 @@ class MpiCrew final : public Crew {
       const std::optional<Message> message = received();
       if (!message) continue;
       if (message->kind == wants) {
-        const std::optional<std::size_t> next = queue.next(false);
+        const std::optional<std::size_t> next = interrupted() != 0 ? std::nullopt : queue.next(false);
         send(message->from, next ? job : none, next ? json(*next) : json());
       } else if (message->kind == result) {
         const std::size_t of = message->content.at(0);

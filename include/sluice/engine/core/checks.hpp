@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks: of what an engine is made from, and of what is submitted to it, whatever its policies.
+// Checks of an engine's configuration and of submitted requests, for any policies.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -13,19 +13,19 @@ namespace sluice::detail {
 [[nodiscard]] Status check_setup(const Limits& limits, const Geometry& geometry, LayerBlocks device_blocks,
                                  LayerBlocks host_blocks);
 
-/// A policy's refusal, with the request that it refuses as the error's `where`.
+/// A policy's refusal, with the refused request as the error's `where`.
 [[nodiscard]] Error refusal_of(RequestId id, Error error);
 
-/// What a call is told that names a request which has ended, or never was.
+/// The error of a call that names a request which has ended or never existed.
 [[nodiscard]] Error not_alive(RequestId id);
 
-/// Checks that a request has a prompt and an output, and not more tokens than the context.
+/// Checks that a request has a prompt and an output, and no more tokens than the context allows.
 [[nodiscard]] Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits);
 
-/// What is said of a request whose length its engine would have to know.
+/// The refusal of a request whose length its engine must know.
 [[nodiscard]] Status unknown_length(RequestId id);
 
-/// The memory that a request takes at its longest when held as `least` says, blocks in flight included.
+/// The memory that a request takes at its longest with the residency `least`, blocks in flight included.
 [[nodiscard]] Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec);
 
 /// Checks that a request that takes `room` at its longest can ever be placed. `lendable`: device memory that the

@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-// Error texts are built from few parts, by functions marked as cold: inlined strings for texts that are hardly ever
-// made were a third of the code of a plain engine, and of the time to compile it.
+// Error texts are built from a few phrases by cold functions: inlined strings for rarely built texts were a third of a
+// plain engine's code, and of its compile time.
 namespace sluice::detail {
 
 [[gnu::cold, gnu::noinline]] SLUICE_INLINE std::string phrase(const char* before, std::int64_t number,

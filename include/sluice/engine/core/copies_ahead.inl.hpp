@@ -2,24 +2,16 @@
 // Copies ahead: clean copies of full blocks on the host, made while the link is idle and given up before anything else.
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
-#include "sluice/view/block_link.hpp"
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/prepared.hpp"
+#include "sluice/engine/core/writers.hpp"
+#include "sluice/policy/transfer/block_link.hpp"
 
 #include <algorithm>
 
 namespace sluice {
 
-SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
-  LayerBlocks copied{0};
-  if (!core.policies->is.copies_ahead) return copied;
-  for (const Slot slot : core.requests.running) {
-    const RequestRow& request = core.row(slot);
-    Holding plain = request.holding;
-    plain.copied = Tokens{0};
-    copied += core.footprint(request).host - core.footprint(plain, request.blocks).host;
-  }
-  return copied;
-}
+namespace detail {
 
 SLUICE_INLINE Holding with_copies(const Core& core, const RequestRow& request, Holding target) {
   if (!core.policies->is.copies_ahead) return target;
@@ -49,13 +41,32 @@ SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
     }
 }
 
-SLUICE_INLINE LayerBlocks Committer::copy_ahead(Core& core, const PolicyCalls& policies, const View& view,
-                                                double compute_s, double out_blocks, double in_blocks) {
+} // namespace detail
+
+SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
+  LayerBlocks copied{0};
+  if (!core.policies->is.copies_ahead) return copied;
+  for (const Slot slot : core.requests.running) {
+    const RequestRow& request = core.row(slot);
+    Holding plain = request.holding;
+    plain.copied = Tokens{0};
+    copied += core.footprint(request).host - core.footprint(plain, request.blocks).host;
+  }
+  return copied;
+}
+
+SLUICE_INLINE void copy_ahead(Core& core, const PolicyCalls& policies, Seconds now, Moves& moves, Prepared& prepared) {
+  double in_blocks = moves.urgent_blocks;
+  for (const LayerStream& stream : moves.streams) in_blocks += stream.blocks * stream.layers.count();
+  const double out_blocks =
+      prepared.urgent_out + prepared.background + moves.written_blocks + detail::written_back_blocks(moves.streams);
+  const double compute_s = policies.table.compute_s(policies.policies, prepared.work, core.geometry.layers);
   const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
   const double possible = link.each_way() ? compute_s * link.out_blocks_per_s * (1 - link.mix_loss) - out_blocks
                                           : compute_s * link.blocks_per_s - out_blocks - in_blocks;
   const LayerBlocks idle{static_cast<std::int64_t>(std::max(0.0, possible))};
-  LayerBlocks left = std::min(policies.table.copy_ahead(policies.policies, view, idle), core.ledger.host().free());
+  LayerBlocks left =
+      std::min(policies.table.copy_ahead(policies.policies, core.view(now), idle), core.ledger.host().free());
   const Tokens block_tokens = core.limits.block_tokens;
   LayerBlocks copied{0};
   for (auto at = core.requests.running.begin(); at != core.requests.running.end() && left.count() > 0; ++at) {
@@ -73,8 +84,8 @@ SLUICE_INLINE LayerBlocks Committer::copy_ahead(Core& core, const PolicyCalls& p
     left -= after.host - before.host;
     copied += movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers).to_host;
   }
-  moves_.to_host += copied;
-  return copied;
+  moves.to_host += copied;
+  prepared.background += static_cast<double>(copied.count());
 }
 
 } // namespace sluice

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core: what an engine knows that does not depend on its policies: requests, both memories, the plan in force.
+// Core: an engine's state that does not depend on its policies: requests, both memories, the plan in force.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/ids.hpp"
+#include "sluice/engine/core/carry_over.hpp"
 #include "sluice/engine/core/layout_table.hpp"
 #include "sluice/engine/core/lending.hpp"
 #include "sluice/engine/core/policy_table.hpp"
 #include "sluice/engine/core/prefix_reuse.hpp"
-#include "sluice/memory/ledger.hpp"
-#include "sluice/plan/plan.hpp"
-#include "sluice/view/request_row.hpp"
-#include "sluice/view/view.hpp"
+#include "sluice/state/memory/ledger.hpp"
+#include "sluice/state/plan/plan.hpp"
+#include "sluice/state/view/request_row.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,13 +21,13 @@
 
 namespace sluice {
 
-/// The live requests. Those that run, are preempted or wait are kept apart: a step never scans those that wait.
+/// The live requests. Running, preempted and waiting ones are kept apart, so that a step never scans the waiting ones.
 struct RequestTable {
   std::vector<RequestRow> rows; ///< by slot
-  std::vector<Slot> free_slots; ///< of rows whose request has ended
+  std::vector<Slot> free_slots; ///< rows of ended requests
   std::vector<Slot> running;    ///< in the order in which they joined
   std::vector<Slot> preempted;  ///< by arrival
-  std::int64_t waiting = 0;     ///< how many; their order is Admission's own
+  std::int64_t waiting = 0;     ///< how many requests wait; Admission keeps their order
   std::int64_t alive = 0;
   std::uint32_t next_id = 0;
 
@@ -36,21 +37,20 @@ struct RequestTable {
 
 /// A value: it can be copied, and a decision made on the copy (engine/decision_source.hpp).
 ///
-/// Two classes write what policies see of it: the `Committer`, and `TokenAccounts`, which counts tokens. (The shell
-/// counts the steps, marks the steady ones, and forgets stale prefetches.) What takes a `Core&` is one of the two, or
-/// hands it to them; all others take a `const Core&`.
+/// The functions of writers.hpp write it, and `TokenAccounts`, which counts tokens and steps. `CarryOver` changes only
+/// itself. All other code takes a `const Core&` (tests/architecture/writers_test.cpp).
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
        LayerBlocks host);
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
   RequestRow& row(Slot slot) { return requests.row(slot); }
-  /// The row of a live request; null if no live request has that id. Looks at every row: for what happens rarely.
+  /// The row of a live request; null if no live request has that id. Searches all rows: for rare calls.
   [[nodiscard]] const RequestRow* find(RequestId id) const;
-  /// The snapshot that policies decide by, at `now`.
+  /// The snapshot for decisions at `now`.
   [[nodiscard]] View view(Seconds now) const;
 
-  /// What `blocks` token blocks of a request take of each memory, held as `holding` says.
+  /// The room that `blocks` token blocks of a request take in each memory with the residency `holding`.
   [[nodiscard]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
     if (holding.on_device_alone()) return {layout.room(blocks), LayerBlocks{0}};
     return footprint_away(holding, blocks);
@@ -58,50 +58,48 @@ struct Core {
   [[nodiscard]] Footprint footprint(const RequestRow& request) const {
     return footprint(request.holding, request.blocks);
   }
-  /// The same without saved hidden states, which are given up for whatever else needs the room.
+  /// The same without saved hidden states, which are given up for anything else that needs the room.
   [[nodiscard]] Footprint footprint_without_saved(const RequestRow& request, TokenBlocks blocks) const {
     return request.holding.saved.empty() ? footprint(request.holding, blocks)
                                          : footprint(request.holding.without_saved(), blocks);
   }
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
 
-  /// Whether the plan in force says how this request is held; `holding_by_plan` is how.
+  /// Whether the plan in force determines this request's residency; `holding_by_plan` returns it.
   [[nodiscard]] bool covers(const RequestRow& request) const {
     return plan.covers_unseen || request.plan_serial == plan_serial;
   }
   [[nodiscard]] const Holding& holding_by_plan(const RequestRow& request) const {
     return request.plan_serial == plan_serial ? request.holding : plan.unseen;
   }
-  /// Device memory for KV while the weights are held as `weights` says.
+  /// Device memory for KV with this plan of the weights.
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const {
     return std::max(LayerBlocks{0}, device_blocks + weights.freed);
   }
-  /// Device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.
+  /// The device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.
   [[nodiscard]] LayerBlocks in_flight(std::span<const LayerStream> streams) const;
   /// The same in the evaluator's unit.
   [[nodiscard]] double in_flight_blocks(std::span<const LayerStream> streams) const;
 
-  const PolicyTable* policies; ///< a constant of the engine's type
+  const PolicyTable* policies; ///< the table of the engine's type
   Limits limits;
   Geometry geometry;
   LayoutTable layout;
-  LayerBlocks device_blocks{0}; ///< memory for KV while all weights are resident
+  LayerBlocks device_blocks{0}; ///< KV memory while all weights are resident
 
   RequestTable requests;
   Ledger ledger;
-  LayerBlocks kv_capacity{0}; ///< device memory for KV, by the plan of the weights in force
+  LayerBlocks kv_capacity{0}; ///< KV memory by the plan of the weights in force
   Plan plan;                  ///< in force
   std::uint32_t plan_serial = 1;
   Lending lending;
-  PrefixReuse prefix; ///< where Retention finds released blocks
+  PrefixReuse prefix; ///< used if Retention finds released blocks
 
-  // State, not events: that a request has finished survives a discarded decision.
+  // State instead of events: that a request has finished survives a discarded decision.
   std::int64_t step = 0;
   std::int64_t finished = 0;
   std::int64_t last_finish_step = -1;
-  bool steady = false; ///< nothing has happened since an iteration in which every request decoded and nothing moved
-  bool stale_prefetches =
-      false; ///< what arrived early is of another batch or another plan: the next iteration forgets it
+  CarryOver carry_over;
 };
 
 } // namespace sluice

@@ -19,7 +19,7 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
       device_blocks(device) {
   kv_capacity = capacity_with({});
   ledger = Ledger{kv_capacity, host};
-  // The room that one layer of a block takes is what lies together in memory.
+  // The layers of a block that are contiguous in memory take their room together.
   geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
   plan.made_at_step = -1;
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
@@ -54,7 +54,7 @@ SLUICE_INLINE Footprint Core::footprint_away(const Holding& holding, TokenBlocks
 }
 
 SLUICE_INLINE double Core::in_flight_blocks(std::span<const LayerStream> streams) const {
-  LayerArray loads; // of the model's layers alone, which `layer_loads` sets
+  LayerArray loads; // only the model's layers are set, by `layer_loads`
   Pipeline pipeline;
   pipeline.compute_s = {loads.data(), static_cast<std::size_t>(geometry.layers)}; // for its size
   pipeline.streams = streams;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: what the policies made of one proposal, before anything is moved; and what a step came to.
+// Decision: the policies' answer to one proposal, before anything moves; and the outcome of a step.
 #pragma once
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/view/proposal.hpp"
+#include "sluice/state/view/proposal.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -13,9 +13,9 @@ namespace sluice {
 
 /// What a call of `step` did.
 enum class Stepped : std::uint8_t {
-  ran,    ///< an iteration ran, and the clock advanced
-  idle,   ///< no request could run: none is submitted, or none is left
-  failed, ///< a policy's answer was impossible: `BasicEngine::status()` says which, and no step follows
+  ran,    ///< an iteration ran and the clock advanced
+  idle,   ///< no request could run: none is alive
+  failed, ///< a policy's answer was impossible: `BasicEngine::status()` says which; no step follows
 };
 
 /// What a call of `begin` did.
@@ -26,10 +26,18 @@ enum class Begun : std::uint8_t {
   failed,    ///< as in `Stepped`
 };
 
+/// The key of one request. The key of a set is the sum of its requests' keys: a sum of mixed ids is fast and does not
+/// depend on the order.
+constexpr std::uint64_t candidate_key(RequestId id) {
+  std::uint64_t z = (std::uint64_t{index(id)} + 1) * 0x9e3779b97f4a7c15u;
+  z ^= z >> 32;
+  return z * 0xd6e8feb86659fd93u;
+}
+
 /// Which requests run in the next iteration, and which give way for them. It is decided on a snapshot and committed
-/// later: by then requests may have ended, so it names slots and nothing that they stand for.
+/// later, when requests may have ended, so it names only slots.
 struct Decision {
-  /// An answer that cannot be, of a policy that was asked for this decision: a commit refuses it.
+  /// An impossible answer of a policy that was asked for this decision: the commit fails.
   enum class Mistake : std::uint8_t { none, joined, victim };
 
   bool valid = false;
@@ -37,12 +45,12 @@ struct Decision {
   bool new_plan = false;          ///< the drafted plan becomes the plan in force
   std::uint64_t candidates = 0;   ///< key of the requests considered, the rejected ones too
   std::vector<Claim> claims;      ///< accepted; those not running yet join
-  std::vector<Slot> leaving;      ///< stop on purpose
-  std::vector<Slot> victims;      ///< give way, by Relief's choice
+  std::vector<Slot> leaving;      ///< preempted on purpose
+  std::vector<Slot> victims;      ///< preempted or refused by Relief's choice
   std::vector<Slot> unplaceable;  ///< cannot run even alone: refused
-  bool empties_preempted = false; ///< preempted requests lose what they keep: one request fits no other way
-  LayerBlocks in_flight{0};       ///< device room that the transfers of the plan need at least
-  Seconds planning{0};            ///< what the search cost on the engine's clock
+  bool empties_preempted = false; ///< preempted requests lose the KV that they keep: one request fits no other way
+  LayerBlocks in_flight{0};       ///< the least device room for the plan's transfers
+  Seconds planning{0};            ///< the search's time on the engine's clock
   Seconds ready{0};               ///< when a decision made ahead is ready
 
   void clear() {

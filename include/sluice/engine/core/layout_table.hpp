@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayoutTable: an engine's Layout as numbers, so that what counts memory need not be compiled once per layout.
+// LayoutTable: an engine's Layout as numbers, so that code that counts memory is not compiled once per layout.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/memory/holding.hpp"
+#include "sluice/state/memory/holding.hpp"
 
 #include <array>
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace sluice {
 
-/// The room of one token block, by how many of its layers are held: a Layout's `room` is proportional to the blocks.
+/// The room of one token block by the number of its resident layers: a Layout's `room` is proportional to the blocks.
 ///
-/// Rejected: a pointer to the Layout's function. The planner asks for the room of every request of every plan, and the
+/// Rejected: a pointer to the Layout's function. The planner needs the room of every request of every plan, and the
 /// calls tripled the time of an engine that plans in every step.
 class LayoutTable {
  public:
@@ -30,13 +30,13 @@ class LayoutTable {
     }
   }
 
-  /// Room in layer blocks of `blocks` token blocks of which `held` layers are held.
+  /// Room in layer blocks of `blocks` token blocks with `held` resident layers.
   [[nodiscard]] LayerBlocks room(TokenBlocks blocks, int held) const {
     return LayerBlocks{blocks.count() * room_[static_cast<std::size_t>(held)]};
   }
-  /// The same with every layer held.
+  /// The same with all layers.
   [[nodiscard]] LayerBlocks room(TokenBlocks blocks) const { return room(blocks, layers_); }
-  /// Whether one layer can be held without another.
+  /// Whether one layer can be resident without another.
   [[nodiscard]] bool layerwise() const { return layerwise_; }
 
  private:

@@ -4,13 +4,13 @@
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/cost/work.hpp"
 #include "sluice/engine/core/moves.hpp"
 #include "sluice/engine/core/policy_table.hpp"
-#include "sluice/plan/plan.hpp"
-#include "sluice/view/proposal.hpp"
-#include "sluice/weights/coordination.hpp"
-#include "sluice/weights/weights.hpp"
+#include "sluice/policy/cost/work.hpp"
+#include "sluice/policy/weights/coordination.hpp"
+#include "sluice/policy/weights/weights.hpp"
+#include "sluice/state/plan/plan.hpp"
+#include "sluice/state/view/proposal.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -21,70 +21,70 @@ namespace sluice {
 
 struct Core;
 
-/// Whose memory an engine uses by the plan in force. Layers are of its own model unless a comment says otherwise.
+/// Whose memory an engine uses under the plan in force. Layers are its own model's unless a comment says otherwise.
 struct Lending {
-  LayerBlocks borrowed{0};   ///< of other engines' memory, as KV blocks
+  LayerBlocks borrowed{0};   ///< other engines' memory, as KV blocks
   int own_level = 0;         ///< layers whose memory its own KV has
   int lent_layers = 0;       ///< layers whose memory other engines have, from the next decision on
-  int lent_in_force = 0;     ///< layers that the plan in force does without, but not for the engine's own KV
+  int lent_in_force = 0;     ///< layers that the plan in force does without, except those for the engine's own KV
   int most_lent_layers = 0;  ///< the most lent at any time since the last iteration: their weights are overwritten
-  double prompt_tokens = 0;  ///< of all requests accepted
-  std::int64_t accepted = 0; ///< requests
+  double prompt_tokens = 0;  ///< of all accepted requests
+  std::int64_t accepted = 0; ///< number of accepted requests
 };
 
-/// What the weights offered when they were last asked, and what a node let the engine take of it. Written while the
-/// engine decides; a commit puts it in force.
+/// What the weights offered when they were last asked, and what a node let the engine take. Written during a decision;
+/// a commit puts it in force.
 struct WeightsOffer {
   std::vector<WeightsLevel> levels; ///< the preferred first
   int granted_level = std::numeric_limits<int>::max();
-  LayerBlocks borrowed{0};   ///< of other engines' memory, as KV blocks
-  BatchNeeds needs;          ///< of the batch that asks, or of the one that runs
-  Coordination coordination; ///< of the node that the engine is in, if it is in one
+  LayerBlocks borrowed{0};   ///< other engines' memory, as KV blocks
+  BatchNeeds needs;          ///< the needs of the batch that asks, or of the running one
+  Coordination coordination; ///< of the engine's node, if it is in one
 
-  /// The plan of the weights that decisions reckon with: the first level offered that is not above what was granted;
-  /// none: all weights are resident. Memory of other engines counts as freed.
+  /// The plan of the weights for decisions: the first offered level that is not above the granted one; if there is
+  /// none, all weights are resident. Other engines' memory counts as freed.
   [[nodiscard]] WeightsPlan granted(const Lending& lending) const;
-  /// Whether the engine asks a node: what it is granted may then change at any time.
+  /// Whether the engine asks a node: its grant may then change at any time.
   [[nodiscard]] bool asks() const { return coordination.lend != nullptr || coordination.grant != nullptr; }
 };
 
-/// What the claims need, of requests that run already and of those that would join.
+/// The needs of the claims, both of running requests and of those that would join.
 [[nodiscard]] BatchNeeds needs_of(const Core& core, std::span<const Claim> claims);
 
-/// A steady decode of as many of the claims as `room` holds; the required claims and the first count in any case.
+/// A steady decode of as many claims as fit `room`; the required claims and the first one always count.
 [[nodiscard]] Work steady_within(const Core& core, std::span<const Claim> claims, LayerBlocks room);
 
-/// Adds to `moves` the weights that the next iteration fetches for good, when the plan of the weights in force goes
-/// from `before` to `after`: each layer before it computes. Nothing goes the other way, since the host has all weights.
+/// Adds to `moves` the weights that the next iteration fetches for good when the plan of the weights changes from
+/// `before` to `after`: each layer before it computes. Nothing moves to the host, which has all weights.
 ///
-/// The iteration also fetches the weights whose memory other engines have had since the last one: `overwritten` layers,
-/// not counting those that `before` does without. The engine chooses which layers it lent: first those that it streams
-/// from now on, which need no fetch here, then as many others as are missing, evenly spaced.
+/// The iteration also fetches weights whose memory other engines have had since the last one: `overwritten` layers, not
+/// counting those that `before` does without. The engine chooses which layers it lent: first those that it streams from
+/// now on, which need no fetch here, then the missing number of others, evenly spaced.
 void return_weights(const Geometry& geometry, const WeightsPlan& before, const WeightsPlan& after, int overwritten,
                     Moves& moves);
 
-/// What a node may know of one of its engines.
+/// What a node may know about one of its engines.
 class NodeFacts {
  public:
   NodeFacts(const Core& core, const WeightsOffer& offer, const void* policies)
       : core_(&core), offer_(&offer), policies_(policies) {}
 
-  /// What the weights offered when last asked, the preferred first.
+  /// The levels that the weights offered when last asked, the preferred one first.
   [[nodiscard]] std::span<const WeightsLevel> levels() const { return offer_->levels; }
-  /// What the engine's batch needs, and what it wanted when it last decided; during a decision, the needs of the batch
+  /// The needs of the engine's batch, and its demand at the last decision; during a decision, the needs of the batch
   /// that the engine would like to run.
   [[nodiscard]] const BatchNeeds& needs() const { return offer_->needs; }
   [[nodiscard]] const Geometry& geometry() const;
   /// KV memory while all weights are resident.
   [[nodiscard]] LayerBlocks own_blocks() const;
-  /// What the engine has of other engines' memory by the plan in force, as KV blocks.
+  /// Other engines' memory that it uses by the plan in force, as KV blocks.
   [[nodiscard]] LayerBlocks borrowed() const;
   /// The engine's own layers whose memory its own KV has.
   [[nodiscard]] int lent_to_itself() const;
-  /// The most layers whose memory the engine could lend while it does not run: as many as the prefill of a prompt of
-  /// mean length, the first thing that it will compute, has time to bring back.
+  /// The most layers whose memory the engine could lend while it does not run: as many as can return during the prefill
+  /// of a prompt of mean length, which will be its first work.
   [[nodiscard]] int most_lent() const;
-  /// The planner's figure of the engine's own lane to the device.
+  /// The planner's prediction of the engine's own lane to the device.
   [[nodiscard]] LinkCost link() const;
 
  protected:
@@ -93,20 +93,20 @@ class NodeFacts {
   const void* policies_;
 };
 
-/// How a node speaks to one of its engines about memory that they share. Valid until the engine is moved.
+/// A node's access to one of its engines, for the memory that engines share. Valid until the engine is moved.
 class NodePort : public NodeFacts {
  public:
   NodePort(Core& core, WeightsOffer& offer, const void* policies)
       : NodeFacts(core, offer, policies), writes_(&core), offers_(&offer) {}
 
-  /// From its next decision on the engine asks the node. (A node can be moved: it joins anew before each decision.)
+  /// From its next decision on the engine asks the node. (A node can be moved, so it joins again before each decision.)
   void join(const Coordination& coordination) { offers_->coordination = coordination; }
   /// Other engines have the memory of `layers` of this engine's layers from its next decision on. Weights whose memory
-  /// they had and give back come over the link with this engine's next iteration.
+  /// is returned come over the link with this engine's next iteration.
   void lend(int layers);
-  /// The engine has nothing to do. It keeps `borrowed` of other engines' memory; if it can lend, its own KV gives back
-  /// the memory of its own layers, for others.
-  void rest(LayerBlocks borrowed);
+  /// The engine has no request. It keeps `borrowed` of other engines' memory; if it can lend, its own KV returns the
+  /// memory of its own layers, for others.
+  void keep_borrowed(LayerBlocks borrowed);
 
  private:
   Core* writes_;

@@ -2,7 +2,7 @@
 // Lending: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ SLUICE_INLINE WeightsPlan WeightsOffer::granted(const Lending& lending) const {
   if (found != levels.end())
     plan = found->plan;
   else if (lending.lent_layers > 0 && !levels.empty())
-    plan = levels.back().plan; // what other engines have of this engine's memory cannot be taken back here
+    plan = levels.back().plan; // memory that other engines have cannot be taken back here
   plan.freed += borrowed;
   return plan;
 }
@@ -71,7 +71,7 @@ SLUICE_INLINE void return_weights(const Geometry& geometry, const WeightsPlan& b
   missing = std::min(missing, resident.count());
   LayerSet chosen;
   int place = 0;
-  resident.for_each([&](int layer) { // the i-th of these layers, where i * missing / count passes a whole number
+  resident.for_each([&](int layer) { // layer number i of these, if i * missing / count passes a whole number
     if ((place + 1) * missing / resident.count() > place * missing / resident.count()) chosen.insert(layer);
     ++place;
   });
@@ -86,7 +86,7 @@ SLUICE_INLINE LinkCost NodeFacts::link() const { return core_->policies->link(po
 
 SLUICE_INLINE int NodeFacts::most_lent() const {
   if (!core_->policies->is.lends_weights) return 0;
-  constexpr double nominal = 512; // tokens of a prompt, before any request has come
+  constexpr double nominal = 512; // tokens of a prompt, before the first request
   const Lending& lending = core_->lending;
   const double mean = lending.accepted > 0 ? lending.prompt_tokens / static_cast<double>(lending.accepted) : nominal;
   const double budget = static_cast<double>(core_->limits.batch_tokens.count());
@@ -100,22 +100,24 @@ SLUICE_INLINE int NodeFacts::most_lent() const {
                                     core_->policies->compute_s(policies_, prefill, layers));
 }
 
-SLUICE_INLINE void NodePort::lend(int layers) { Committer::lend(*writes_, layers); }
-SLUICE_INLINE void NodePort::rest(LayerBlocks borrowed) { Committer::rest(*writes_, *offers_, borrowed); }
+SLUICE_INLINE void NodePort::lend(int layers) { lend_layers(*writes_, layers); }
+SLUICE_INLINE void NodePort::keep_borrowed(LayerBlocks borrowed) {
+  sluice::keep_borrowed(*writes_, *offers_, borrowed);
+}
 
-SLUICE_INLINE void Committer::lend(Core& core, int layers) {
+SLUICE_INLINE void lend_layers(Core& core, int layers) {
   Lending& lending = core.lending;
-  core.steady = core.steady && layers == lending.lent_layers;
+  if (layers != lending.lent_layers) core.carry_over.lent_layers_changed();
   lending.lent_layers = layers;
   lending.most_lent_layers = std::max(lending.most_lent_layers, layers);
 }
 
-SLUICE_INLINE void Committer::rest(Core& core, WeightsOffer& offer, LayerBlocks borrowed) {
+SLUICE_INLINE void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed) {
   SLUICE_ASSERT(core.requests.alive == 0, "a live request uses the memory");
   Lending& lending = core.lending;
   LayerBlocks freed = core.plan.weights.freed - lending.borrowed;
   if (core.policies->is.lends_weights && lending.own_level > 0 && core.device_blocks >= LayerBlocks{0}) {
-    // No request's KV lies there. The layers' weights stay on the host: they come back with the next plan.
+    // No request's KV is there. The layers' weights stay on the host and return with the next plan.
     freed = LayerBlocks{0};
     lending.lent_in_force += lending.own_level;
     lending.most_lent_layers = std::max(lending.most_lent_layers, lending.lent_in_force);
@@ -126,8 +128,7 @@ SLUICE_INLINE void Committer::rest(Core& core, WeightsOffer& offer, LayerBlocks 
   const LayerBlocks capacity = core.capacity_with(core.plan.weights);
   core.ledger.resize_device(core.ledger.device().capacity() + (capacity - core.kv_capacity));
   core.kv_capacity = capacity;
-  core.stale_prefetches = true;
-  core.steady = false;
+  core.carry_over.memory_resized();
 }
 
 } // namespace sluice

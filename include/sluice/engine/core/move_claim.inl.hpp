@@ -1,21 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Committer: how one claim goes to its place, and what that moves and rebuilds.
+// move_claim: moves one scheduled request to its place, and counts what that transfers and rebuilds.
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 
-namespace sluice {
+namespace sluice::detail {
 
-/// Moves one claim to its place: what is on the host and needed now is fetched, layer by layer or all at once; what the
-/// plan wants on the host and is not there is evicted; the request joins if it did not run. Of the layers in `saved`
-/// the host has, or gets, hidden states besides, as far as they are resident.
-SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const Holding& target, LayerSet saved,
-                                         const PolicyCalls& policies, Seconds now) {
+/// The iteration rebuilds all K and V that are nowhere, or were until now: only for itself if they stay nowhere, for
+/// good if the plan wants them kept. If both the layers and the share of the tokens change, the larger of each counts.
+SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held,
+                           Moves& moves) {
+  const Tokens block_tokens = core.limits.block_tokens;
+  RebuiltWork work;
+  std::int64_t most = 0;
+  for (const Holding* holding : {&from, &target}) {
+    const std::int64_t head = holding->head_blocks(held, block_tokens).count();
+    if (holding->nowhere.empty() || head == 0) continue;
+    most = std::max(most, head);
+    work.layers = work.layers | holding->nowhere;
+    work.hidden = work.hidden | holding->hidden;
+  }
+  if (most == 0) return;
+  work.tokens = Tokens{most * block_tokens.count()};
+  moves.rebuilds.push_back(work);
+  if (work.hidden.empty()) return;
+  const HiddenSize hidden = core.geometry.hidden_size();
+  Moves::stream(moves.streams, {all_tokens, {}, work.layers, work.hidden}, static_cast<double>(most), hidden);
+  const LayerBlocks states = hidden.room(most * work.hidden.count());
+  moves.to_device += states;
+  // If K and V are to stay, their hidden states take the room until then.
+  moves.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
+}
+
+SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
+                              const PolicyCalls& policies, Seconds now, Moves& moves) {
   RequestRow& request = core.row(claim.slot);
   if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() && saved.empty() &&
-      !policies.table.is.copies_ahead) { // the request's KV stays where it is, and nothing is written
+      !policies.table.is.copies_ahead) { // the request's KV stays in place, and nothing is written
     grow(core, claim.slot, claim.tokens);
     request.holding = target;
     return;
@@ -32,73 +56,47 @@ SLUICE_INLINE void Committer::move_claim(Core& core, const Claim& claim, const H
   request.resident_layers = core.geometry.layers - target.away().count();
   const int with_states = request.holding.saved.count();
   if (held.count() == 0) {
-    // Nothing computed yet: nothing to move. What the prompt computes for offloaded layers is written out as it goes,
-    // and so are hidden states that are saved.
+    // Nothing is computed yet, so nothing moves. The prompt's KV of offloaded layers is written out as it is computed,
+    // and so are saved hidden states.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
     const LayerBlocks written = LayerBlocks{head * target.host.count()} +
                                 hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
-    moves_.written_blocks += static_cast<double>(written.count());
-    moves_.to_host += written;
+    moves.written_blocks += static_cast<double>(written.count());
+    moves.to_host += written;
     return;
   }
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);
-  moves_.arriving += delta.to_device;
-  moves_.leaving += delta.to_host;
-  moves_.to_host += delta.to_host;
+  moves.arriving += delta.to_device;
+  moves.leaving += delta.to_host;
+  moves.to_host += delta.to_host;
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} +
       hidden.room(grown.count() * target.hidden.count() + (request.blocks - held).count() * with_states);
-  moves_.to_host += fresh;
-  // One token's KV or states a step are too little to count, unless the whole layer goes back.
-  if (claim.tokens.count() > 1 || target.written_back) moves_.written_blocks += static_cast<double>(fresh.count());
-  // A request that sits this iteration out rebuilds nothing for itself, but it does make what the plan wants kept.
-  if (claim.tokens.count() > 0 || !(from == request.holding)) rebuild(core, from, target, held);
+  moves.to_host += fresh;
+  // One token's KV or states per step are too little to count, unless the whole layer goes back.
+  if (claim.tokens.count() > 1 || target.written_back) moves.written_blocks += static_cast<double>(fresh.count());
+  // A request that waits for this iteration rebuilds nothing for itself, but does rebuild what the plan wants kept.
+  if (claim.tokens.count() > 0 || !(from == request.holding)) rebuild(core, from, target, held, moves);
   if (claim.tokens.count() == 0 || from.host.empty()) {
-    moves_.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
-    moves_.to_device += delta.to_device;
+    moves.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
+    moves.to_device += delta.to_device;
     return;
   }
   LayerSet just_in_time = from.host;
   if (returns && !policies.table.is.returns_layerwise) {
-    // All of it has to arrive before the first layer starts.
-    moves_.urgent_blocks += static_cast<double>(delta.to_device.count());
-    moves_.first_blocks += static_cast<double>(delta.to_device.count());
-    moves_.to_device += delta.to_device;
+    // All of it must arrive before the first layer starts.
+    moves.urgent_blocks += static_cast<double>(delta.to_device.count());
+    moves.first_blocks += static_cast<double>(delta.to_device.count());
+    moves.to_device += delta.to_device;
     just_in_time = from.host & target.host;
   }
   if (just_in_time.empty()) return;
   const TokenBlocks streamed = from.head_blocks(held, block_tokens);
-  moves_.to_device += LayerBlocks{streamed.count() * just_in_time.count()};
+  moves.to_device += LayerBlocks{streamed.count() * just_in_time.count()};
   const LayerSet back = target.written_back ? just_in_time & target.host : LayerSet{};
-  moves_.to_host += LayerBlocks{streamed.count() * back.count()};
-  moves_.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
+  moves.to_host += LayerBlocks{streamed.count() * back.count()};
+  moves.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
 }
 
-/// The iteration makes whatever K and V are nowhere, or were until now: those that stay nowhere it makes for itself
-/// alone, those that the plan wants kept it makes for good. Where both the layers and the share of the tokens change,
-/// the larger of each is counted.
-SLUICE_INLINE void Committer::rebuild(const Core& core, const Holding& from, const Holding& target, TokenBlocks held) {
-  const Tokens block_tokens = core.limits.block_tokens;
-  RebuiltWork work;
-  std::int64_t most = 0;
-  for (const Holding* holding : {&from, &target}) {
-    const std::int64_t head = holding->head_blocks(held, block_tokens).count();
-    if (holding->nowhere.empty() || head == 0) continue;
-    most = std::max(most, head);
-    work.layers = work.layers | holding->nowhere;
-    work.hidden = work.hidden | holding->hidden;
-  }
-  if (most == 0) return;
-  work.tokens = Tokens{most * block_tokens.count()};
-  moves_.rebuilds.push_back(work);
-  if (work.hidden.empty()) return;
-  const HiddenSize hidden = core.geometry.hidden_size();
-  Moves::stream(moves_.streams, {all_tokens, {}, work.layers, work.hidden}, static_cast<double>(most), hidden);
-  const LayerBlocks states = hidden.room(most * work.hidden.count());
-  moves_.to_device += states;
-  // Where K and V are to stay, their hidden states take the room until then.
-  moves_.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
-}
-
-} // namespace sluice
+} // namespace sluice::detail

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of every plan that is adopted: a placement's mistake ends the run with a sentence, never with a score.
+// The check of every plan that is adopted: a placement's mistake ends the run with a sentence instead of a wrong
+// result.
 #pragma once
 
-#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-namespace sluice {
-
-namespace detail {
+namespace sluice::detail {
 
 [[gnu::cold, gnu::noinline]] SLUICE_INLINE Error impossible_plan(const PolicyTable& table, std::string what,
                                                                  std::string expected) {
@@ -23,29 +23,25 @@ namespace detail {
   return live ? "request " + std::to_string(index(core.row(slot).id)) : "slot " + std::to_string(index(slot));
 }
 
-} // namespace detail
-
-/// Whether a drafted plan is possible: it names each claim once and no other request, speaks of layers that the model
-/// has, and takes no more memory than the placement was told of. Checked in every build: the sums are the commit's own.
-SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decision, const Draft& draft,
-                                       const Change& change, const PolicyCalls& policies, Seconds now) {
+SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
+                               const PolicyCalls& policies, Seconds now, CommitState& state) {
   const Plan& plan = draft.plan;
   const auto wrong = [&](std::string what, std::string expected) {
-    error_ = detail::impossible_plan(policies.table, std::move(what), std::move(expected));
+    state.error = impossible_plan(policies.table, std::move(what), std::move(expected));
     return false;
   };
   if (decision.mistake == Decision::Mistake::joined)
     return wrong("it says that more requests join than there are optional claims",
                  "Verdict::joined of at most the optional claims");
   if (decision.mistake == Decision::Mistake::victim) {
-    error_ = {ErrorCode::infeasible, "a victim of " + policies.table.relief_name(), "it is none of the candidates",
-              "an index below " + std::to_string(decision.claims.size())};
+    state.error = {ErrorCode::infeasible, "a victim of " + policies.table.relief_name(), "it is none of the candidates",
+                   "an index below " + std::to_string(decision.claims.size())};
     return false;
   }
   const auto layers_exist = [&](const Holding& holding) {
     return (holding.away() | holding.hidden).highest() < core.geometry.layers;
   };
-  // One place for each layer, no copies and no saved states: which of them there are is for the committer to say.
+  // One place for each layer; no copies and no saved states, which the commit decides about.
   const auto is_sound = [&](const Holding& holding) {
     return (holding.host & holding.nowhere).empty() && (holding.hidden - holding.nowhere).empty() &&
            holding.head >= Tokens{0} && holding.copied == Tokens{0} && holding.saved.empty();
@@ -54,20 +50,21 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     const RequestPlan& planned = plan.requests[i];
     if (!layers_exist(planned.holding))
-      return wrong(detail::request_text(core, planned.slot) + " has a layer away that the model does not have",
+      return wrong(request_text(core, planned.slot) + " has a layer away that the model does not have",
                    "layers 0 to " + std::to_string(core.geometry.layers - 1));
     if (!is_sound(planned.holding))
-      return wrong(detail::request_text(core, planned.slot) +
+      return wrong(request_text(core, planned.slot) +
                        " has a layer in two places, or tokens below 0, or copies, or saved states",
                    "each layer on the host, nowhere or resident, hidden states of layers that are nowhere");
-    if (i < claims.size() && claims[i].slot == planned.slot) continue; // in the order of the claims, as the role asks
-    // Another order, or a request that ended while the plan was made ahead: its row is gone or another's.
+    if (i < claims.size() && claims[i].slot == planned.slot)
+      continue; // in the order of the claims, as the role requires
+    // Another order, or a request that ended while the plan was made ahead: its row is free or another request's.
     if (std::count_if(plan.requests.begin(), plan.requests.end(),
                       [&](const RequestPlan& other) { return other.slot == planned.slot; }) > 1)
-      return wrong("it names " + detail::request_text(core, planned.slot) + " twice", "each claim once");
+      return wrong("it names " + request_text(core, planned.slot) + " twice", "each claim once");
     if (std::none_of(claims.begin(), claims.end(), [&](const Claim& claim) { return claim.slot == planned.slot; }) &&
         (index(planned.slot) >= core.requests.rows.size() || !draft.made_ahead))
-      return wrong("it names " + detail::request_text(core, planned.slot) + ", which has no claim",
+      return wrong("it names " + request_text(core, planned.slot) + ", which has no claim",
                    "the requests of the claims");
   }
   if (!plan.covers_unseen)
@@ -75,8 +72,7 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
       if (i < plan.requests.size() && plan.requests[i].slot == claims[i].slot) continue;
       if (std::none_of(plan.requests.begin(), plan.requests.end(),
                        [&](const RequestPlan& planned) { return planned.slot == claims[i].slot; }))
-        return wrong("it leaves out " + detail::request_text(core, claims[i].slot),
-                     "a holding for each claim it accepts");
+        return wrong("it leaves out " + request_text(core, claims[i].slot), "a holding for each claim it accepts");
     }
   else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen))
     return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
@@ -89,16 +85,17 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
   while (required < claims.size() && claims[required].required) ++required;
   const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
   LayerBlocks host{0}; // without copies and saved states, which are given up for the plan
-  fetched_.clear();
+  std::vector<LayerStream>& fetched = state.fetched;
+  fetched.clear();
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Holding& holding = target_of(plan, i, claims[i]);
     if (holding.all_resident()) continue;
     const TokenBlocks blocks = core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens);
     host += core.footprint(holding, blocks).host;
-    detail::add_streams(core, fetched_, holding, blocks);
+    add_streams(core, fetched, holding, blocks);
   }
-  // What the transfer rule needs, whatever the plan says of it.
-  const LayerBlocks in_flight = fetched_.empty() ? plan.in_flight : std::max(plan.in_flight, core.in_flight(fetched_));
+  // What the transfer rule needs, even if the plan says less.
+  const LayerBlocks in_flight = fetched.empty() ? plan.in_flight : std::max(plan.in_flight, core.in_flight(fetched));
   if (change.after.device + in_flight > budget.device)
     return wrong("its " + std::to_string(claims.size()) + " requests take " +
                      std::to_string(change.after.device.count()) + " layer blocks of device memory and " +
@@ -111,4 +108,4 @@ SLUICE_INLINE bool Committer::possible(const Core& core, const Decision& decisio
   return true;
 }
 
-} // namespace sluice
+} // namespace sluice::detail

@@ -21,14 +21,14 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     if (!decision.empties_preempted) preempted_host += core.footprint_without_saved(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
-  // A required claim returns for certain: its footprint has its host memory. An optional claim may not return.
+  // A required claim certainly returns, and its footprint includes its host memory. An optional claim may not return.
   if (!decision.empties_preempted && !core.requests.preempted.empty())
     for (std::size_t i = 0; i < required; ++i) {
       const RequestRow& request = core.row(decision.claims[i].slot);
       if (request.phase == Phase::preempted)
         preempted_host -= core.footprint_without_saved(request, request.blocks).host;
     }
-  // The host memory of requests that this very decision preempts counts too, unless they are dropped with the rest.
+  // The host memory of requests that this decision preempts counts too, unless they are dropped with the others.
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
     const View view = core.view(now);
     for (const auto* aside : {&decision.leaving, &decision.victims})
@@ -64,7 +64,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
     const TokenBlocks blocks =
         request.blocks_after(is_required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
     if (planned.all_resident()) {
-      used.device += core.layout.room(blocks); // copies and saved states are given up where they are in the way
+      used.device += core.layout.room(blocks); // copies and saved states that are in the way are given up
     } else {
       Holding holding = planned.without_saved();
       holding.copied = Tokens{0};
@@ -75,7 +75,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
       draft.fetches = !draft.streams.empty();
     }
     LayerBlocks needed = used.device;
-    if (away && placed + 1 >= required) { // the required claims stand or fall together
+    if (away && placed + 1 >= required) { // the required claims fit together or not at all
       in_flight = core.in_flight(draft.streams);
       needed += in_flight;
     }
@@ -103,16 +103,17 @@ SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& strea
 SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
   decision.clear();
   LayerBlocks growth{0};
-  std::vector<LayerStream> streams; // of a backend that moves real bytes, which cannot do with less room than they need
+  std::vector<LayerStream>
+      streams; // for a backend that moves real bytes, which cannot run with less room than they need
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
-    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // no part of an iteration yet
+    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // not part of an iteration yet
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
     if (core.policies->is.real_time) detail::add_streams(core, streams, request.holding, blocks);
   }
-  if (core.policies->is.real_time) growth += core.in_flight(streams); // of more tokens than the plan was made for
+  if (core.policies->is.real_time) growth += core.in_flight(streams); // for more tokens than the plan was made for
   if (decision.claims.empty() || growth > core.ledger.device().free()) return false;
   decision.valid = true;
   return true;
@@ -141,7 +142,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
     if (core.policies->is.real_time) detail::add_streams(core, streams, holding, blocks);
   }
   if (core.policies->is.real_time) in_flight = std::max(in_flight, core.in_flight(streams));
-  // Running requests that the decision does not name hold memory too: a request joined or was given up meanwhile.
+  // Running requests that the decision does not name hold memory too: a request joined or was given up since.
   if (decision.claims.size() < core.requests.running.size())
     for (const Slot slot : core.requests.running) {
       const auto among = [slot](std::span<const Slot> list) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Committer: what becomes of a preempted request's KV, when it is preempted and when its room is needed.
+// Preemption: what happens to a preempted request's KV, when it is preempted and when its room is needed.
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/engine/core/committer.hpp"
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 
@@ -19,7 +20,24 @@ SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request,
   return moved;
 }
 
-SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
+namespace detail {
+
+/// Host memory that is free and not reserved for the decision's claims.
+SLUICE_INLINE LayerBlocks host_free(const Core& core, const CommitState& state) {
+  return core.ledger.host().free() - state.host_reserved;
+}
+
+/// Evicts what `target` has on the host and the request does not have there yet; it leaves in the background.
+SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden, Moves& moves) {
+  const LayerBlocks evicted =
+      movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden).to_host;
+  moves.leaving += evicted;
+  moves.to_host += evicted;
+  request.holding = target;
+  request.resident_layers = core.geometry.layers - target.away().count();
+}
+
+SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now, CommitState& state) {
   const PolicyTable& table = policies.table;
   RequestRow& request = core.row(slot);
   std::erase(core.requests.running, slot);
@@ -31,19 +49,19 @@ SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& 
   Kept kept = request.computed.count() == 0 ? Kept::nothing : table.on_preempt(policies.policies, view, request);
   SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");
   if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
-  // Layers held nowhere would lose their newer tokens as well: there is nothing whole to move.
+  // Layers held nowhere would lose their newer tokens too: nothing complete can move.
   const bool moves = kept == Kept::host || kept == Kept::hidden;
   if (moves && !request.holding.nowhere.empty()) kept = Kept::nothing;
   if (moves && kept != Kept::nothing) {
     const Holding moved = moved_to_host(core, request, kept);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(moved, request.blocks);
-    give_up_on_host(core, after.host - before.host - host_free(core));
-    if (after.host - before.host > host_free(core)) {
+    give_up_on_host(core, after.host - before.host - host_free(core, state));
+    if (after.host - before.host > host_free(core, state)) {
       kept = Kept::nothing;
     } else {
       core.ledger.replace(before, after);
-      evict(core, request, moved, core.geometry.hidden_size());
+      evict(core, request, moved, core.geometry.hidden_size(), state.moves);
     }
   }
   if (kept == Kept::nothing) drop(core, request);
@@ -51,21 +69,10 @@ SLUICE_INLINE void Committer::preempt(Core& core, Slot slot, const PolicyCalls& 
   const auto place = std::lower_bound(preempted.begin(), preempted.end(), request.id,
                                       [&core](Slot other, RequestId id) { return core.row(other).id < id; });
   preempted.insert(place, slot);
-  table.preempted(policies.policies, request, kept, now);
+  table.tell(policies.policies, events::Preempted{request, kept, now});
 }
 
-/// What `target` has on the host and the request does not have there yet leaves the device in the background.
-SLUICE_INLINE void Committer::evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden) {
-  const LayerBlocks evicted =
-      movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden).to_host;
-  moves_.leaving += evicted;
-  moves_.to_host += evicted;
-  request.holding = target;
-  request.resident_layers = core.geometry.layers - target.away().count();
-}
-
-/// Drops the request's KV from both memories: everything is computed again.
-SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
+SLUICE_INLINE void drop(Core& core, RequestRow& request) {
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
@@ -77,43 +84,44 @@ SLUICE_INLINE void Committer::drop(Core& core, RequestRow& request) {
   request.resident_layers = core.geometry.layers;
 }
 
-/// Preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer by
-/// layer from the last. A request whose layer finds no room on the host is dropped whole.
-SLUICE_INLINE void Committer::reclaim(Core& core, LayerBlocks needed, const Decision& decision,
-                                      const PolicyCalls& policies, Seconds now) {
+SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies,
+                           Seconds now, CommitState& state) {
   const View view = core.view(now);
   const LayerSet every = LayerSet::all(core.geometry.layers);
   const auto& preempted = core.requests.preempted;
   for (auto at = preempted.rbegin(); at != preempted.rend() && needed.count() > 0; ++at) {
     if (std::any_of(decision.claims.begin(), decision.claims.end(), [at](const Claim& c) { return c.slot == *at; }))
-      continue; // the request returns by this very decision
+      continue; // this decision lets the request return
     RequestRow& request = core.row(*at);
     while (needed.count() > 0 && request.blocks.count() > 0) {
       const Footprint before = core.footprint(request);
       if (before.device.count() == 0) break;
       Holding less = request.holding;
       less.head = all_tokens;
-      const int last = (every - request.holding.away()).highest(); // none: the head is all away, so the tail goes
+      const int last =
+          (every - request.holding.away()).highest(); // none: the whole head is away, so the newer tokens go
       if (core.layout.layerwise() && last >= 0)
         less.host.insert(last);
       else
         less.host = every;
       less.saved = less.saved - less.away();
       const Footprint after = core.footprint(less, request.blocks);
-      const LayerBlocks missing = after.host - before.host - host_free(core);
+      const LayerBlocks missing = after.host - before.host - host_free(core, state);
       const bool moves = policies.table.on_reclaim(policies.policies, view, request) != Kept::nothing &&
                          request.holding.nowhere.empty();
-      if (moves && missing.count() > 0 && give_up_on_host(core, missing)) continue; // perhaps of this very request
+      if (moves && missing.count() > 0 && give_up_on_host(core, missing)) continue; // perhaps this request's own
       if (!moves || missing.count() > 0) {
         drop(core, request);
         needed -= before.device;
         continue;
       }
       core.ledger.replace(before, after);
-      evict(core, request, less, {});
+      evict(core, request, less, {}, state.moves);
       needed -= before.device - after.device;
     }
   }
 }
+
+} // namespace detail
 
 } // namespace sluice

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixReuse: the PrefixCache that an engine keeps with its ledger, and which of its blocks each live request holds.
+// PrefixReuse: the PrefixCache next to an engine's ledger, and which of its blocks each live request holds.
 #pragma once
 
-#include "sluice/memory/prefix_cache.hpp"
-#include "sluice/view/request_row.hpp"
+#include "sluice/state/memory/prefix_cache.hpp"
+#include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,39 +13,40 @@
 
 namespace sluice {
 
-/// The ledger counts what each request took; the cache holds a shared block once. Their free blocks are the same at all
-/// times: a joining request takes what it does not find *held*, and after a release the ledger's capacity follows.
+/// The ledger counts what each request took; the cache holds a shared block once. Both always have the same number of
+/// free blocks: a joining request takes room for what it does not find *held*, and after a release the ledger's
+/// capacity follows the cache.
 ///
-/// Engines whose Retention finds nothing again (`finds_released = false`) have an empty one and never call it.
+/// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one and never call it.
 class PrefixReuse {
  public:
   PrefixReuse() = default;
   explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
 
-  /// A request arrives. `prompt` names the full blocks of its prompt; empty if the prompt is like no other.
+  /// A request arrives. `prompt` names the full blocks of its prompt; empty if it shares no prefix.
   void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
     if (holdings_.size() <= index(slot)) holdings_.resize(index(slot) + 1);
     Entry& entry = holdings_[index(slot)];
     entry.keys.assign(prompt.begin(), prompt.end());
     entry.id = id;
   }
-  /// Writes into the row of a request that holds nothing how much of its context can be found now: the request computes
-  /// only what comes after that. Returns whether the row changed.
+  /// For a request without blocks, writes into its row how much of its context can be found now; the request computes
+  /// only what follows. Returns whether the row changed.
   bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
-    // The last token is always computed, since its output is wanted.
+    // The last token is always computed, because its output is needed.
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
     const std::span<const BlockKey> keys = keys_of(slot, most);
     const std::size_t found = cache_.find(keys);
     const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
     const Tokens computed{static_cast<std::int64_t>(found) * block_tokens.count()};
-    // Found blocks that no request holds are taken like new ones: slack below 0 counts them.
+    // Found blocks that no request holds take room like new ones: a slack below 0 counts them.
     const Tokens slack{(held - static_cast<std::int64_t>(found)) * block_tokens.count()};
     const bool changed = row.computed != computed || row.slack != slack;
     row.computed = computed;
     row.slack = slack;
     return changed;
   }
-  /// The request joins: it takes hold of what was found, before any request takes a free block.
+  /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto found = static_cast<std::size_t>(row.computed.count() / block_tokens.count());
@@ -63,7 +64,7 @@ class PrefixReuse {
     const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
     if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
   }
-  /// The request gives its blocks up; they can be found until another request overwrites them.
+  /// The request releases its blocks; they can be found until another request overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
 

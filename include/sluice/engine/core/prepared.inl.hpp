@@ -28,7 +28,7 @@ SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const
 }
 
 SLUICE_INLINE void prepare(const Core& core, const Moves& moves, double background_before, Prepared& prepared) {
-  // Room for blocks in flight: what is free, less what was evicted and has not crossed yet. Where that is too little,
+  // Room for blocks in flight: the free blocks, less those evicted that have not crossed yet. If that is too little,
   // evictions go before the prefetches.
   double background = background_before + static_cast<double>(moves.leaving.count());
   double room = static_cast<double>((core.ledger.device().free() + moves.arriving).count()) - background;
@@ -43,18 +43,6 @@ SLUICE_INLINE void prepare(const Core& core, const Moves& moves, double backgrou
   prepared.room = room;
   prepared.urgent_out = urgent_out;
   prepared.background = background;
-}
-
-SLUICE_INLINE void copy_ahead(Core& core, Committer& committer, const PolicyCalls& policies, Seconds now,
-                              Prepared& prepared) {
-  const Moves& moves = committer.moves();
-  double in_blocks = moves.urgent_blocks;
-  for (const LayerStream& stream : moves.streams) in_blocks += stream.blocks * stream.layers.count();
-  const double out_blocks =
-      prepared.urgent_out + prepared.background + moves.written_blocks + detail::written_back_blocks(moves.streams);
-  const double compute_s = policies.table.compute_s(policies.policies, prepared.work, core.geometry.layers);
-  prepared.background += static_cast<double>(
-      committer.copy_ahead(core, policies, core.view(now), compute_s, out_blocks, in_blocks).count());
 }
 
 } // namespace sluice

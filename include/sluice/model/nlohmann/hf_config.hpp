@@ -15,7 +15,7 @@ namespace sluice {
 
 namespace detail {
 
-/// Reads whole fields into ints one after another and keeps the first error.
+/// Reads fields of whole numbers into ints, one after another, and keeps the first error.
 class HfSizes {
  public:
   explicit HfSizes(const JsonFields& fields) : fields_(&fields) {}
@@ -36,8 +36,8 @@ class HfSizes {
   Status status_;
 };
 
-/// Bytes of a weight by the config's data type. A quantised checkpoint says otherwise in `quantization_config`, which
-/// is refused where it is read: its bytes are not those of its `torch_dtype`.
+/// Bytes per weight, by the config's data type. A quantised checkpoint says otherwise in `quantization_config`, which
+/// the reader refuses: its bytes are not those of its `torch_dtype`.
 inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   const char* name = fields.has("dtype") ? "dtype" : "torch_dtype";
   if (!fields.has(name)) return 2; // older configs; every engine of the papers then serves half precision
@@ -50,7 +50,7 @@ inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + excerpt(*type) + "'", expected};
 }
 
-/// An error if a sparse model's config says what this shape cannot hold: layers without experts among layers with them.
+/// An error if a sparse model has layers without experts among layers with experts, which this shape cannot express.
 inline Status check_every_layer_is_sparse(const JsonFields& fields, const nlohmann::json& config) {
   if (fields.has("decoder_sparse_step")) {
     const Expected<std::int64_t> step = fields.whole("decoder_sparse_step", 1, 1 << 16);
@@ -69,10 +69,9 @@ inline Status check_every_layer_is_sparse(const JsonFields& fields, const nlohma
 
 } // namespace detail
 
-/// The shape that a parsed config.json describes; `where` opens the error's line. The reader knows the model types
-/// llama, mistral, mixtral, opt, qwen2, qwen3 and qwen3_moe. Absent fields take the defaults of Hugging Face's own
-/// config classes where they follow from others (KV heads = heads, head size = hidden / heads) and are errors
-/// otherwise.
+/// The shape that a parsed config.json describes; `where` opens the error's line. Known model types: llama, mistral,
+/// mixtral, opt, qwen2, qwen3 and qwen3_moe. Absent fields take the defaults of Hugging Face's config classes if these
+/// follow from other fields (KV heads = heads, head size = hidden / heads); otherwise they are errors.
 inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
   const std::string known = "llama, mistral, mixtral, opt, qwen2, qwen3 or qwen3_moe";
@@ -123,7 +122,7 @@ inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, c
   if (opt && fields.has("word_embed_proj_dim")) {
     const Expected<std::int64_t> width = fields.whole("word_embed_proj_dim", 1, 1 << 24);
     if (!width) return width.error();
-    if (*width != shape.hidden) { // OPT-350M alone
+    if (*width != shape.hidden) { // only OPT-350M
       return Error{ErrorCode::unsupported, where, "word_embed_proj_dim differs from hidden_size", "equal sizes"};
     }
   }
@@ -137,7 +136,7 @@ inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, c
   const Expected<int> bytes = detail::hf_element_bytes(fields);
   if (!bytes) return bytes.error();
   shape.weight_element_bytes = *bytes;
-  // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32 whatever its weights are.
+  // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32, whatever the type of its weights.
   shape.kv_element_bytes = sizes.optional("kv_element_bytes", *bytes);
   if (!sizes.status()) return sizes.status().error();
   if (qwen_moe) {
@@ -147,8 +146,8 @@ inline Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, c
   return shape;
 }
 
-/// The shape in a config.json: the file itself, or a folder with `config.json` (or `model_config.json`, its name in
-/// profile bundles) in it. A shape without a name of its own takes the folder's.
+/// The shape in a config.json: the file itself, or a folder that contains `config.json` (or `model_config.json`, its
+/// name in profile bundles). A shape without a name takes the folder's.
 inline Expected<ModelShape> read_hf_config(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -173,7 +172,7 @@ inline Expected<ModelShape> read_hf_config(const std::string& path) {
   return shape;
 }
 
-/// What `--model` takes: a name of `named_models`, a config.json, or a folder with one.
+/// Accepts what `--model` takes: a name in `named_models`, a config.json, or a folder with one.
 inline Expected<ModelShape> find_or_read_model(const std::string& name_or_path) {
   std::error_code ignored;
   Expected<ModelShape> named = find_model(name_or_path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpServer: HTTP/1.1 for an HttpApp, thousands of connections on one thread.
+// HttpServer: HTTP/1.1 for an HttpApp, with thousands of connections on one thread.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -11,32 +11,55 @@
 #include <boost/beast/core.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
-// clang-tidy 14 takes a coroutine's parameter, which moves into its frame, for used after that move.
+// clang-tidy 14 mistakes a coroutine's parameter, which moves into its frame, for one used after a move.
 // NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
 /// Where to listen.
 struct HttpAddress {
-  std::string host = "127.0.0.1"; ///< an address of this machine, numeric
-  std::uint16_t port = 8080;      ///< 0: any that is free; `HttpServer::port` says which
+  std::string host = "127.0.0.1"; ///< a numeric address of this machine
+  std::uint16_t port = 8080;      ///< 0: any free port, which `HttpServer::port` returns
 };
 
-/// Everything runs on the thread that calls `run`; `post` alone may be called from others.
+class HttpServer;
+
+/// The kind of connection that a server accepts, chosen at run time: any `Connection`, PlainHttp by default. Costs one
+/// indirect call per connection.
+class HttpConnection {
+ public:
+  HttpConnection() : HttpConnection(PlainHttp{}) {}
+  template <class C>
+    requires(!std::same_as<C, HttpConnection>)
+  HttpConnection(C connection); // NOLINT(google-explicit-constructor): `config.connection = *Tls::make(…)`
+
+  [[nodiscard]] std::string_view scheme() const { return scheme_; }
+  /// Serves one client of `server` until its connection ends.
+  [[nodiscard]] boost::asio::awaitable<void> serve(HttpServer& server, boost::asio::ip::tcp::socket socket) const {
+    return serve_(server, std::move(socket));
+  }
+
+ private:
+  std::string_view scheme_;
+  std::function<boost::asio::awaitable<void>(HttpServer&, boost::asio::ip::tcp::socket)> serve_;
+};
+
+/// Everything runs on the thread that calls `run`; other threads may call only `post`.
 ///
 /// Life: `listen`, `run`; `drain` (no new connections; requests under way end; at the latest after `bound`) or `stop`
 /// ends `run`.
-template <class Transport = PlainHttp>
 class HttpServer final : public HttpTransport {
  public:
-  explicit HttpServer(HttpLimits limits = {}, Transport transport = {})
-      : limits_(limits), transport_(std::move(transport)) {}
+  explicit HttpServer(HttpLimits limits = {}, HttpConnection connection = {})
+      : limits_(limits), connection_(std::move(connection)) {}
 
   /// Errors: no such address, a port in use or not allowed.
   [[nodiscard]] Status listen(const HttpAddress& address) {
@@ -62,17 +85,18 @@ class HttpServer final : public HttpTransport {
                  "a port that is free and allowed (--port 0: any)"};
   }
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  [[nodiscard]] std::string_view scheme() const { return connection_.scheme(); }
 
-  /// Serves `app` until `stop`, or until a drain has ended.
+  /// Serves `app` until `stop` or the end of a drain.
   void run(HttpApp& app) {
     app_ = &app;
     boost::asio::co_spawn(context_, accept(), boost::asio::detached);
     cut_who_is_stuck();
     context_.run();
-    for (Session* session : sessions_) session->cut(); // their coroutines end with the context
+    for (OpenConnection* session : sessions_) session->cut(); // their coroutines end with the context
   }
 
-  /// Runs `work` on the application's thread. From any thread, and from a signal's handler that asio calls.
+  /// Runs `work` on the application's thread. From any thread, and from a signal handler that asio calls.
   void post(std::function<void()> work) override { boost::asio::post(context_, std::move(work)); }
   void after(double seconds, std::function<void()> work) override {
     auto timer = std::make_shared<boost::asio::steady_timer>(
@@ -82,8 +106,8 @@ class HttpServer final : public HttpTransport {
       if (!error) work();
     });
   }
-  /// Calls `then` at the first of the signals, once, when they do again what they do by default. On the application's
-  /// thread.
+  /// Calls `then` once, at the first of these signals; afterwards they have their default effect again. On the
+  /// application's thread.
   void on_signal(std::initializer_list<int> numbers, std::function<void(int)> then) {
     auto signals = std::make_shared<boost::asio::signal_set>(context_);
     for (const int number : numbers) signals->add(number);
@@ -94,14 +118,14 @@ class HttpServer final : public HttpTransport {
     });
   }
 
-  /// Lets requests under way end, for at most `bound`, and accepts no new connection: then `run` returns. On the
+  /// Accepts no new connections and ends `run` when requests under way have ended, at most `bound` later. On the
   /// application's thread.
   void drain(std::chrono::milliseconds bound) {
     if (draining_) return;
     draining_ = true;
     boost::system::error_code ignored;
     acceptor_.close(ignored);
-    for (Session* session : sessions_) session->close_if_idle();
+    for (OpenConnection* session : sessions_) session->close_if_idle();
     deadline_ = std::chrono::steady_clock::now() + bound;
     end_if_drained();
   }
@@ -115,60 +139,61 @@ class HttpServer final : public HttpTransport {
   [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
 
  private:
-  using Session = HttpSession<Transport>;
+  friend class HttpConnection;
 
   boost::asio::awaitable<void> accept() {
     for (;;) {
       auto [error, socket] = co_await acceptor_.async_accept(detail::as_tuple_awaitable);
       if (!acceptor_.is_open()) co_return;
-      if (error) { // no file handle left, say: the connections that are open will end
+      if (error) { // for example no file handle left: open connections will end
         boost::asio::steady_timer pause(context_, std::chrono::milliseconds(50));
         co_await pause.async_wait(detail::as_tuple_awaitable);
         continue;
       }
-      boost::asio::co_spawn(context_, serve(std::move(socket)), boost::asio::detached);
+      boost::asio::co_spawn(context_, connection_.serve(*this, std::move(socket)), boost::asio::detached);
     }
   }
 
-  boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket) {
+  template <Connection C>
+  boost::asio::awaitable<void> serve(const C& connection, boost::asio::ip::tcp::socket socket) {
     boost::system::error_code ignored;
-    socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored); // a token is a packet, and is waited for
-    // The kernel would take megabytes of a stream that nobody reads before the server could notice.
+    socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored); // a token must not wait for more bytes
+    // By default the kernel buffers megabytes of an unread stream before the server notices.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
-    socket.non_blocking(true, ignored); // for writes that are tried before they are waited for
-    typename Transport::Stream stream = transport_.wrap(std::move(socket));
+    socket.non_blocking(true, ignored); // for writes that are tried before they wait
+    typename C::Stream stream = connection.wrap(std::move(socket));
     if (static_cast<int>(sessions_.size()) >= limits_.max_connections) {
       boost::beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(1));
-      if (!co_await transport_.greet(stream)) co_return;
+      if (!co_await connection.greet(stream)) co_return;
       HttpResponse full = app_->refuse(503, "the server has as many connections as it takes");
       full.headers.add("Retry-After", "1");
       detail::HttpReply reply(context_.get_executor());
       reply.keep_alive = false;
       std::string text = detail::http_head(full, static_cast<std::int64_t>(full.body.size()), reply) + full.body;
       co_await boost::asio::async_write(stream, boost::asio::buffer(text), detail::as_tuple_awaitable);
-      co_await transport_.part(stream);
+      co_await connection.part(stream);
       co_return;
     }
-    Session session(std::move(stream), transport_, *app_, limits_, draining_);
+    HttpSession<C> session(std::move(stream), connection, *app_, limits_, draining_);
     const Listed listed{*this, session};
     co_await session.run();
   }
 
-  /// Keeps the session's name in the list while it lives.
+  /// Lists the session while it lives.
   struct Listed {
-    Listed(HttpServer& server_, Session& session_) : server(server_), session(session_) {
+    Listed(HttpServer& server_, OpenConnection& session_) : server(server_), session(session_) {
       server.sessions_.insert(&session);
     }
     ~Listed() { server.sessions_.erase(&session); }
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
     HttpServer& server;
-    Session& session;
+    OpenConnection& session;
   };
 
   void cut_who_is_stuck() {
-    const auto open = sessions_; // who is cut leaves the list
-    for (Session* session : open)
+    const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
+    for (OpenConnection* session : open)
       if (sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
     after(1, [this] { cut_who_is_stuck(); });
   }
@@ -176,8 +201,8 @@ class HttpServer final : public HttpTransport {
   void end_if_drained() {
     if (sessions_.empty()) return stop();
     if (std::chrono::steady_clock::now() >= deadline_) {
-      const auto open = sessions_; // aborting ends sessions, which leave the list
-      for (Session* session : open) session->cut();
+      const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
+      for (OpenConnection* session : open) session->cut();
       return stop();
     }
     after(0.02, [this] { end_if_drained(); });
@@ -187,14 +212,28 @@ class HttpServer final : public HttpTransport {
   static constexpr int send_buffer = 32 << 10; // bytes
 
   HttpLimits limits_;
-  Transport transport_;
-  std::unordered_set<Session*> sessions_; ///< outlives the context, with which coroutines end that stand in it
+  HttpConnection connection_;
+  std::unordered_set<OpenConnection*> sessions_; ///< outlives the context, whose end ends their coroutines
   boost::asio::io_context context_{1};
   boost::asio::ip::tcp::acceptor acceptor_{context_};
   HttpApp* app_ = nullptr;
   bool draining_ = false;
   std::chrono::steady_clock::time_point deadline_;
 };
+
+template <class C>
+  requires(!std::same_as<C, HttpConnection>)
+HttpConnection::HttpConnection(C connection) {
+  static_assert(Connection<C>,
+                "sluice: this Connection needs a `scheme`, a nested `Stream`, `Stream wrap(tcp::socket) const`, "
+                "`boost::asio::awaitable<bool> greet(Stream&) const` and `awaitable<void> part(Stream&) const`");
+  if constexpr (Connection<C>) {
+    scheme_ = C::scheme;
+    serve_ = [connection = std::move(connection)](HttpServer& server, boost::asio::ip::tcp::socket socket) {
+      return server.serve(connection, std::move(socket));
+    };
+  }
+}
 
 } // namespace sluice
 // NOLINTEND(bugprone-use-after-move)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpSession: one connection, a coroutine that reads requests and writes their answers, one after another.
+// HttpSession: one connection, a coroutine that reads requests and writes their responses one after another.
 #pragma once
 
 #include "sluice/serve/beast/connection.hpp"
@@ -21,23 +21,23 @@
 #include <tuple>
 #include <utility>
 
-// clang-tidy 14 takes a coroutine's parameter, which moves into its frame, for used after that move.
+// clang-tidy 14 mistakes a coroutine's parameter, which moves into its frame, for one used after a move.
 // NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
-/// What a server bears of a client.
+/// Per-client limits.
 struct HttpLimits {
   std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond: 431
   std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond: 413
-  /// Bytes of an answer that a client may leave unread, beside the largest piece so far: one step of a request for many
-  /// answers may bring more than any bound, to a client that reads all. Beyond: it is cut.
+  /// Bytes of a response that a client may leave unread, in addition to the largest piece so far: for a request with
+  /// many answers, one step may bring more than any limit to a client that reads everything. Beyond: it is dropped.
   std::size_t max_unread = std::size_t{256} << 10;
-  /// Bytes that a client may send ahead while it is answered: of requests that wait for this one's end. Beyond: it is
-  /// cut, and the request under way is cancelled.
+  /// Bytes of further requests that a client may send before its current response has ended. Beyond: it is dropped,
+  /// and the request under way is cancelled.
   std::size_t max_ahead = std::size_t{64} << 10;
-  int max_connections = 4096; ///< beyond: 503, at once
+  int max_connections = 4096; ///< beyond: 503 at once
   std::chrono::milliseconds head_time{
-      10'000}; ///< for a request's head to arrive whole; beyond: the end (no 408: a timeout closes)
+      10'000}; ///< for a request's whole head; beyond: the connection is closed, without a 408
   std::chrono::milliseconds body_time{60'000};  ///< for its body
   std::chrono::milliseconds idle_time{75'000};  ///< between requests of one connection
   std::chrono::milliseconds write_time{60'000}; ///< without a byte taken by the client
@@ -48,7 +48,7 @@ namespace detail {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 
-/// The answer under way on a connection: what the application writes, and the writer has not sent yet.
+/// The response under way on a connection, with the bytes that are not sent yet.
 struct HttpReply {
   explicit HttpReply(const asio::any_io_executor& executor) : wake(executor, asio::steady_timer::time_point::max()) {}
 
@@ -57,7 +57,7 @@ struct HttpReply {
     waiting = false;
     wake.cancel();
   }
-  /// The client has left, or is made to.
+  /// The client has left or is dropped.
   void leave() {
     if (gone || sent) return;
     gone = true;
@@ -69,14 +69,14 @@ struct HttpReply {
   asio::steady_timer wake; ///< never expires: cancelled to wake the writer
   bool waiting = false;    ///< the writer waits for `wake`
   std::string unsent;
-  std::size_t in_flight = 0; ///< bytes that the writer has taken, and the client not
+  std::size_t in_flight = 0; ///< bytes that the writer is sending
   std::size_t max_unread = 0;
-  std::size_t largest = 0; ///< bytes of a piece
+  std::size_t largest = 0; ///< bytes of the largest piece
   bool keep_alive = true;
-  bool chunked = true;   ///< false for HTTP/1.0: the body's end is the connection's
+  bool chunked = true;   ///< false for HTTP/1.0: the body ends with the connection
   bool begun = false;    ///< the head was written
   bool finished = false; ///< by the application
-  bool sent = false;     ///< all of it
+  bool sent = false;     ///< completely
   bool gone = false;
   std::function<void()> on_gone;
 };
@@ -86,7 +86,7 @@ struct HttpReply {
           beast::http::obsolete_reason(static_cast<beast::http::status>(status)).size()};
 }
 
-/// The head of a response; `length` below 0: not known yet.
+/// The head of a response; `length` below 0: unknown.
 [[nodiscard]] inline std::string http_head(const HttpResponse& response, std::int64_t length, const HttpReply& reply) {
   std::string head = "HTTP/1.1 " + std::to_string(response.status) + " ";
   head += http_reason(response.status);
@@ -107,9 +107,9 @@ class BeastExchange final : public Exchange {
   BeastExchange(std::shared_ptr<HttpReply> reply, HttpApp& app, bool head_only)
       : reply_(std::move(reply)), app_(&app), head_only_(head_only) {}
   ~BeastExchange() override {
-    reply_->on_gone = nullptr; // nobody is left to be told
+    reply_->on_gone = nullptr; // the application has dropped the exchange
     if (!reply_->begun && !reply_->gone) respond(app_->refuse(500, "the request was dropped without an answer"));
-    if (!reply_->finished && !reply_->gone) { // half an answer cannot be mended: the client sees the connection end
+    if (!reply_->finished && !reply_->gone) { // half a response: the client sees the connection end
       reply_->leave();
     }
   }
@@ -171,18 +171,37 @@ class BeastExchange final : public Exchange {
 
 } // namespace detail
 
-/// One connection, and what its bytes pass through.
+/// An open connection as its server sees it, whatever its kind.
+class OpenConnection {
+ public:
+  OpenConnection() = default;
+  OpenConnection(const OpenConnection&) = delete;
+  OpenConnection& operator=(const OpenConnection&) = delete;
+
+  /// Ends the connection now if no request is under way.
+  virtual void close_if_idle() = 0;
+  /// Ends the connection, whatever is under way.
+  virtual void cut() = 0;
+  /// Ends the connection if its client has taken no byte for `write_time`. The server asks every second: a timer for
+  /// each write would be a tenth of what a token costs.
+  virtual void cut_if_stuck(std::chrono::steady_clock::time_point now) = 0;
+
+ protected:
+  ~OpenConnection() = default;
+};
+
+/// One connection's requests and answers.
 template <class Connection>
-class HttpSession {
+class HttpSession final : public OpenConnection {
  public:
   using Stream = typename Connection::Stream;
 
   HttpSession(Stream stream, const Connection& connection, HttpApp& app, const HttpLimits& limits, const bool& draining)
       : stream_(std::move(stream)), connection_(&connection), app_(&app), limits_(&limits), draining_(&draining) {}
 
-  /// Serves requests until either side ends the connection.
+  /// Serves requests until the client or the server ends the connection.
   detail::asio::awaitable<void> run() {
-    lowest().expires_after(limits_->head_time); // who is slow to shake hands is as slow as who sends a head slowly
+    lowest().expires_after(limits_->head_time); // the handshake has the same limit as a head
     if (!co_await connection_->greet(stream_)) co_return;
     for (bool first = true; !*draining_ || first; first = false) {
       Parser parser;
@@ -193,19 +212,15 @@ class HttpSession {
     }
     co_await part();
   }
-  /// Ends the connection now if no request is under way.
-  void close_if_idle() {
+  void close_if_idle() override {
     if (reply_ == nullptr && !reading_) cut();
   }
-  /// Ends the connection, whatever is under way.
-  void cut() {
+  void cut() override {
     if (reply_ != nullptr) reply_->leave();
     boost::system::error_code ignored;
     socket().close(ignored);
   }
-  /// Ends the connection if its client has taken no byte for `write_time`. The server asks every second: a timer for
-  /// each write would be a tenth of what a token costs.
-  void cut_if_stuck(std::chrono::steady_clock::time_point now) {
+  void cut_if_stuck(std::chrono::steady_clock::time_point now) override {
     if (writing_ && now - taken_ > limits_->write_time) cut();
   }
   [[nodiscard]] bool answering() const { return reply_ != nullptr; }
@@ -218,10 +233,10 @@ class HttpSession {
   auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
   auto& socket() { return lowest().socket(); }
 
-  /// Reads one request; false where the connection has ended, or was told why it must.
+  /// Reads one request. False: the connection has ended, or the request was refused and it must end.
   detail::asio::awaitable<bool> read(Parser& parser, bool first) {
     namespace http = boost::beast::http;
-    if (buffer_.size() == 0) { // an idle connection may wait long; a head that has begun may not
+    if (buffer_.size() == 0) { // an idle connection may wait longer than one that has begun a head
       lowest().expires_after(first ? limits_->head_time : limits_->idle_time);
       auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
       if (error) co_return false;
@@ -251,8 +266,8 @@ class HttpSession {
     co_return false;
   }
 
-  /// Answers what could not be read, and ends the connection. What the client still sends is read for a moment: closing
-  /// with unread bytes would reset the connection, and the client would lose the answer.
+  /// Responds to an invalid request and ends the connection. Keeps reading for a moment: closing with unread bytes
+  /// would reset the connection, and the client would lose the response.
   detail::asio::awaitable<void> refuse(int status, std::string what) {
     detail::HttpReply reply(stream_.get_executor());
     reply.keep_alive = false;
@@ -276,14 +291,14 @@ class HttpSession {
     }
   }
 
-  /// Says goodbye, where the connection has a way to. Once, and where it is still open.
+  /// Ends the connection in the protocol's way, once, if it is still open.
   detail::asio::awaitable<void> part() {
     if (std::exchange(parted_, true) || !socket().is_open()) co_return;
     lowest().expires_after(part_time);
     co_await connection_->part(stream_);
   }
 
-  /// Gives the request to the application and writes its answer; false where the connection ends with it.
+  /// Passes the request to the application and writes its response. False: the connection ends after it.
   detail::asio::awaitable<bool> answer(Request message) {
     using namespace boost::asio::experimental::awaitable_operators;
     reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
@@ -296,12 +311,12 @@ class HttpSession {
     request.target = std::string{message.target()};
     for (const auto& field : message) request.headers.add(std::string{field.name_string()}, std::string{field.value()});
     request.body = std::move(message.body());
-    message = {}; // an answer may take long, and this coroutine as long
+    message = {}; // freed: this coroutine lives as long as the response takes
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
-    // `reply` is kept: the session's own may be another request's by the time the last piece is dropped.
+    // A pointer of its own: `reply_` may belong to another request when the exchange is destroyed.
     const std::shared_ptr<detail::HttpReply> reply = reply_;
-    buffer_.shrink_to_fit(); // a stream is long, and its client has nothing to say
+    buffer_.shrink_to_fit(); // during a long stream the client sends nothing
     app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
     co_await (write(*reply) || watch(*reply));
     reply_ = nullptr;
@@ -315,7 +330,7 @@ class HttpSession {
     co_return reply->keep_alive;
   }
 
-  /// Writes the answer as the application makes it, all that is there in one write.
+  /// Writes the response as the application makes it, all available bytes in one write.
   detail::asio::awaitable<void> write(detail::HttpReply& reply) {
     std::string piece;
     for (;;) {
@@ -331,12 +346,12 @@ class HttpSession {
       piece.swap(reply.unsent);
       reply.in_flight = piece.size();
       for (std::size_t at = 0; at < piece.size();) {
-        taken_ = Clock::now(); // a slow reader is one that takes bytes: each write has its own time
+        taken_ = Clock::now(); // each write has its own time limit: a slow reader makes progress
         writing_ = true;
         const auto rest = detail::asio::buffer(piece.data() + at, piece.size() - at);
         boost::system::error_code error = detail::asio::error::would_block;
         std::size_t bytes = 0;
-        // What the kernel takes at once needs no second way through the event loop: half a microsecond of eleven.
+        // A write that the kernel accepts at once avoids the event loop: half a microsecond of eleven.
         if constexpr (requires { stream_.socket().write_some(rest, error); })
           bytes = stream_.socket().write_some(rest, error);
         if (error == detail::asio::error::would_block)
@@ -350,21 +365,21 @@ class HttpSession {
     reply.sent = true;
   }
 
-  /// Ends when the client does, or when it has sent too much ahead: what it sends meanwhile is its next request's, and
-  /// waits in the buffer. (Rejected: to leave the rest in the kernel. Nothing would tell any more that the client has
-  /// left, and a stream would run on for nobody.)
+  /// Returns when the client leaves or has sent too much ahead. Bytes that arrive during the response belong to the
+  /// next request and wait in the buffer. (Rejected: leaving the rest in the kernel. The server would not notice that
+  /// the client has left, and a stream would run on.)
   detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
     while (buffer_.size() <= limits_->max_ahead) {
       auto [error, bytes] = co_await stream_.async_read_some(
           buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)), detail::as_tuple_awaitable);
-      buffer_.commit(bytes); // also where the answer was complete meanwhile: they begin the next request
+      buffer_.commit(bytes); // even if the response is complete by now: they begin the next request
       if (error || reply.sent) co_return;
     }
   }
 
   static constexpr std::size_t read_bytes = 4096;
   static constexpr std::size_t watch_bytes = 256;
-  static constexpr std::chrono::seconds part_time{2}; ///< for a client to take its leave
+  static constexpr std::chrono::seconds part_time{2}; ///< for the end of a connection
 
   Stream stream_;
   const Connection* connection_;
@@ -375,7 +390,7 @@ class HttpSession {
   std::shared_ptr<detail::HttpReply> reply_;
   Clock::time_point taken_; ///< when the write under way began
   bool writing_ = false;
-  bool reading_ = false; ///< a request has begun to arrive
+  bool reading_ = false; ///< a request is arriving
   bool parted_ = false;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenAiApp: the endpoints of the server, before any engine that generates.
+// OpenAiApp: the server's HTTP endpoints, in front of any GenerationEngine.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/text.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
@@ -13,9 +15,6 @@
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
-#include "sluice/serve/server_role.hpp"
-#include "sluice/tokenizer/chat.hpp"
-#include "sluice/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -32,32 +31,29 @@
 
 namespace sluice {
 
-/// What a server serves, and to whom.
+/// The model that a server offers, and the rules for clients.
 struct OpenAiSetup {
-  std::string model;                     ///< the name that clients ask for
-  std::string about;                     ///< a line on the live page: which system, on what
+  std::string model;                     ///< the name that clients use
+  std::string about;                     ///< a line on the live page: the system and its device
   const Tokenizer* tokenizer = nullptr;  ///< outlives the app
   std::optional<ChatFormat> chat;        ///< none: /v1/chat/completions is refused
-  int vocabulary = 0;                    ///< tokens that the model has
-  std::int64_t context = 0;              ///< the longest prompt and answer together
-  Slo slo;                               ///< of requests that bring none
-  std::vector<std::string> api_keys;     ///< empty: anybody is served
-  std::string cors;                      ///< the origin whose pages may ask, or *; empty: none
-  bool logprobs = true;                  ///< whether tokens have any; else asking for them is refused
-  std::int64_t created = 0;              ///< of the model, seconds since 1970
+  int vocabulary = 0;                    ///< the model's number of tokens
+  std::int64_t context = 0;              ///< most tokens of a prompt and its answer together
+  Slo slo;                               ///< of requests without an SLO of their own
+  std::vector<std::string> api_keys;     ///< empty: no key is needed
+  std::string cors;                      ///< the origin whose pages may use the server, or *; empty: none
+  bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
+  std::int64_t created = 0;              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
   std::function<double()> clock;         ///< seconds, for latencies
-  std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests that bring none
-  std::function<void(std::string)> log;  ///< one JSON object an event; may be empty
-  std::function<std::string()> what_if;  ///< a JSON object for /whatif, at once; empty: there is none
+  std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
+  std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
+  std::function<std::string()> what_if;  ///< returns the JSON of /whatif at once; empty: no /whatif
 };
 
-/// Lives on the transport's thread; the engine's events are posted to it.
+/// Runs on the transport's thread, to which the engine's events are posted.
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
-  using role = roles::Api;
-  using Setup = OpenAiSetup;
-
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
       : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
@@ -96,7 +92,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return cors_.open(refusal(status, std::move(what)));
   }
 
-  /// On the engine's thread.
+  /// Called on the engine's thread.
   void happened(std::vector<GenerationEvent> events) override {
     transport_->post([this, events = std::move(events), told = Clock::now()] { take(events, told); });
   }
@@ -111,23 +107,23 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       setup_.log(std::move(line));
     });
   }
-  /// Why the engine generates nothing any more; empty: it does.
+  /// Why the engine stopped; empty while it runs.
   [[nodiscard]] const std::string& stopped_by() const { return stopped_; }
 
-  /// New requests are answered with 503 from here on.
+  /// From now on new requests get status 503.
   void drain() { draining_ = true; }
   /// Requests under way.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
 
  private:
-  /// Bytes of a text that is only divided into tokens: 0.2 s, for which the streams wait.
+  /// Most bytes of a text for /tokenize, which take 0.2 s while all streams wait.
   static constexpr std::size_t most_tokenized = std::size_t{1} << 20;
 
-  /// Requests whose tokens' way to the transport's end is timed as that of the last of them.
+  /// Requests per measurement of delivery time: all get the time of the last.
   static constexpr std::size_t timed_together = 32;
 
-  /// What nginx logs of a client that left before its answer began.
+  /// nginx's status for a client that left before its response began.
   static constexpr int client_left = 499;
 
   using Clock = std::chrono::steady_clock;
@@ -145,10 +141,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::vector<GenerationId> ids;
     std::vector<double> last; ///< when each answer's last token came; below 0: none yet
     double begun;             ///< when the request came
-    std::size_t accepted = 0; ///< answers
+    std::size_t accepted = 0; ///< answers that the engine accepted
     std::string name;         ///< its id, for the log
-    std::string traceparent;  ///< of its request, for the log; empty: none
-    int status = 200;         ///< that its client has got, or would have
+    std::string traceparent;  ///< its header of that name, for the log; may be empty
+    int status = 200;         ///< HTTP status, for the log
     std::string reason;       ///< why its answers ended, each reason once
   };
 
@@ -193,12 +189,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     HttpResponse response;
     response.type = "text/html; charset=utf-8";
     response.body = live_page();
-    // Whatever a prompt or a name brings into the page, it runs no script of others and asks nobody else.
+    // Even if a prompt or a name injects markup, the page runs no other script and loads nothing.
     response.headers.add("Content-Security-Policy", live_page_policy);
     response.headers.add("Cache-Control", "no-cache");
     exchange->respond(std::move(response));
   }
-  /// What the live page polls: of the server what /metrics says of it, and of the engine what the engine says.
+  /// The data that the live page polls: the server's counters as in /metrics, and the engine's state.
   void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
     response.body = "{\"server\":";
@@ -217,7 +213,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(std::move(response));
   }
 
-  /// What other systems would have made of the last requests: figures alone.
+  /// SLO attainment that other systems would have reached with the last requests.
   void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     if (!setup_.what_if) return exchange->respond(refusal(404, "this server replays nothing; expected --what-if"));
     HttpResponse response;
@@ -313,7 +309,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         generation.ignore_end = wanted.ignore_end;
         generation.sampling = wanted.sampling;
         generation.sampling.seed = seed;
-        generation.sequence = generations.size(); // a request's first answer is the first of a run with this seed
+        generation.sequence = generations.size(); // the first answer is the same as that of a single run with this seed
         generation.logprobs = wanted.logprobs;
         generation.slo = wanted.slo;
         generation.priority = wanted.priority;
@@ -350,8 +346,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return error;
   }
 
-  /// Refuses a text that is no prompt of this model however it is divided into tokens, before that is tried: a second
-  /// for ten megabytes, for which every stream would wait.
+  /// Refuses a text that is too long for the context however it is tokenized. Tokenizing ten megabytes would take a
+  /// second, during which all streams wait.
   [[nodiscard]] std::optional<ApiError> check_length(const char* param, std::string_view text) const {
     const std::size_t most = static_cast<std::size_t>(setup_.context) * longest_token_;
     if (text.size() <= most) return std::nullopt;
@@ -362,7 +358,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return error;
   }
 
-  /// The tokens of the prompts; an error if one is too long for what is asked of it.
+  /// Tokenizes the prompts; an error if a prompt and its answer exceed the context.
   [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const {
     if (wanted.chat) {
       if (!setup_.chat) return detail::api_error("messages", "this model has no chat format; expected /v1/completions");
@@ -410,7 +406,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::vector<std::pair<std::uint64_t, std::int64_t>> touched; // requests, and how many tokens each got
     for (const GenerationEvent& event : events) {
       const auto found = where_.find(event.id);
-      if (found == where_.end()) continue; // its client has left
+      if (found == where_.end()) continue; // the client has left
       const auto [key, at] = found->second;
       Job& job = jobs_.at(key);
       const std::int64_t before = job.job.usage().completion;
@@ -432,8 +428,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         time_delivery(std::exchange(tokens, 0), told);
     }
   }
-  /// Of the tokens that were passed to the transport since the last call: it sends them before it runs what is posted
-  /// behind them.
+  /// Measures the delivery time of `tokens`, passed to the transport since the last call: it sends them before it runs
+  /// later posted work.
   void time_delivery(std::int64_t tokens, Clock::time_point told) {
     if (tokens == 0) return;
     transport_->post([this, tokens, told] {
@@ -441,10 +437,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     });
   }
 
-  /// As the client counts. `tokens`: those of the event's that the answer has; behind a stop string there may be more.
+  /// Counts as the client does. `tokens`: the event's tokens that are part of the answer, without those after a stop
+  /// string.
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
     switch (event.kind) {
-    case GenerationEvent::Kind::accepted: // once all are: a refusal of one refuses the request
+    case GenerationEvent::Kind::accepted: // counted once all are accepted: one refusal refuses the request
       if (++job.accepted == job.ids.size()) metrics_.prompt_tokens += job.job.usage().prompt;
       break;
     case GenerationEvent::Kind::refused:
@@ -464,7 +461,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
-      if (job.job.stopped(at)) count_end(job, FinishReason::stop, now); // the engine will not say so
+      if (job.job.stopped(at)) count_end(job, FinishReason::stop, now); // the engine sends no `ended` for it
       break;
     }
   }
@@ -473,7 +470,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     metrics_.ended(reason, now - job.begun);
     note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
   }
-  /// For the log. A request of several answers may end for several reasons.
+  /// For the log. A request with several answers may end for several reasons.
   static void note_end(Job& job, std::string_view reason, int status) {
     if (job.reason.find(reason) == std::string::npos) job.reason.append(job.reason.empty() ? "" : ",").append(reason);
     job.status = status;
@@ -481,7 +478,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   using Jobs = std::unordered_map<std::uint64_t, Job>;
 
-  /// Cancels what nobody waits for, and forgets a request that is over.
+  /// Cancels generations that are no longer needed, and forgets a request that is over.
   void settle(Jobs::iterator at) {
     Job& job = at->second;
     for (const std::size_t answer : job.job.to_cancel()) {
@@ -501,7 +498,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
     note_end(found->second, "abort", found->second.job.begun() ? 200 : client_left);
     found->second.job.abandon();
-    // The transport calls from within the exchange that the job owns: the job ends once that call has returned.
+    // The caller is the exchange, which the job owns: the job must not end before this call returns.
     for (const std::size_t answer : found->second.job.to_cancel()) {
       engine_->cancel(found->second.ids[answer]);
       where_.erase(found->second.ids[answer]);
@@ -514,8 +511,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- the rest
 
-  /// What the model is asked. Probes, metrics and the live page carry no text of anybody, and are asked by what has no
-  /// key.
+  /// Requests to the model need a key. Probes, metrics and the live page contain no client's text, and the programs
+  /// that use them have no key.
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
   }
@@ -546,7 +543,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       json.key("traceparent").value(parent);
     if (error)
       json.key("status").value(error->status).key("error").value(error->message);
-    else // by which other lines name its first answer
+    else // the name of its first answer in other lines
       json.key("generation").value(last_generation_ + 1);
     json.end_object();
     setup_.log(std::move(line));
@@ -569,16 +566,13 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   GenerationEngine* engine_;
   ServeMetrics metrics_;
   Jobs jobs_;
-  std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< job and answer of each generation
+  std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
   std::uint64_t last_job_ = 0;
   std::uint64_t last_generation_ = 0;
   std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
-  std::string stopped_; ///< why the engine has
+  std::string stopped_; ///< why the engine stopped; empty while it runs
 };
-
-/// The API, as a server's list of parts names it.
-using OpenAi = OpenAiApp;
 
 inline const OpenAiApp::Route OpenAiApp::routes[12] = {
     {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the headers of a request say: its key, its body's type, its SLO.
+// Reads a request's headers: API key, content type, SLO.
 #pragma once
 
 #include "sluice/core/text.hpp"
@@ -20,7 +20,7 @@ namespace sluice {
 
 namespace detail {
 
-/// Whether two texts are equal, in a time that depends on the length of the first alone.
+/// Whether two texts are equal, in time that depends only on the length of the first.
 [[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
   unsigned different = given.size() == secret.size() ? 0U : 1U;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -32,7 +32,7 @@ namespace detail {
 
 } // namespace detail
 
-/// Whether a request bears one of `keys`, by `Authorization: Bearer KEY`; without keys every request does.
+/// Whether a request has one of `keys`, as `Authorization: Bearer KEY`; true if there are no keys.
 [[nodiscard]] inline bool bears_key(const HttpHeaders& headers, std::span<const std::string> keys) {
   if (keys.empty()) return true;
   constexpr std::string_view scheme = "Bearer ";
@@ -44,9 +44,9 @@ namespace detail {
   return found;
 }
 
-/// Whether the body is said to be JSON, or nothing is said of it. Without the latter only by what is no page: a page
-/// of any origin makes its reader's browser post plain text, or a body without a type, and is not asked for leave
-/// first (CORS); it would so have the reader's server work for it.
+/// Whether the content type is JSON, or is absent in a request that is not from a web page. A page of any origin can
+/// make a browser post plain text or a body without a type, without a CORS preflight, and so use the server of the
+/// page's reader.
 [[nodiscard]] inline bool says_json(const HttpHeaders& headers) {
   std::string_view type = headers.find("Content-Type");
   if (type.empty()) return headers.find("Origin").empty();
@@ -55,7 +55,7 @@ namespace detail {
   return HttpHeaders::same_name(type, "application/json");
 }
 
-/// x-slo-ttft-ms and x-slo-tbt-ms, beside or in place of the body's.
+/// Reads x-slo-ttft-ms and x-slo-tbt-ms, which override the body's SLO.
 [[nodiscard]] inline std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo) {
   for (const auto& [name, place] : {std::pair{"x-slo-ttft-ms", &slo.ttft}, std::pair{"x-slo-tbt-ms", &slo.tbt}}) {
     const std::string_view text = headers.find(name);

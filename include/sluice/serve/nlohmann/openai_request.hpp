@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_completion: the bodies of /v1/chat/completions and /v1/completions.
+// read_completion: parses the bodies of /v1/chat/completions and /v1/completions.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -26,13 +26,13 @@ namespace detail {
   error.param = std::move(param);
   return error;
 }
-/// An error of a field, said by its reader: "temperature is 3; expected …".
+/// The error of a field's reader: "temperature is 3; expected …".
 [[nodiscard]] inline ApiError api_error(std::string param, const Error& error) {
   return api_error(std::move(param),
                    without_controls(error.what + (error.expected.empty() ? "" : "; expected " + error.expected)));
 }
 
-/// Reads fields into places, one after another, until one is wrong.
+/// Reads fields one after another until one is invalid.
 class CompletionFields {
  public:
   explicit CompletionFields(const nlohmann::json& body) : body_(&body), fields_(body, "the body") {}
@@ -77,7 +77,7 @@ class CompletionFields {
   JsonFields fields_;
 };
 
-/// Fields of the API that change an answer and are not built. Each may be there with the value that changes nothing.
+/// Refuses fields of the API that are not supported, unless they have the value without effect.
 inline void refuse_unbuilt(CompletionFields& fields, bool chat) {
   struct Unbuilt {
     const char* name;
@@ -113,7 +113,7 @@ inline void refuse_unbuilt(CompletionFields& fields, bool chat) {
     fields.fail("echo", "echo is not supported with chat; expected /v1/completions");
 }
 
-/// The text of a message: a string, or parts of type "text".
+/// A message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return std::nullopt;
@@ -143,7 +143,7 @@ inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& in
     if (role == message.end() || !role->is_string())
       return fields.fail(param + ".role", param + ".role is missing; expected system, user or assistant");
     std::string name = role->get<std::string>();
-    if (name == "developer") name = "system"; // what newer models call the system's turn
+    if (name == "developer") name = "system"; // the newer name
     if (name != "system" && name != "user" && name != "assistant")
       return fields.fail(param + ".role", param + ".role is '" + without_controls(excerpt(name)) +
                                               "'; expected system, user or assistant");
@@ -154,7 +154,7 @@ inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& in
   }
 }
 
-/// Answers that one request may ask for, prompts times `n`: a body of a megabyte would ask for thirty million.
+/// Most answers of one request, prompts times `n`: a body of a megabyte could otherwise request thirty million.
 inline constexpr std::size_t most_answers = 1024;
 
 inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into) {
@@ -228,7 +228,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
-/// Whether arrays and objects of the text stand more than `deepest` within one another. The text need not be JSON.
+/// Whether the text nests arrays and objects more than `deepest` levels deep. The text need not be valid JSON.
 [[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
   std::size_t depth = 0;
   bool quoted = false;
@@ -236,7 +236,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
     const char character = text[at];
     if (quoted) {
       if (character == '\\')
-        ++at; // what is escaped ends no string
+        ++at; // an escaped quote does not end the string
       else if (character == '"')
         quoted = false;
     } else if (character == '"') {
@@ -252,18 +252,17 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 
 } // namespace detail
 
-/// Parses the body of a request. What is nested without a bound is refused before: copying such a value, or comparing
-/// it with its like, recurses.
+/// Parses the body of a request. Refuses deep nesting first, because copying and comparing JSON values recurses.
 [[nodiscard]] inline Expected<nlohmann::json> parse_body(std::string_view body) {
-  static constexpr std::size_t deepest = 64; // what the API has is nested in five
+  static constexpr std::size_t deepest = 64; // the API's own nesting is at most five
   if (detail::is_deeper(body, deepest))
     return Error{ErrorCode::bad_input, "the body", "its arrays and objects are nested more than 64 deep", "at most 64"};
   return parse_json_object(body, "the body");
 }
 
-/// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`; answers with the error that the
-/// client is to get, or nothing. A field that changes the answer and is not built is an error that names it; a field
-/// that the API does not have is ignored, as the API does.
+/// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`. Returns the error for the client,
+/// if any. An unsupported field of the API is an error that names it; a field that the API does not have is ignored, as
+/// the API does.
 [[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into) {
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return detail::api_error("", parsed.error().line());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// openai_setup: an OpenAiSetup that lives by this machine's clocks and randomness.
+// openai_setup: an OpenAiSetup with this machine's clocks and random numbers.
 #pragma once
 
 #include "sluice/serve/nlohmann/openai_app.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// For a model of that name, whose tokens `tokenizer` reads and writes. `tokenizer` must outlive the server.
+/// `model`: the name that clients use. `tokenizer` must outlive the server.
 [[nodiscard]] inline OpenAiSetup openai_setup(std::string model, const Tokenizer& tokenizer, std::int64_t context) {
   OpenAiSetup setup;
   setup.model = std::move(model);

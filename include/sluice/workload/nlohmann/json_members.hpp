@@ -12,14 +12,14 @@
 
 namespace sluice {
 
-/// Walks the members of an object, and of objects inside it, without holding more than one value.
+/// Iterates over the members of an object and of its nested objects, with at most one value in memory.
 ///
-/// nlohmann's parsers run to the end of their input: a DOM holds the whole trace, and its SAX interface pushes events
-/// and cannot be left halfway, so neither yields one request at a time. This class finds where values begin and end,
-/// and nlohmann parses each value by itself.
+/// nlohmann's parsers read their input to its end: a DOM holds the whole trace, and the SAX interface pushes events and
+/// cannot pause, so neither returns one request at a time. This class finds where values begin and end; nlohmann parses
+/// each value.
 class JsonMembers {
  public:
-  /// A value longer than this is an error, so that memory stays bounded whatever the file holds.
+  /// Longer values are errors, so that memory is bounded for every file.
   static constexpr std::size_t longest_value = std::size_t{1} << 20;
 
   static constexpr std::size_t deepest = 64;
@@ -40,7 +40,7 @@ class JsonMembers {
     int character = skip_blanks();
     if (character == '}') {
       take();
-      first_ = false; // the object was a member of the one around it
+      first_ = false; // the object was a member of its parent
       return false;
     }
     if (!first_) {
@@ -73,10 +73,10 @@ class JsonMembers {
     return parsed;
   }
 
-  /// Passes over the current member's value, which may be longer than `longest_value`.
+  /// Skips the current member's value, which may be longer than `longest_value`.
   Status skip() { return copy_value(nullptr); }
 
-  /// Whether nothing but blanks is left.
+  /// Whether only blanks are left.
   Status end() {
     if (skip_blanks() == eof) return {};
     return broken("there is text behind the object", "the end of the file");
@@ -115,7 +115,7 @@ class JsonMembers {
     return {};
   }
 
-  /// Copies a string from its first quote to its last, or passes over it where `text` is null.
+  /// Copies a string from its first quote to its last, or skips it if `text` is null.
   Status copy_string(std::string* text) {
     bool escaped = false;
     for (bool open = false;;) {
@@ -141,7 +141,7 @@ class JsonMembers {
     return copy_plain(text);
   }
 
-  /// Copies a number or a literal: to the blank, comma or bracket behind it.
+  /// Copies a number or a literal, up to the next blank, comma or bracket.
   Status copy_plain(std::string* text) {
     for (bool any = false;; any = true) {
       const int character = stream_->peek();
@@ -155,8 +155,8 @@ class JsonMembers {
     }
   }
 
-  /// Copies an object or an array to its matching bracket. What is open is kept here and bounded, since a file of
-  /// nothing but opening brackets must not fill the memory.
+  /// Copies an object or an array up to its matching bracket. The depth is bounded, so that a file of opening brackets
+  /// does not exhaust memory.
   Status copy_brackets(std::string* text) {
     std::string open;
     do {

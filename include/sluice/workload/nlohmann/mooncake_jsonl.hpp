@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-/// Mooncake's traces (Qin et al., FAST 2025): one JSON object a line, `timestamp` in milliseconds, `input_length` and
-/// `output_length` in tokens. `hash_ids`, the hashes of the prompt's 512-token blocks, are not read: a
-/// simulated prompt is taken to be like no other.
+/// Mooncake's traces (Qin et al., FAST 2025): one JSON object per line, `timestamp` in milliseconds, `input_length` and
+/// `output_length` in tokens. `hash_ids`, the hashes of the prompt's 512-token blocks, are ignored:
+/// simulated prompts share no prefix.
 class MooncakeReader {
  public:
   explicit MooncakeReader(LineReader lines) : lines_(std::move(lines)) {}

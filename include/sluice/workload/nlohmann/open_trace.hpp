@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace: any workload behind one type, for programs; opened by format or by a generator's text.
+// Trace: one type for all workloads, opened by format or by a generator's text.
 #pragma once
 
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/workload/azure_csv.hpp"
 #include "sluice/workload/csv.hpp"
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/line_reader.hpp"
@@ -63,7 +62,7 @@ inline Expected<TraceFormat> find_format(std::string_view text) {
                std::string{trace_format_names}};
 }
 
-/// The columns of a file whose first line may be the header of a CSV.
+/// The columns of a file whose first line may be a CSV's header.
 inline std::optional<std::vector<std::string>> csv_header(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
@@ -74,9 +73,9 @@ inline std::optional<std::vector<std::string>> csv_header(const std::string& pat
   return columns;
 }
 
-/// The format that a file's first line names, by a column or a field that no other format has, whatever is wrong with
-/// the values: a program that is told no format can then give that format's error. Nothing where the line names no
-/// format (an OrbitFlow trace of several lines), or cannot be read.
+/// The format that a file's first line reveals by a column or a field of that format only. The values may be wrong:
+/// a program without `--format` can then report that format's error. Nothing if the line reveals no format (an
+/// OrbitFlow trace of several lines) or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
@@ -85,16 +84,16 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   if ((*line)->front() != '{') {
     const std::optional<std::vector<std::string>> header = csv_header(path);
     if (!header) return std::nullopt;
-    // All three of a format's columns: a log may well call one of its own TIMESTAMP.
-    const auto has = [&](const auto& columns, const auto& same) {
-      return std::all_of(columns.begin(), columns.end(), [&](const auto& column) {
+    // All three of a format's columns: another log may have a column TIMESTAMP.
+    const auto has = [&](const CsvColumns& columns, const auto& same) {
+      const std::array names{columns.arrival, columns.prompt, columns.output};
+      return std::all_of(names.begin(), names.end(), [&](const auto& column) {
         return std::any_of(header->begin(), header->end(), [&](const auto& cell) { return same(cell, column); });
       });
     };
-    if (has(AzureCsvReader::names, std::equal_to<>{})) return TraceFormat::azure;
-    const CsvColumns own;
     const auto same = [](std::string_view a, std::string_view b) { return name_distance(a, b) == 0; };
-    if (has(std::array{own.arrival, own.prompt, own.output}, same)) return TraceFormat::csv;
+    if (has(azure_columns(), std::equal_to<>{})) return TraceFormat::azure;
+    if (has(CsvColumns{}, same)) return TraceFormat::csv;
     return std::nullopt;
   }
   const nlohmann::json object = nlohmann::json::parse(**line, nullptr, false);
@@ -105,14 +104,14 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   return std::nullopt;
 }
 
-/// A workload of any kind: itself a TraceReader.
+/// A workload of any kind; itself a TraceReader.
 ///
-/// Type-erased (a variant, one branch per request) only here, at the outer edge, where the format is known at run time;
-/// a program that knows the format earlier takes the reader itself.
+/// The format is known only at run time, so this is a variant with one branch per request. A program that knows the
+/// format at compile time uses the reader.
 class Trace {
  public:
-  using Reader = std::variant<Shaped<AzureCsvReader>, Shaped<MooncakeReader>, Shaped<OrbitFlowReader>,
-                              Shaped<VllmRunReader>, Shaped<CsvReader>, Shaped<Generator>>;
+  using Reader = std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>, Shaped<CsvReader>,
+                              Shaped<Generator>>;
 
   Trace(Reader reader, Workload workload) : reader_(std::move(reader)), workload_(std::move(workload)) {}
 
@@ -128,8 +127,8 @@ class Trace {
 
 static_assert(TraceReader<Trace>);
 
-/// Opens a trace file. `step_time` is needed by `orbitflow`, whose arrivals count engine steps (see
-/// `read_orbitflow_header`), and by no other; `columns` by `csv` alone. Nothing is read yet but a header.
+/// Opens a trace file and reads at most its header. Only `orbitflow` needs `step_time`, since its arrivals count engine
+/// steps (see `read_orbitflow_header`); only `csv` needs `columns`.
 inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, const ReadOptions& options,
                                   std::optional<Seconds> step_time = std::nullopt, const CsvColumns& columns = {}) {
   if (Status status = check(options); !status) return status.error();
@@ -144,7 +143,7 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
   };
   switch (format) {
   case TraceFormat::azure:
-    return shaped(AzureCsvReader::open(path));
+    return shaped(CsvReader::open(path, azure_columns()));
   case TraceFormat::mooncake:
     return shaped(MooncakeReader::open(path));
   case TraceFormat::vllm:
@@ -164,7 +163,7 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
   return shaped(std::move(reader));
 }
 
-/// A trace file as a command line names it: --trace, --format and --trace-columns, of which the last two may be empty.
+/// A trace file as a command line names it: --trace, and optionally --format and --trace-columns.
 struct TraceFile {
   std::string path;
   TraceFormat format = TraceFormat::csv;
@@ -176,8 +175,8 @@ inline Expected<Trace> open_trace(const TraceFile& file, const ReadOptions& opti
   return open_trace(file.path, file.format, options, step_time, file.columns);
 }
 
-/// What the command line says of a trace; where it says no format, the one that the file names, or in which its first
-/// request can be read.
+/// The trace that a command line names. Without a format: the one that the file reveals, or the first one whose reader
+/// can read the first request.
 inline Expected<TraceFile> find_trace(const std::string& path, std::string_view format = {},
                                       std::string_view columns = {}) {
   TraceFile file{.path = path};

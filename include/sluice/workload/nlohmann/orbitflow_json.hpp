@@ -20,9 +20,9 @@ namespace sluice {
 /// A trace of OrbitFlow's artifact: one JSON object with the server's limits and `requests`, an object of requests in
 /// the order of arrival, each with `input_length`, `output_length` and `arrival_time`.
 ///
-/// Arrivals in the trace count engine steps. This reader turns them into wall-clock seconds, once, by a stated step
-/// time; all systems of a comparison then see the same arrivals. The file is read twice, for the header (which may
-/// stand behind the requests) and for the requests, so that memory stays constant.
+/// Arrivals in the trace count engine steps. This reader converts them to wall-clock seconds with a given step time, so
+/// that all systems of a comparison see the same arrivals. It reads the file twice, for the header (which may follow
+/// the requests) and for the requests, so that memory is constant.
 class OrbitFlowReader {
  public:
   /// Reads the header and stops before the first request. `step` is the time of one engine step.
@@ -128,7 +128,7 @@ class OrbitFlowReader {
     }
   }
 
-  /// Goes back to the start, and up to the first request: members that were read once are known to be there.
+  /// Rewinds, and skips to the first request. The members were read once, so they exist.
   Status find_requests() {
     stream_->clear();
     stream_->seekg(0);
@@ -154,8 +154,7 @@ class OrbitFlowReader {
 
 static_assert(TraceReader<OrbitFlowReader>);
 
-/// The limits that a trace carries, read before a step time is known: the base SLO, and with it the step time, follows
-/// from the budget.
+/// A trace's limits, readable before the step time is known: the budget determines the base SLO and the step time.
 inline Expected<OrbitFlowHeader> read_orbitflow_header(const std::string& path) {
   const Expected<OrbitFlowReader> reader = OrbitFlowReader::open(path, Seconds{1.0});
   if (!reader) return reader.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VllmRunReader: the requests of a recorded vLLM run, with what was measured of each.
+// VllmRunReader: the requests of a recorded vLLM run, with their measured times.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -23,18 +23,18 @@ struct VllmRunRecord {
   Seconds scheduled{0};   ///< `scheduled_ts`: first taken into a batch
   Seconds first_token{0}; ///< `first_token_ts`
   Seconds last_token{0};  ///< `last_token_ts`
-  Tokens bound{0};        ///< `max_tokens`, where a server wrote it; else 0
-  Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s`, where a server wrote them (serve/request_record.hpp)
+  Tokens bound{0};        ///< `max_tokens` if the server wrote it, else 0
+  Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };
 
-/// `requests.jsonl` of a recorded vLLM run: one JSON object a line. The arrival is `queued_ts`; `arrival_time` is on
+/// `requests.jsonl` of a recorded vLLM run: one JSON object per line. The arrival is `queued_ts`; `arrival_time` is on
 /// another clock and is not read.
 ///
-/// A run's lines are in the order of submission, and requests may enter the queue in a slightly different one; a server
-/// that records writes a line as its request ends. So the reader sorts by arrival within a window of `window` lines
-/// (constant memory), and refuses a line that is further out.
+/// Lines are in the order of submission, or, if a server records, in the order in which requests end; arrivals may have
+/// a different order. The reader sorts by arrival within a window of `window` lines (constant memory) and reports a
+/// line beyond it as an error.
 class VllmRunReader {
  public:
   static constexpr std::size_t window = 65536;
@@ -82,7 +82,7 @@ class VllmRunReader {
     VllmRunRecord record;
     std::int64_t line = 0;
   };
-  /// Heap order: the earliest on top, lines as they stand where arrivals are equal.
+  /// Heap order: the earliest arrival on top; equal arrivals in the order of their lines.
   static bool later(const Waiting& a, const Waiting& b) {
     if (a.record.queued != b.record.queued) return a.record.queued > b.record.queued;
     return a.line > b.line;
@@ -161,7 +161,7 @@ class VllmRunReader {
 
 static_assert(TraceReader<VllmRunReader>);
 
-/// The whole of a recorded run in the order of arrival: a run is compared request by request, and is small.
+/// A whole recorded run in the order of arrival: runs are compared request by request, and are small.
 inline Expected<std::vector<VllmRunRecord>> read_vllm_run(const std::string& path) {
   Expected<VllmRunReader> reader = VllmRunReader::open(path);
   if (!reader) return reader.error();

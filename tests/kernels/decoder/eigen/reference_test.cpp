@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // KernelRunner against the CPU's decoder, which computes in f32 with the same weights.
-#include "sluice/decoder/eigen/make_decoder.hpp"
+#include "sluice/model/decoder/eigen/make_decoder.hpp"
 
 #include "kernels/decoder/runner_case.hpp"
 

@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/device/named.hpp"
-#include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/serve/beast/http_server.hpp"
-#include "sluice/serve/beast/live_server.hpp"
+#include "sluice/serve/beast/nlohmann/live_server.hpp"
 #include "sluice/serve/beast/openssl/tls.hpp"
-#include "sluice/serve/drawn_tokens.hpp"
-#include "sluice/serve/nlohmann/openai_setup.hpp"
-#include "sluice/systems/vllm.hpp"
-#include "sluice/tokenizer/bytes.hpp"
+#include "sluice/serve/nlohmann/simulated_config.hpp"
 
-#include "serve/beast/test_app.hpp"
+#include "serve/beast/wire.hpp"
 #include "support/certificate.hpp"
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 using namespace sluice;
+using sluice_test::answer_to_plain;
 using sluice_test::Certificate;
 using sluice_test::needs_tools;
 using sluice_test::soon;
@@ -39,42 +36,19 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A server on a thread of its own.
-struct RunningTls {
-  explicit RunningTls(HttpLimits limits = {}) : server(limits, *Tls::make(certificate.file, certificate.key)) {
-    REQUIRE(server.listen({"127.0.0.1", 0}).ok());
-    port = server.port();
-    app.transport = &server;
-    thread = std::thread([this] {
-      server.run(app);
-      ended = true;
-    });
-  }
-  ~RunningTls() {
-    server.post([this] { server.stop(); });
-    thread.join();
-  }
-  /// As the server's thread counts them.
-  std::size_t connections() {
-    std::promise<std::size_t> count;
-    server.post([&] { count.set_value(server.connections()); });
-    return count.get_future().get();
-  }
-
+struct Certified {
   Certificate certificate;
-  HttpServer<Tls> server;
-  TestApp app;
-  std::uint16_t port = 0;
-  std::atomic<bool> ended = false;
-  std::thread thread;
+};
+struct RunningTls : Certified, sluice_test::RunningServer {
+  explicit RunningTls(HttpLimits limits = {}) : RunningServer(limits, *Tls::make(certificate.file, certificate.key)) {}
 };
 
-/// A client that takes no certificate but this.
+/// A client that trusts only this certificate.
 struct TlsClient {
   TlsClient(std::uint16_t port, const Certificate& certificate, int newest = TLS1_3_VERSION) {
     trust.load_verify_file(certificate.file);
     trust.set_verify_mode(ssl::verify_peer);
-    SSL_CTX_set_security_level(trust.native_handle(), 0); // as old a client as is wanted
+    SSL_CTX_set_security_level(trust.native_handle(), 0); // allows old protocol versions
     SSL_CTX_set_max_proto_version(trust.native_handle(), newest);
     stream.emplace(context, trust);
     stream->set_verify_callback(ssl::host_name_verification("127.0.0.1"));
@@ -86,51 +60,26 @@ struct TlsClient {
     return !error;
   }
   void send(std::string_view message) { asio::write(*stream, asio::buffer(message)); }
-  /// Until the text holds `mark`, or the connection ends, as `ended` then says.
-  std::string read_until(std::string_view mark) {
-    while (text.find(mark) == std::string::npos) {
-      char piece[4096];
-      const std::size_t bytes = stream->read_some(asio::buffer(piece), ended);
-      if (ended) break;
-      text.append(piece, bytes);
-    }
-    const std::size_t at = text.find(mark);
-    std::string taken = text.substr(0, at == std::string::npos ? text.size() : at + mark.size());
-    text.erase(0, taken.size());
-    return taken;
-  }
+  std::string read_until(std::string_view mark) { return received.read_until(*stream, mark); }
   std::string read_all() { return read_until("\1\2never\3"); }
 
   asio::io_context context;
   ssl::context trust{ssl::context::tls_client};
   std::optional<ssl::stream<tcp::socket>> stream;
-  boost::system::error_code ended;
-  std::string text;
+  sluice_test::Received received;
 };
-
-/// The whole answer to bytes that are not encrypted.
-std::string answer_to_plain(std::uint16_t port, std::string_view message) {
-  asio::io_context context;
-  tcp::socket socket(context);
-  socket.connect({asio::ip::make_address("127.0.0.1"), port});
-  asio::write(socket, asio::buffer(message));
-  std::string text;
-  boost::system::error_code end;
-  asio::read(socket, asio::dynamic_buffer(text), end);
-  return text;
-}
 
 void check_served(const RunningTls& running) {
   TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
   client.send("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   CHECK(client.read_all().ends_with("GET /fine "));
-  CHECK(client.ended == asio::error::eof); // and not ssl::error::stream_truncated: the end was said
+  CHECK(client.received.ended == asio::error::eof); // not ssl::error::stream_truncated: TLS sent its end of data
 }
 
 } // namespace
 
-TEST_CASE("Tls: requests, pipelined ones and streams over one connection, and its end is said" *
+TEST_CASE("Tls: requests, pipelined requests and streams on one connection, which ends with TLS's end of data" *
           needs_tools({"openssl"})) {
   RunningTls running;
   TlsClient client(running.port, running.certificate);
@@ -146,18 +95,18 @@ TEST_CASE("Tls: requests, pipelined ones and streams over one connection, and it
   const std::string burst = client.read_all();
   CHECK(burst.size() > (std::size_t{1} << 20));
   CHECK(burst.ends_with("\r\n0\r\n\r\n"));
-  CHECK(client.ended == asio::error::eof);
+  CHECK(client.received.ended == asio::error::eof);
   CHECK(running.app.gone == 0);
 }
 
-TEST_CASE("Tls: 1.2 is served and 1.1 is not" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: version 1.2 is accepted, 1.1 is not" * needs_tools({"openssl"})) {
   RunningTls running;
   CHECK(TlsClient(running.port, running.certificate, TLS1_2_VERSION).greet());
   CHECK_FALSE(TlsClient(running.port, running.certificate, TLS1_1_VERSION).greet());
   check_served(running);
 }
 
-TEST_CASE("Tls: plain HTTP is answered in plain HTTP, noise is not, and the next client is served" *
+TEST_CASE("Tls: plain HTTP gets a response in plain HTTP, noise gets none, and the next client is served" *
           needs_tools({"openssl"})) {
   RunningTls running;
   const std::string answer = answer_to_plain(
@@ -169,7 +118,7 @@ TEST_CASE("Tls: plain HTTP is answered in plain HTTP, noise is not, and the next
   check_served(running);
 }
 
-TEST_CASE("Tls: who does not shake hands is cut like who sends no head, and holds up nobody" *
+TEST_CASE("Tls: a client that does not finish its handshake is dropped after the head time and delays nobody" *
           needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.head_time = 300ms;
@@ -177,7 +126,7 @@ TEST_CASE("Tls: who does not shake hands is cut like who sends no head, and hold
   asio::io_context context;
   tcp::socket silent(context), half(context);
   for (tcp::socket* socket : {&silent, &half}) socket->connect({asio::ip::make_address("127.0.0.1"), running.port});
-  asio::write(half, asio::buffer(std::string_view("\x16\x03\x01\x02\x00\x01", 6))); // the beginning of a hello
+  asio::write(half, asio::buffer(std::string_view("\x16\x03\x01\x02\x00\x01", 6))); // the beginning of a ClientHello
   CHECK(soon([&] { return running.connections() == 2; }));                          // they count
   check_served(running);
   for (tcp::socket* socket : {&silent, &half}) {
@@ -189,7 +138,7 @@ TEST_CASE("Tls: who does not shake hands is cut like who sends no head, and hold
   CHECK(soon([&] { return running.connections() == 0; }));
 }
 
-TEST_CASE("Tls: a drain does not wait for who has not shaken hands" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: a drain does not wait for unfinished handshakes" * needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.head_time = 30s;
   RunningTls running(limits);
@@ -203,14 +152,15 @@ TEST_CASE("Tls: a drain does not wait for who has not shaken hands" * needs_tool
   CHECK(running.connections() == 2);
   running.server.post([&] { running.server.drain(30s); });
   CHECK(client.read_until("0\r\n\r\n").find("data: 99\n") != std::string::npos);
-  CHECK(client.read_all().empty()); // the end is said, and answered
+  CHECK(client.read_all().empty()); // both sides send TLS's end of data
   boost::system::error_code ignored;
   client.stream->shutdown(ignored);
   CHECK(soon([&] { return running.ended.load(); }));
   CHECK(running.app.gone == 0);
 }
 
-TEST_CASE("Tls: who does not answer the end of a connection does not keep it" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: a client that does not answer the end of data does not keep its connection open" *
+          needs_tools({"openssl"})) {
   RunningTls running;
   TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
@@ -219,7 +169,8 @@ TEST_CASE("Tls: who does not answer the end of a connection does not keep it" * 
   CHECK(soon([&] { return running.connections() == 0; })); // its socket is still open
 }
 
-TEST_CASE("Tls: a client that leaves is heard of, in a stream and before it" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: the application learns of a client that leaves, during a stream and before it" *
+          needs_tools({"openssl"})) {
   RunningTls running;
   {
     TlsClient waiting(running.port, running.certificate), streaming(running.port, running.certificate);
@@ -235,7 +186,8 @@ TEST_CASE("Tls: a client that leaves is heard of, in a stream and before it" * n
   CHECK(soon([&] { return running.connections() == 0; }));
 }
 
-TEST_CASE("Tls: a client that reads nothing is cut once its answer passes the bound" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: a client that reads nothing is dropped once its response exceeds the limit" *
+          needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.max_unread = 64 << 10;
   RunningTls running(limits);
@@ -245,7 +197,7 @@ TEST_CASE("Tls: a client that reads nothing is cut once its answer passes the bo
   CHECK(soon([&] { return running.app.gone == 1; }));
 }
 
-TEST_CASE("Tls: a refused request has its answer, and the next client is served" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: a refused request gets its response, and the next client is served" * needs_tools({"openssl"})) {
   HttpLimits limits;
   limits.max_body = 1000;
   RunningTls running(limits);
@@ -256,7 +208,7 @@ TEST_CASE("Tls: a refused request has its answer, and the next client is served"
   check_served(running);
 }
 
-TEST_CASE("Tls: what is wrong with its files is one line" * needs_tools({"openssl"})) {
+TEST_CASE("Tls: mistakes in its files are reported in one line" * needs_tools({"openssl"})) {
   const Certificate one, other;
   const auto error_of = [](const std::string& certificate, const std::string& key) {
     const Expected<Tls> made = Tls::make(certificate, key);
@@ -286,22 +238,19 @@ TEST_CASE("Tls: what is wrong with its files is one line" * needs_tools({"openss
 namespace {
 
 using Mine = With<VllmSwap, GenerationFeed>;
-using S = LiveServer<Mine, OpenAi, Tls, QueueLimit>;
-static_assert(std::same_as<S::connection_type, Tls>);
-static_assert(std::same_as<S, LiveServer<Mine, Tls, QueueLimit, OpenAi>>);
+using S = LiveServer<Mine, QueueLimit>;
 
 } // namespace
 
-TEST_CASE("LiveServer with Tls is its API over TLS" * needs_tools({"openssl"})) {
+TEST_CASE("LiveServer serves its API over TLS" * needs_tools({"openssl"})) {
   const Server machine{llama3_8b(), a5000(), TokenBlocks{500}, {.batch = 2, .max_context = Tokens{4'096}}};
   const ByteTokenizer tokenizer;
   const Certificate certificate;
-  const std::unique_ptr<S> server =
-      *S::make({.engine = configure<Mine>(machine),
-                .tokens = std::make_shared<DrawnTokens>(*tokenizer.encode("letters", AddSpecial::no)),
-                .api = openai_setup("llama3-8b", tokenizer, 4'096),
-                .connection = *Tls::make(certificate.file, certificate.key),
-                .address = {.port = 0}});
+  S::Config config = simulated_config<S>(machine, tokenizer);
+  config.connection = *Tls::make(certificate.file, certificate.key);
+  config.address.port = 0;
+  const std::unique_ptr<S> server = *S::make(std::move(config));
+  CHECK(server->url().starts_with("https://"));
   std::thread thread([&] { CHECK(server->run().ok()); });
   CHECK(soon([&] { return server->ready(); }));
   TlsClient client(server->port(), certificate);

@@ -4,7 +4,6 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/beast/connection.hpp"
-#include "sluice/serve/server_role.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
@@ -24,25 +23,24 @@
 
 namespace sluice {
 
-/// TLS 1.2 or later, with OpenSSL's own choice of ciphers for those, and no renegotiation. Clients present no
-/// certificates: who may ask is the API's to say. Speaks HTTP/1.1 alone, which clients that offer more fall back to.
+/// TLS 1.2 or later with OpenSSL's default ciphers, without renegotiation. Does not ask for client certificates:
+/// authorization is the API's task. Serves only HTTP/1.1, to which clients that offer more fall back.
 ///
-/// Rejected: beast::ssl_stream, which gathers what is written in pieces; a session writes one piece at a time.
+/// Rejected: beast::ssl_stream, which joins small writes; a session writes one piece at a time.
 class Tls {
  public:
-  using role = roles::Connection;
   static constexpr const char* scheme = "https";
   using Stream = boost::asio::ssl::stream<boost::beast::tcp_stream>;
 
-  /// Of files in PEM: the server's certificate with those that vouch for it behind it, and its private key without a
-  /// passphrase. Errors: a file that cannot be read or is none of that, a key of another certificate.
+  /// Reads PEM files: the server's certificate followed by its chain, and its private key without a passphrase. Errors:
+  /// a file that cannot be read or has another content, a key of another certificate.
   [[nodiscard]] static Expected<Tls> make(const std::string& certificate, const std::string& key) {
     namespace ssl = boost::asio::ssl;
     Tls tls;
     ssl::context& context = *tls.context_;
     SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
     SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
-    // Nobody is asked for one: a server has no terminal.
+    // OpenSSL would otherwise ask for a passphrase on the terminal.
     context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string{}; });
     const auto use = [](const char* flag, const std::string& file, const char* wanted, auto&& take) -> Status {
       const Expected<std::string> text = read(file);
@@ -66,7 +64,7 @@ class Tls {
   [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const {
     return {boost::beast::tcp_stream(std::move(socket)), *context_};
   }
-  /// The handshake. Who speaks plain HTTP is told so, in plain HTTP.
+  /// The handshake. A client that sends plain HTTP gets an error in plain HTTP.
   [[nodiscard]] boost::asio::awaitable<bool> greet(Stream& stream) const {
     auto [error] = co_await stream.async_handshake(boost::asio::ssl::stream_base::server, detail::as_tuple_awaitable);
     if (error.category() == boost::asio::error::get_ssl_category() &&
@@ -74,7 +72,7 @@ class Tls {
       co_await answer_plain_http(stream.next_layer());
     co_return !error;
   }
-  /// Tells the client that nothing more comes, so that an answer whose end is cut off is told from a whole one.
+  /// Sends TLS's end of data, so that clients can tell a complete response from a truncated one.
   [[nodiscard]] boost::asio::awaitable<void> part(Stream& stream) const {
     co_await stream.async_shutdown(detail::as_tuple_awaitable);
   }
@@ -91,13 +89,13 @@ class Tls {
         co_await boost::asio::async_write(stream, boost::asio::buffer(answer), detail::as_tuple_awaitable);
     boost::system::error_code ignored;
     stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-    // Closing with unread bytes would reset the connection, and the client would lose the answer.
+    // Closing with unread bytes would reset the connection, and the client would lose the response.
     std::array<char, 4096> rest{};
     while (!error)
       std::tie(error, bytes) = co_await stream.async_read_some(boost::asio::buffer(rest), detail::as_tuple_awaitable);
   }
 
-  /// A file's bytes. (OpenSSL does not say why it cannot read one.)
+  /// A file's bytes. (OpenSSL does not report why it cannot read a file.)
   static Expected<std::string> read(const std::string& file) {
     struct Close {
       void operator()(std::FILE* one) const { (void)std::fclose(one); }

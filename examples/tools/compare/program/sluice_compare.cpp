@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sluice-compare has that other programs of its library (sluice_add_comparison) have of their own.
+#include "compare/run.hpp"
+#include "engines/registry.hpp"
+
+namespace compared {
+
+const char* program_name() { return "sluice-compare"; }
+std::span<const System> systems() { return engines::simulated_systems(); }
+
+} // namespace compared

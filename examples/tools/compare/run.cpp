@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/run.hpp"
+
+#include "sluice/engine/simulate.hpp"
+
+#include "compare/collect.hpp"
+#include "compare/recorder.hpp"
+#include "compare/tenants.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+namespace {
+
+/// A livelocked run is a result: the row says so.
+std::string livelock_of(const Status& status) {
+  return !status.ok() && status.error().code == ErrorCode::livelocked ? status.error().what : "";
+}
+
+Status run_tenants(const System& system, const Request& request, Outcome& outcome) {
+  const Tenants& tenants = *request.setup.tenants;
+  std::deque<Recorder> recorders; // listeners stay where they are
+  std::vector<engines::Simulation> simulations;
+  std::vector<Requests> workloads;
+  for (std::size_t i = 0; i < tenants.each.size(); ++i) {
+    const Setup& setup = tenants.each[i].setup;
+    simulations.push_back({setup, request.slo, request.deposit, {}, &recorders.emplace_back(request)});
+    Expected<Requests> opened = setup.open(tenants.slo(request, i));
+    if (!opened) return opened.error();
+    workloads.push_back(*std::move(opened));
+  }
+  const Expected<engines::NodeEnd> ended =
+      system.simulate_node({simulations, workloads, tenants.sharing, tenants.bus, tenants.order, request.tell});
+  if (!ended) return ended.error();
+  std::vector<const Recorded*> recorded;
+  for (const Recorder& recorder : recorders) recorded.push_back(&recorder.kept);
+  collect(request, {ended->composed, livelock_of(ended->status), ended->now}, recorded, outcome);
+  return {};
+}
+
+} // namespace
+
+Expected<Ended> simulate(Expected<engines::Simulated> (*simulate)(const engines::Simulation&), const Request& request,
+                         EventListener& listener) {
+  Expected<engines::Simulated> made = simulate({request.setup, request.slo, request.deposit, request.rule, &listener});
+  if (!made) return made.error();
+  Expected<Requests> requests = request.setup.open(request.slo);
+  if (!requests) return requests.error();
+  const Status status = sluice::simulate(made->engine, *requests, [&request](const SimulationProgress& at) {
+    request.tell(at.submitted - at.alive);
+    return true;
+  });
+  if (!status.ok() && status.error().code != ErrorCode::livelocked) return status.error();
+  return Ended{std::move(made->composed), livelock_of(status), made->engine.now()};
+}
+
+Status run(const System& system, const Request& request, Outcome& outcome) {
+  if (request.setup.tenants) return run_tenants(system, request, outcome);
+  Recorder recorder(request);
+  const Expected<Ended> ended = simulate(system.simulate, request, recorder);
+  if (!ended) return ended.error();
+  collect(request, *ended, recorder.kept, outcome);
+  return {};
+}
+
+} // namespace compared

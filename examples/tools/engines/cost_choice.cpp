@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four cost models of CostChoice.
+#include "engines/cost_choice.hpp"
+
+#include "sluice/policy/cost/linear_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/cost/table_profile.hpp"
+#include "sluice/policy/cost/tensor_parallel.hpp"
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+namespace engines {
+
+struct CostChoice::Model {
+  std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile, sluice::TensorParallel<sluice::Roofline>>
+      of;
+};
+
+CostChoice::CostChoice(sluice::Roofline model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
+CostChoice::CostChoice(sluice::LinearProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
+CostChoice::CostChoice(sluice::TableProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
+CostChoice::CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce)
+    : model_(std::make_shared<const Model>(
+          Model{sluice::TensorParallel<sluice::Roofline>{std::move(shard), whole, std::move(all_reduce)}})) {}
+
+sluice::StepTime CostChoice::step(const sluice::Work& work) const {
+  return std::visit([&work](const auto& model) { return model.step(work); }, model_->of);
+}
+sluice::LinkCost CostChoice::link() const {
+  return std::visit([](const auto& model) { return model.link(); }, model_->of);
+}
+
+} // namespace engines

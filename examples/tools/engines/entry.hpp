@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// entry<E>: the registry's row of an engine type. Instantiates the engine: once in a program, in the system's own file.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/type_name.hpp"
+#include "sluice/engine/node/bus_coordinator.hpp"
+#include "sluice/engine/node/node.hpp"
+#include "sluice/engine/node/remap_controller.hpp"
+#include "sluice/engine/node/simulate_node.hpp"
+#include "sluice/engine/product.hpp"
+
+#include "engines/config_of.hpp"
+#include "engines/delivery_choice.hpp"
+#include "engines/other_rules.hpp"
+#include "engines/system.hpp"
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace engines {
+
+namespace detail {
+
+/// The policy's name, or nothing where it is the role's default.
+template <class Role, class P>
+std::string choice() {
+  if constexpr (std::is_same_v<P, typename sluice::Default<Role>::type>)
+    return {};
+  else
+    return sluice::type_name<P>();
+}
+
+/// What differs from the defaults, in the order of a decision.
+template <class E>
+Composed composed_of(bool deposit) {
+  namespace roles = sluice::roles;
+  return {E::transfer_type::name,
+          {choice<roles::Admission, typename E::admission_type>(),
+           choice<roles::Placement, typename E::placement_type>(), choice<roles::Weights, typename E::weights_type>(),
+           choice<roles::Transfer, typename E::transfer_type>(), choice<roles::Replan, typename E::replan_type>(),
+           choice<roles::Relief, typename E::relief_type>(), choice<roles::Retention, typename E::retention_type>(),
+           deposit ? choice<roles::Delivery, sluice::TokenDeposit>() : choice<roles::Delivery, sluice::Immediate>(),
+           choice<roles::Lookahead, typename E::lookahead_type>(), choice<roles::Layout, typename E::layout_type>()}};
+}
+
+/// The system's engine with what a program chooses at run time.
+template <class E>
+using Dressed = sluice::With<E, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Observer>;
+
+template <class E>
+typename E::Config config_of(const Simulation& of) {
+  typename E::Config config =
+      engines::config_of<E>(of.setup, of.slo, sluice::BasicSimulated<CostChoice>{of.setup.cost});
+  config.delivery.deposit = of.deposit;
+  config.observers = std::tuple{Observer{of.listener}};
+  return config;
+}
+
+template <class System>
+sluice::Expected<Simulated> simulate(const Simulation& of) {
+  using E = Dressed<System>;
+  sluice::Expected<SimulatedEngine> engine = sluice::make_any<E>(config_of<E>(of));
+  if (!engine) return engine.error();
+  return Simulated{*std::move(engine), composed_of<E>(of.deposit)};
+}
+
+/// An engine whose KV never waits on the host has no use for another rule: it is not instantiated for them.
+template <class E>
+inline constexpr bool offloads =
+    E::placement_type::places_layers || !typename E::placement_type().least(2).all_resident();
+
+/// On the rule that is asked for: the system's own, or one of `Rules`.
+template <class System, class... Rules>
+sluice::Expected<Simulated> simulate_on(const Simulation& of, sluice::Parts<Rules...>) {
+  using Own = typename System::transfer_type;
+  if constexpr (offloads<System>) {
+    std::optional<sluice::Expected<Simulated>> made;
+    const auto on = [&]<class Rule>(std::type_identity<Rule>) {
+      if constexpr (!std::is_same_v<Rule, Own>) {
+        if (!made && of.rule == Rule::name) made.emplace(simulate<sluice::With<System, Rule>>(of));
+      }
+    };
+    (on(std::type_identity<Rules>{}), ...);
+    if (made) return *std::move(made);
+    SLUICE_ASSERT(of.rule.empty() || of.rule == Own::name, "a rule that the system is compiled for");
+  }
+  return simulate<System>(of);
+}
+
+template <class System, class Also>
+sluice::Expected<Simulated> simulated(const Simulation& of) {
+  return simulate_on<System>(of, Also{});
+}
+
+template <class System>
+sluice::Expected<RealEngine> real(const Setup& setup, sluice::Slo slo, sluice::Cpu backend, Observer observer) {
+  using E = sluice::With<System, Believed, sluice::Cpu, Observer>;
+  typename E::Config config = engines::config_of<E>(setup, slo, std::move(backend));
+  config.observers = std::tuple{observer};
+  return sluice::make_any<E>(std::move(config));
+}
+
+template <class System>
+RealComposed real_composed() {
+  return {sluice::engine_name<System>(), System::composition::transfer_type::name,
+          System::composition::delivery_type::deposits};
+}
+
+/// Whether the system computes K and V of a prefix again: a placement that forgets KV (eLLM), or a retention that keeps
+/// hidden states instead (HCache).
+template <class System>
+inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
+  config.placement.states;
+}
+|| System::composition::retention_type::keeps_hidden;
+
+/// `Count` tenants under `Coordinator` to the end.
+template <class System, class Coordinator, std::size_t Count>
+sluice::Expected<NodeEnd> simulate_tenants(const NodeSimulation& of) {
+  using E = Dressed<System>;
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->sluice::Expected<NodeEnd> {
+    using N = sluice::Node<Coordinator, SharingChoice, std::conditional_t<(I < Count), E, E>...>;
+    typename N::Config config{.engines = {config_of<E>(of.tenants[I])...}, .sharing = of.sharing, .bus = of.bus};
+    if constexpr (requires { config.coordinator.bus; }) config.coordinator.bus = of.bus;
+    if constexpr (requires { config.coordinator.order; }) config.coordinator.order = of.order;
+    sluice::Expected<N> node = N::make(std::move(config));
+    if (!node) return node.error();
+    std::array<Requests, Count> readers{of.workloads[I]...};
+    const auto tell = [&of](const sluice::SimulationProgress& at) {
+      of.tell(at.submitted - at.alive);
+      return true;
+    };
+    sluice::Status status = simulate_node(*node, readers, tell);
+    if (!status.ok() && status.error().code != sluice::ErrorCode::livelocked) return status.error();
+    return NodeEnd{node->now(), std::move(status), composed_of<E>(of.tenants.front().deposit)};
+  }
+  (std::make_index_sequence<Count>{});
+}
+
+/// Each number of tenants is a node type.
+template <class System, class Coordinator>
+sluice::Expected<NodeEnd> simulate_node(const NodeSimulation& of) {
+  switch (of.tenants.size()) {
+  case 2:
+    return simulate_tenants<System, Coordinator, 2>(of);
+  case 3:
+    return simulate_tenants<System, Coordinator, 3>(of);
+  default:
+    return simulate_tenants<System, Coordinator, 4>(of);
+  }
+}
+
+} // namespace detail
+
+/// A system that is only simulated, by `name`, on its own transfer rule and those of `Also`.
+template <class E, class Also = OtherRules>
+System simulated_entry(std::string_view name, std::string_view what) {
+  System system{.name = name, .what = what};
+  system.simulate = &detail::simulated<E, Also>;
+  return system;
+}
+
+/// Lets the system run for real as the engine type `E`.
+template <class E>
+void add_real(System& system) {
+  system.run = &detail::real<E>;
+  system.composed = &detail::real_composed<E>;
+  system.knows_lengths = sluice::knows_lengths<E>;
+  system.rebuilds_kv = detail::rebuilds_kv<E>;
+}
+
+/// A system that is simulated and runs for real.
+template <class E, class Also = OtherRules>
+System entry(std::string_view name, std::string_view what) {
+  System system = simulated_entry<E, Also>(name, what);
+  add_real<E>(system);
+  return system;
+}
+
+/// A system that serves several tenants in a node as well, under `Coordinator`.
+template <class E, class Coordinator>
+System tenants_entry(std::string_view name, std::string_view what) {
+  System system = entry<E>(name, what);
+  system.simulate_node = &detail::simulate_node<E, Coordinator>;
+  return system;
+}
+
+} // namespace engines

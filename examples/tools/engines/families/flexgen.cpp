@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/engine/systems/flexgen.hpp"
+
+#include "engines/entry.hpp"
+#include "engines/published.hpp"
+
+namespace engines {
+
+System flexgen() { return entry<sluice::FlexGen>("FlexGen", "one even placement for good, for the worst batch"); }
+System flexgen_plus() { return entry<sluice::FlexGenPlus>("FlexGenPlus", "the same, for each batch's worst lengths"); }
+
+} // namespace engines

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/engine/systems/static_offloading.hpp"
+
+#include "engines/entry.hpp"
+#include "engines/published.hpp"
+
+namespace engines {
+
+System waiting_first() { return entry<sluice::WaitingFirst>("WaitingFirst", "newcomers before who was swapped out"); }
+
+} // namespace engines

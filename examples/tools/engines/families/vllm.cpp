@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/engine/systems/vllm.hpp"
+
+#include "engines/entry.hpp"
+#include "engines/published.hpp"
+
+namespace engines {
+
+System vllm_recompute() {
+  return tenants_entry<sluice::VllmRecompute, sluice::Uncoordinated>("VllmRecompute",
+                                                                     "vLLM: preempt the newest, compute it again");
+}
+System vllm_swap() {
+  return tenants_entry<sluice::VllmSwap, sluice::Uncoordinated>("VllmSwap",
+                                                                "vLLM: preempt the newest, swap it out and in");
+}
+System swapped_first() {
+  return simulated_entry<sluice::VllmSwap>("SwappedFirst", "who was swapped out returns before newcomers");
+}
+
+} // namespace engines

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variants: systems with one part replaced, for the experiments of a paper that replaces it.
+#pragma once
+
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/policy/admission/shortest_remaining_first.hpp"
+#include "sluice/policy/placement/distance_placement.hpp"
+#include "sluice/policy/relief/pause.hpp"
+
+namespace engines {
+
+/// OrbitFlow, Fig. 13: the shortest remaining first instead of first come, first served.
+using OrbitFlowSrtf =
+    sluice::With<sluice::OrbitFlow,
+                 sluice::BasicShortestRemainingFirst<sluice::Batching::prefill_first, sluice::Newcomers::required>>;
+
+/// OrbitFlow, Fig. 14c: who is paused.
+using OrbitFlowPauseShortest = sluice::With<sluice::OrbitFlow, sluice::PauseShortest>;
+using OrbitFlowPauseRandom = sluice::With<sluice::OrbitFlow, sluice::PauseRandom>;
+
+/// OrbitFlow, Fig. 15: any number of evenly spaced layers, the intermediate counts too which a distance skips.
+using OrbitFlowEven = sluice::With<sluice::OrbitFlow, sluice::EvenPlacement>;
+
+} // namespace engines

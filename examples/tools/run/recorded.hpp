@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded: the observers of a run as one listener.
+#pragma once
+
+#include "sluice/report/observer/any_observer.hpp"
+#include "sluice/report/observer/decision_log.hpp"
+#include "sluice/report/observer/summary.hpp"
+#include "sluice/report/observer/timeline.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace running {
+
+/// What the planners of a run have learned of the machine.
+struct Learned {
+  double layers = 1;           ///< times as long as was believed at first
+  sluice::Seconds besides{0};  ///< more for an iteration, apart from its layers
+  std::int64_t iterations = 0; ///< that taught it
+};
+
+/// What a run keeps, and the callbacks for requests that end.
+struct Recorded final : sluice::EventListener {
+  void hear(const sluice::AnyEvent& event) override;
+
+  sluice::Summary::State summary;
+  sluice::Timeline trace; ///< what `timeline` is drawn around
+  sluice::Timeline::State timeline;
+  sluice::DecisionLog::State decisions;
+  bool keeps_summary = true, keeps_timeline = false, keeps_decisions = false;
+  sluice::EventListener* feed = nullptr; ///< a server's, or one that writes tables; null: none
+  std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
+  std::function<void(sluice::RequestId, sluice::Tokens first, sluice::Tokens count)> released =
+      [](sluice::RequestId, sluice::Tokens, sluice::Tokens) {};
+  std::function<void(sluice::RequestId)> cancelled = [](sluice::RequestId) {};
+  std::function<void(sluice::RequestId, std::string_view reason)> refused = [](sluice::RequestId, std::string_view) {};
+  sluice::Seconds end{0};
+  Learned learned;
+};
+
+} // namespace running

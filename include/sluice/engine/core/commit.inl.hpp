@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// commit: how a decision becomes fact; a definition that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/writers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+
+/// Puts the drafted plan in force; the memory that its weights give up becomes KV memory.
+SLUICE_INLINE void adopt_plan(Core& core, Draft& draft, const PolicyCalls& policies, LayerBlocks& taken_back) {
+  const LayerBlocks freed = core.capacity_with(draft.plan.weights) - core.kv_capacity;
+  if (freed.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() + freed);
+  if (freed.count() < 0) taken_back = -freed;
+  core.kv_capacity += freed;
+  if (policies.table.is.streams_weights) {
+    core.lending.borrowed = draft.offer.borrowed;
+    core.lending.own_level =
+        draft.plan.weights.streamed.empty() ? 0 : draft.plan.weights.level - core.lending.lent_layers;
+  }
+  std::swap(core.plan, draft.plan);
+  ++core.plan_serial;
+  policies.table.planned(policies.policies);
+  for (const RequestPlan& planned : core.plan.requests) core.row(planned.slot).plan_serial = core.plan_serial;
+}
+
+SLUICE_INLINE Change change_of(const Core& core, const Decision& decision, const Plan& planned, States states,
+                               std::span<const LayerSet> saved) {
+  const PolicyFacts& is = core.policies->is;
+  const bool leaves_out = is.keeps_hidden && states == States::left_out;
+  const auto held = [&](const RequestRow& request, TokenBlocks blocks) {
+    return leaves_out ? core.footprint_without_saved(request, blocks) : core.footprint(request.holding, blocks);
+  };
+  Change change;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    const RequestRow& request = core.row(claim.slot);
+    const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
+    if (!decision.new_plan && request.phase == Phase::running) {
+      if (blocks == request.blocks) continue;
+      change.after = change.after + (held(request, blocks) - held(request, request.blocks));
+      continue;
+    }
+    change.before = change.before + held(request, request.blocks);
+    const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
+    if (!is.copies_ahead && !is.keeps_hidden) {
+      change.after = change.after + core.footprint(target, blocks);
+      continue;
+    }
+    Holding coming = with_copies(core, request, target);
+    coming.saved = leaves_out ? LayerSet{} : states_of(request, i, saved) - target.away();
+    change.after = change.after + core.footprint(coming, blocks);
+  }
+  return change;
+}
+
+SLUICE_INLINE const Holding& target_of(const Plan& plan, std::size_t i, const Claim& claim) {
+  if (i < plan.requests.size() && plan.requests[i].slot == claim.slot) return plan.requests[i].holding;
+  for (const RequestPlan& planned : plan.requests)
+    if (planned.slot == claim.slot) return planned.holding;
+  return plan.unseen;
+}
+
+} // namespace detail
+
+/// Order matters. What the claims need is computed before any request is preempted. Requests that leave free memory
+/// before others take it. Preempted requests give up memory only for what is then still missing. The ledger is updated
+/// before a block is counted, so that it never exceeds its capacity.
+SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const PolicyCalls& policies, Seconds now,
+                          CommitState& state) {
+  using namespace detail;
+  const PolicyTable& table = policies.table;
+  Moves& moves = state.moves;
+  const Plan& planned = decision.new_plan ? draft.plan : core.plan;
+  Change change = change_of(core, decision, planned, States::left_out, state.saved);
+  if ((decision.new_plan || decision.mistake != Decision::Mistake::none) &&
+      !is_possible(core, decision, draft, change, policies, now, state))
+    return false;
+
+  const bool fetched = draft.fetches;
+  const bool came_back = moves.returned_blocks > 0;
+  const WeightsPlan weights = core.plan.weights;
+  moves.clear();
+
+  LayerBlocks taken_back{0}; // memory that weights take back, once all requests have moved out
+  if (decision.new_plan) adopt_plan(core, draft, policies, taken_back);
+  // Host memory for the claims is reserved before any request is preempted to the host, because the plan relies on it.
+  // What the claims give back is free only afterwards. Their saved hidden states are not part of it.
+  state.host_reserved = std::max(LayerBlocks{0}, change.after.host - change.before.host);
+
+  for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
+  for (const Slot slot : decision.victims) {
+    if (table.is.refuses_victims)
+      refuse_request(core, slot, "no plan fits it beside those that already run", policies, now);
+    else if (core.row(slot).phase == Phase::running)
+      preempt(core, slot, policies, now, state);
+  }
+  if (decision.empties_preempted)
+    for (const Slot slot : core.requests.preempted)
+      if (std::none_of(decision.claims.begin(), decision.claims.end(),
+                       [slot](const Claim& claim) { return claim.slot == slot; }))
+        drop(core, core.row(slot));
+  for (const Slot slot : decision.unplaceable)
+    refuse_request(core, slot, "it cannot be placed even alone", policies, now);
+
+  if (table.is.finds_released) // before any request takes a free block, which might be one of those found
+    for (const Claim& claim : decision.claims)
+      if (core.row(claim.slot).phase != Phase::running)
+        core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
+
+  // Preempted requests give up what is then missing on the device.
+  const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;
+  if (needed > core.ledger.device().free())
+    reclaim(core, needed - core.ledger.device().free(), decision, policies, now, state);
+  if (table.is.keeps_hidden) ask_for_states(core, decision, policies, now, state.saved);
+  if (table.is.copies_ahead || table.is.keeps_hidden) fit_host(core, decision, change, state.saved);
+
+  // All claims at once: their sum fits, but one claim after the other might not.
+  core.ledger.replace(change.before, change.after);
+  const bool keeps_slots = table.is.wants_timeline && !table.is.real_time;
+  for (std::size_t i = 0; i < decision.claims.size(); ++i) {
+    const Claim& claim = decision.claims[i];
+    RequestRow& request = core.row(claim.slot);
+    const LayerSet saved = states_of(request, i, state.saved);
+    if (!decision.new_plan && request.phase == Phase::running && request.holding.all_resident() && saved.empty()) {
+      grow(core, claim.slot, claim.tokens);
+      continue;
+    }
+    if (decision.new_plan)
+      move_claim(core, claim, target_of(core.plan, i, claim), saved, policies, now, moves);
+    else // copied, because it may be the row's own
+      move_claim(core, claim, Holding{core.holding_by_plan(request)}, saved, policies, now, moves);
+    if (keeps_slots) moves.stream_slots.resize(moves.streams.size(), claim.slot);
+  }
+  if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
+  if (table.is.streams_weights && !decision.claims.empty()) {
+    Lending& lending = core.lending;
+    return_weights(core.geometry, weights, core.plan.weights, lending.most_lent_layers - lending.lent_in_force, moves);
+    lending.lent_in_force = lending.most_lent_layers = lending.lent_layers;
+  }
+  draft.fetches = !moves.streams.empty();
+  const bool other_batch = decision.new_plan || !decision.victims.empty() || !decision.leaving.empty();
+  if (came_back || (other_batch && (fetched || draft.fetches || !(weights == core.plan.weights))))
+    core.carry_over.batch_changed();
+  return true;
+}
+
+} // namespace sluice

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a commit, declared for the files that define them: writers.hpp declares what the shell calls.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/core/core.hpp"
+#include "sluice/engine/core/decision.hpp"
+#include "sluice/engine/core/draft.hpp"
+#include "sluice/engine/core/moves.hpp"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace sluice {
+struct CommitState;
+}
+
+namespace sluice::detail {
+
+// commit.inl.hpp ----------------------------------------------------------------------------------------------------
+
+/// What the claims hold before the commit, and after it.
+struct Change {
+  Footprint before, after;
+};
+/// Whether a `Change` counts saved hidden states.
+enum class States : bool { left_out, counted };
+/// `saved`: as in `CommitState`.
+[[nodiscard]] Change change_of(const Core& core, const Decision& decision, const Plan& planned, States states,
+                               std::span<const LayerSet> saved);
+/// The residency that a plan gives to the claim at position `i`.
+[[nodiscard]] const Holding& target_of(const Plan& plan, std::size_t i, const Claim& claim);
+
+// plan_check.inl.hpp ------------------------------------------------------------------------------------------------
+
+/// Whether a drafted plan is possible: it names each claim once and no other request, names only layers of the model,
+/// and takes no more memory than the placement was told of. Checked in every build: the sums are the commit's own.
+/// If not, `state.error` says why.
+[[nodiscard]] bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
+                               const PolicyCalls& policies, Seconds now, CommitState& state);
+
+// move_claim.inl.hpp ------------------------------------------------------------------------------------------------
+
+/// Moves one claim to its place: fetches what is on the host and needed now, layer by layer or all at once; evicts what
+/// the plan wants on the host and is not there; lets the request join if it did not run. For the resident layers in
+/// `saved` the host also has, or gets, hidden states.
+void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
+                const PolicyCalls& policies, Seconds now, Moves& moves);
+
+// preemption.inl.hpp ------------------------------------------------------------------------------------------------
+
+void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now, CommitState& state);
+/// Makes preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer
+/// by layer from the last. A request whose layer finds no room on the host is dropped whole.
+void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies, Seconds now,
+             CommitState& state);
+/// Drops the request's KV from both memories: everything is computed again.
+void drop(Core& core, RequestRow& request);
+
+// requests.inl.hpp --------------------------------------------------------------------------------------------------
+
+/// Gives a request blocks for `tokens` more tokens.
+void grow(Core& core, Slot slot, Tokens tokens);
+/// A waiting or preempted request runs from now on.
+void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
+
+// copies_ahead.inl.hpp ----------------------------------------------------------------------------------------------
+
+/// `target` with the clean copies that the host already has of layers that `target` keeps resident.
+[[nodiscard]] Holding with_copies(const Core& core, const RequestRow& request, Holding target);
+/// Gives up clean copies until at least `needed` host blocks are free or none is left. Order: preempted requests before
+/// running ones; within each group the newest request first; within a request the newest block first.
+void give_up_copies(Core& core, LayerBlocks needed);
+
+// saved_states.inl.hpp ----------------------------------------------------------------------------------------------
+
+/// Asks Retention which layers' hidden states each joining claim saves.
+void ask_for_states(const Core& core, const Decision& decision, const PolicyCalls& policies, Seconds now,
+                    std::vector<LayerSet>& saved);
+/// The layers whose hidden states the host has once the decision is fact, if they are resident.
+[[nodiscard]] LayerSet states_of(const RequestRow& request, std::size_t claim, std::span<const LayerSet> saved);
+/// Gives up what the claims would like to have on the host besides the KV that must be there, as far as room is
+/// missing: copies, then what the last joining claims would save, then what the newest running requests have saved.
+void fit_host(Core& core, const Decision& decision, Change& change, std::vector<LayerSet>& saved);
+/// Gives up saved hidden states, a request's all at once, in the order of `give_up_copies`.
+void give_up_states(Core& core, LayerBlocks needed);
+/// Gives up copies, then saved states. Returns whether there was anything to give up.
+bool give_up_on_host(Core& core, LayerBlocks needed);
+
+} // namespace sluice::detail

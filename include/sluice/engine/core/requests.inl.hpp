@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests come, grow and go: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/writers.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+namespace detail {
+
+SLUICE_INLINE void grow(Core& core, Slot slot, Tokens tokens) {
+  RequestRow& request = core.row(slot);
+  const Tokens block_tokens = core.limits.block_tokens;
+  const TokenBlocks blocks = request.blocks_after(tokens, block_tokens);
+  request.slack += Tokens{(blocks - request.blocks).count() * block_tokens.count()} - tokens;
+  request.blocks = blocks;
+  if (core.policies->is.finds_released) core.prefix.extend(slot, request.computed + tokens, block_tokens);
+}
+
+SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
+  RequestRow& request = core.row(slot);
+  if (request.phase == Phase::waiting) {
+    policies.table.left_queue(policies.policies, slot, request);
+    --core.requests.waiting;
+  } else {
+    std::erase(core.requests.preempted, slot);
+    policies.table.tell(policies.policies, events::Resumed{request, now});
+  }
+  request.phase = Phase::running;
+  request.running_since = now;
+  core.requests.running.push_back(slot);
+}
+
+/// Removes a request that does not end by itself from the queue or from its list.
+SLUICE_INLINE void leave_list(Core& core, Slot slot, const PolicyCalls& policies) {
+  const RequestRow& request = core.row(slot);
+  if (request.phase == Phase::waiting) {
+    policies.table.left_queue(policies.policies, slot, request);
+    --core.requests.waiting;
+  } else {
+    std::erase(request.phase == Phase::running ? core.requests.running : core.requests.preempted, slot);
+  }
+}
+
+/// Frees the row's memory and its slot.
+SLUICE_INLINE void release(Core& core, Slot slot) {
+  RequestRow& request = core.row(slot);
+  drop(core, request);
+  request.phase = Phase::ended;
+  core.requests.free_slots.push_back(slot);
+  --core.requests.alive;
+}
+
+} // namespace detail
+
+SLUICE_INLINE RequestId new_request_id(Core& core) { return RequestId{core.requests.next_id++}; }
+
+SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& spec,
+                                 std::span<const BlockKey> prompt_keys) {
+  RequestTable& requests = core.requests;
+  Slot slot;
+  if (requests.free_slots.empty()) {
+    slot = Slot{static_cast<std::uint32_t>(requests.rows.size())};
+    requests.rows.emplace_back();
+  } else {
+    slot = requests.free_slots.back();
+    requests.free_slots.pop_back();
+    core.row(slot) = RequestRow{};
+  }
+  RequestRow& request = core.row(slot);
+  request.id = id;
+  request.spec = spec;
+  request.resident_layers = core.geometry.layers;
+  if (core.policies->is.finds_released) core.prefix.enter(slot, id, prompt_keys);
+  core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
+  ++core.lending.accepted;
+  ++requests.waiting;
+  ++requests.alive;
+  core.carry_over.request_entered();
+  return slot;
+}
+
+SLUICE_INLINE void refuse_request(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
+                                  Seconds now) {
+  const RequestRow& request = core.row(slot);
+  detail::leave_list(core, slot, policies);
+  policies.table.tell(policies.policies, events::Refused{request.id, request.spec, now, why});
+  detail::release(core, slot);
+}
+
+SLUICE_INLINE void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,
+                                const PolicyCalls& policies, Seconds now) {
+  refuse_request(core, slot, why, policies, now);
+  core.carry_over.request_left(draft.fetches);
+}
+
+SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies) {
+  // Memory is free that was not before: a request that Relief holds back until another ends may return.
+  if (core.row(slot).phase != Phase::waiting) core.last_finish_step = core.step;
+  detail::leave_list(core, slot, policies);
+  detail::release(core, slot);
+  core.carry_over.request_left(draft.fetches);
+}
+
+SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft) {
+  std::erase(core.requests.running, slot);
+  detail::release(core, slot);
+  ++core.finished;
+  core.last_finish_step = core.step;
+  core.carry_over.request_left(draft.fetches);
+}
+
+SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening, Moves& moves) {
+  LayerBlocks states{0}; // hidden states that are written out
+  if (opening > 0) {
+    Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
+    if (core.policies->is.keeps_hidden)
+      for (const Claim& claim : claims) {
+        const RequestRow& request = core.row(claim.slot);
+        if (request.slack.count() > 0 || request.holding.saved.empty()) continue;
+        growth.host +=
+            core.footprint(request.holding, request.blocks + TokenBlocks{1}).host - core.footprint(request).host;
+        states += core.geometry.hidden_size().room(request.holding.saved.count());
+      }
+    if (growth.device > core.ledger.device().free() || growth.host > core.ledger.host().free()) return false;
+    core.ledger.grow(growth);
+  }
+  const Tokens last_of_block = core.limits.block_tokens - Tokens{1};
+  for (const Claim& claim : claims) {
+    RequestRow& request = core.row(claim.slot);
+    if (request.slack.count() > 0) {
+      request.slack -= Tokens{1};
+      continue;
+    }
+    request.blocks += TokenBlocks{1};
+    request.slack = last_of_block;
+    if (core.policies->is.finds_released)
+      core.prefix.extend(claim.slot, request.computed + Tokens{1}, core.limits.block_tokens);
+  }
+  moves.nothing(); // the step before may have swapped a request in
+  moves.to_host = states;
+  return true;
+}
+
+SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
+
+SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims) {
+  bool changed = false;
+  for (const Claim& claim : claims) {
+    RequestRow& request = core.row(claim.slot);
+    if (request.phase != Phase::running)
+      changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
+  }
+  return changed;
+}
+
+} // namespace sluice

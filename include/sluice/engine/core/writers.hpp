@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writers of a core: every function that changes phases, residency, the ledger or the plan in force.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/core/core.hpp"
+#include "sluice/engine/core/decision.hpp"
+#include "sluice/engine/core/draft.hpp"
+#include "sluice/engine/core/moves.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+struct Prepared;
+
+/// What a commit leaves for the rest of its step, and memory that commits reuse.
+struct CommitState {
+  Moves moves;                      ///< what the last commit moves
+  LayerBlocks host_reserved{0};     ///< host memory that the decision's claims must take beyond what they have
+  std::vector<LayerSet> saved;      ///< scratch: per joining claim, the layers whose hidden states are to be saved
+  std::vector<LayerStream> fetched; ///< scratch: the streams of a plan under check
+  Error error;                      ///< why the last commit failed
+};
+
+// Two groups of functions write a core: these, and `TokenAccounts`, which counts tokens and steps. All other code takes
+// a `const Core&`; tests/architecture/writers_test.cpp checks it.
+
+// At the start of a step --------------------------------------------------------------------------------------------
+
+/// Makes `decision` fact: places its claims, and preempts the requests that leave or give way. False, with nothing
+/// written but `state.error`, if the decision's plan is impossible: it uses memory that does not exist, names a request
+/// twice or one without a claim, or names layers that the model does not have.
+[[nodiscard]] bool commit(Core& core, Decision& decision, Draft& draft, const PolicyCalls& policies, Seconds now,
+                          CommitState& state);
+/// Gives every claim of a steady step room for one more token, and for its hidden states where they are saved. False,
+/// with nothing done, if a block is missing. `opening` requests of the batch open a block with that token.
+[[nodiscard]] bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening, Moves& moves);
+/// Copies full blocks to the host, as many as the link has time for during the prepared iteration and the host has room
+/// for. The requests that have run the longest come first.
+void copy_ahead(Core& core, const PolicyCalls& policies, Seconds now, Moves& moves, Prepared& prepared);
+
+// While policies decide: what they must see before they answer ------------------------------------------------------
+
+/// Records whether Relief lets a preempted request return.
+void let_return(Core& core, Slot slot, bool may_return);
+/// Looks up which released blocks the requests of these claims could find now, if they do not run. Returns whether that
+/// changed for any of them. Only claims are looked up, so that many waiting requests cost a step no more.
+[[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims);
+
+// When requests come and go -----------------------------------------------------------------------------------------
+
+/// The id of a request that is submitted.
+[[nodiscard]] RequestId new_request_id(Core& core);
+/// Gives a request that arrives a row; it waits.
+Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys);
+/// Ends a request unserved, and tells the observers `why`.
+[[gnu::cold]] void refuse_request(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
+                                  Seconds now);
+/// Refuses a request that failed in the iteration that has run.
+[[gnu::cold]] void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,
+                                const PolicyCalls& policies, Seconds now);
+/// Ends a request that its user has given up, in any phase.
+[[gnu::cold]] void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies);
+/// Ends a running request that has all its tokens.
+void end_request(Core& core, Slot slot, const Draft& draft);
+
+// For a node (lending.hpp) ------------------------------------------------------------------------------------------
+
+/// Other engines have the memory of `layers` layers of this engine's weights from its next decision on.
+void lend_layers(Core& core, int layers);
+/// The engine has nothing to do: it keeps `borrowed` of other engines' memory, and gives back what its own KV took of
+/// its own layers' if it can lend.
+void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
+
+// Read only ---------------------------------------------------------------------------------------------------------
+
+/// Host memory that holds clean copies of KV that the device also has. Anything else that needs the room takes it.
+[[nodiscard]] LayerBlocks copied_blocks(const Core& core);
+/// Host memory that holds hidden states of running requests. KV that needs the room takes it.
+[[nodiscard]] LayerBlocks saved_blocks(const Core& core);
+/// The residency of a request after it was preempted and `kept` (`Kept::host` or `Kept::hidden`) remains of it.
+[[nodiscard]] Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept);
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/engine/core/commit.inl.hpp"       // IWYU pragma: keep
+#include "sluice/engine/core/copies_ahead.inl.hpp" // IWYU pragma: keep
+#include "sluice/engine/core/lending.inl.hpp"      // IWYU pragma: keep
+#include "sluice/engine/core/move_claim.inl.hpp"   // IWYU pragma: keep
+#include "sluice/engine/core/plan_check.inl.hpp"   // IWYU pragma: keep
+#include "sluice/engine/core/preemption.inl.hpp"   // IWYU pragma: keep
+#include "sluice/engine/core/requests.inl.hpp"     // IWYU pragma: keep
+#include "sluice/engine/core/saved_states.inl.hpp" // IWYU pragma: keep
+#endif

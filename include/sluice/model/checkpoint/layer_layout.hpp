@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// layout_of: a decoder layer's tensors, their sizes, and their order in a layer's image.
+#pragma once
+
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/weights.hpp"
+
+#include <concepts>
+#include <cstdint>
+
+namespace sluice {
+
+/// The image of a layer of `config`: vectors first, so that a layer that streams in part keeps its norms and biases
+/// resident; then the matrices in the order of use. `type_of(tensor, expert)` chooses each tensor's type; `expert` is
+/// -1 except for matrices of experts.
+template <class TypeOf>
+  requires std::regular_invocable<const TypeOf&, LayerTensor, int>
+[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of) {
+  const ModelShape& shape = config.shape;
+  const std::int64_t hidden = shape.hidden;
+  const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
+  const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.head_dim;
+  const bool experts = config.mlp == MlpKind::experts;
+  const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
+
+  LayerLayout layout;
+  const auto add = [&](bool there, LayerTensor tensor, std::int64_t rows, std::int64_t columns, int expert = -1) {
+    if (there) layout.add(tensor, rows, columns, type_of(tensor, expert), expert);
+  };
+  const bool layer_norm = config.norm == NormKind::layer;
+  add(true, LayerTensor::attention_norm, 1, hidden);
+  add(layer_norm, LayerTensor::attention_norm_bias, 1, hidden);
+  add(config.qkv_bias, LayerTensor::query_bias, 1, queries);
+  add(config.qkv_bias, LayerTensor::key_bias, 1, keys);
+  add(config.qkv_bias, LayerTensor::value_bias, 1, keys);
+  add(config.output_bias, LayerTensor::output_bias, 1, hidden);
+  add(config.query_key_norm, LayerTensor::query_norm, 1, shape.head_dim);
+  add(config.query_key_norm, LayerTensor::key_norm, 1, shape.head_dim);
+  add(true, LayerTensor::mlp_norm, 1, hidden);
+  add(layer_norm, LayerTensor::mlp_norm_bias, 1, hidden);
+  add(config.mlp_bias, LayerTensor::up_bias, 1, mlp);
+  add(config.mlp_bias, LayerTensor::down_bias, 1, hidden);
+  add(experts, LayerTensor::router, shape.experts, hidden);
+  add(true, LayerTensor::query, queries, hidden);
+  add(true, LayerTensor::key, keys, hidden);
+  add(true, LayerTensor::value, keys, hidden);
+  add(true, LayerTensor::output, hidden, queries);
+  for (int expert = experts ? 0 : -1; expert < (experts ? shape.experts : 0); ++expert) {
+    add(config.mlp != MlpKind::relu, LayerTensor::gate, mlp, hidden, expert);
+    add(true, LayerTensor::up, mlp, hidden, expert);
+    add(true, LayerTensor::down, hidden, mlp, expert);
+  }
+  return layout;
+}
+
+/// The same with one type for all tensors.
+[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type) {
+  return layout_of(config, [type](LayerTensor, int) { return type; });
+}
+
+} // namespace sluice

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// DecoderConfig: what a decoder computes beyond its shape: norms, positions, rotations, the MLP's kind, biases.
+#pragma once
+
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/shape.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace sluice {
+
+/// Llama 3.1's scaling of slow rotations ("rope_type": "llama3"); `factor` 1 means none.
+struct RopeScaling {
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int original_positions = 8192;
+
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
+};
+
+/// A decoder as a checkpoint describes it. The shape's `weight_element_bytes` and `kv_element_bytes` describe the
+/// backend's memory, not the checkpoint's `torch_dtype`.
+struct DecoderConfig {
+  ModelShape shape;
+  NormKind norm = NormKind::rms;
+  float norm_epsilon = 1e-5F;
+  PositionKind position = PositionKind::rotary;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  int max_positions = 1 << 20; ///< the longest context
+  int position_offset = 0;     ///< row of the learned table for position 0 (OPT: 2)
+  MlpKind mlp = MlpKind::gated_silu;
+  bool qkv_bias = false;       ///< of query, key and value projections (Qwen2, OPT)
+  bool output_bias = false;    ///< of the attention's output projection (OPT)
+  bool mlp_bias = false;       ///< of up and down (OPT)
+  bool query_key_norm = false; ///< RMS norm of every head's query and key before rotation (Qwen3)
+  std::vector<int> end_tokens; ///< any of them ends a request
+  int begin_token = -1;        ///< negative: none
+
+  friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
+};
+
+/// The decoder of a model that is known only by its shape: an ungated MLP means OPT; the other `named_models` are
+/// Llamas, Qwens and Mixtrals. (model/checkpoint/nlohmann/decoder_config.hpp reads everything from a config.json.)
+[[nodiscard]] inline DecoderConfig decoder_of(const ModelShape& shape) {
+  DecoderConfig decoder;
+  decoder.shape = shape;
+  if (shape.experts > 0) decoder.mlp = MlpKind::experts;
+  if (!shape.gated_mlp) {
+    decoder.norm = NormKind::layer;
+    decoder.position = PositionKind::learned;
+    decoder.mlp = MlpKind::relu;
+  }
+  return decoder;
+}
+
+/// RoPE's angular frequency for pair `pair` of a head's numbers: theta^(-2 pair / head size). Llama 3.1 stretches
+/// frequencies whose wavelength is long compared with the context of pretraining, and blends between its two limits.
+[[nodiscard]] inline double rotary_frequency(const DecoderConfig& config, int pair) {
+  const double frequency = std::pow(config.rope_theta, -2.0 * pair / config.shape.head_dim);
+  const RopeScaling& scaling = config.rope_scaling;
+  if (scaling.factor == 1) return frequency;
+  const double turns = scaling.original_positions * frequency / (2 * std::numbers::pi); // within the original context
+  if (turns > scaling.high_frequency_factor) return frequency;
+  if (turns < scaling.low_frequency_factor) return frequency / scaling.factor;
+  const double kept =
+      (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  return (1 - kept) * frequency / scaling.factor + kept * frequency;
+}
+
+} // namespace sluice

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoder: computes a model layer by layer, on K and V in blocks anywhere.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/weights.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// One sequence's rows of an iteration: consecutive tokens, in consecutive rows of the activations.
+struct SequenceRows {
+  int first_row = 0;
+  int rows = 0;
+  int position = 0; ///< of its first row
+  /// Blocks of the layer being computed: block i holds K and V of the tokens from i * block_tokens on; there are enough
+  /// blocks for the sequence up to its last row. The array lies on the host, the blocks in the computing device's
+  /// memory, so the host must not read them. Each block has `kv_block_floats(config, block_tokens)` numbers: K then V,
+  /// each [KV head][token of the block][head size]; a Decoder's are floats.
+  std::byte* const* blocks = nullptr;
+  /// Rows at positions below this find their K and V in the blocks and leave them unchanged; the rows would compute the
+  /// same bits (a prefix that passes again for the sake of later layers).
+  int stored_from = 0;
+};
+
+/// How many numbers one block of K and V of one layer has.
+[[nodiscard]] constexpr std::int64_t kv_block_floats(const ModelShape& shape, Tokens block_tokens) {
+  return std::int64_t{2} * shape.kv_heads * shape.head_dim * block_tokens.count();
+}
+
+/// Computes a decoder's passes, one layer per call, on some number of threads. The decoder holds an iteration's
+/// residual stream, in the order of its rows, so that no caller can mix up two iterations.
+///
+/// A row's result depends only on its token, its position, and the K and V of its own sequence: not on the number of
+/// rows, their order, the threads, the chunking of its prompt, or the addresses of blocks. This holds bit for bit, so
+/// that an engine's results can be compared with any other's.
+///
+/// An abstract class and not a concept: one virtual call costs nothing compared with a layer, and a program that
+/// composes thirty engines compiles the kernels once.
+class Decoder {
+ public:
+  Decoder() = default;
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  virtual ~Decoder() = default;
+
+  /// Memory of the activations, for iterations of up to `rows` rows, of which up to `samples` yield logits.
+  [[nodiscard]] virtual Bytes workspace(std::int64_t rows, std::int64_t samples) const = 0;
+
+  /// Begins an iteration, with one token and one position per row. Grows the workspace if it is too small.
+  virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
+
+  /// Computes one layer of the rows 0 .. `rows` - 1; of the `stored_rows` behind them it computes only K and V (the
+  /// last layer that a prefix passes). `sequences` covers both kinds; a row that `sequences` leaves out stores nothing,
+  /// and its results are undefined for the rest of the iteration. K and V are stored before any row attends to them. A
+  /// row attends to all tokens of its sequence up to its own.
+  virtual void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                     int stored_rows) = 0;
+
+  /// A row's hidden state: the input of the next layer, `hidden` numbers. A caller that writes it makes the row
+  /// continue from there, like a row whose hidden state was kept in an earlier iteration.
+  [[nodiscard]] virtual std::span<float> hidden_state(int row) = 0;
+
+  /// The logits of some rows after the last layer: `logits` is rows.size() x vocabulary, row-major.
+  virtual void logits(std::span<const int> rows, std::span<float> logits) = 0;
+
+  [[nodiscard]] virtual const DecoderConfig& config() const = 0;
+};
+
+} // namespace sluice

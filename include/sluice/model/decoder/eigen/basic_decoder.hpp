@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// BasicDecoder: a decoder composed from a norm, a position encoding, an attention and an MLP.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/eigen/activations.hpp"
+#include "sluice/model/decoder/eigen/add_projection.hpp"
+#include "sluice/model/decoder/eigen/norms.hpp"
+#include "sluice/model/decoder/eigen/output_parts.hpp"
+#include "sluice/model/decoder/eigen/projection.hpp"
+#include "sluice/model/decoder/thread_pool.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Pre-norm layers: x += attention(norm(x)), x += mlp(norm(x)).
+///
+/// `Norm`: apply(x, count, scale, bias, epsilon, y). `Position`: constructed from the configuration and the learned
+/// table; floats(rows), begin(positions, room), embed(position, hidden row), turn(row, head). `Attention`: constructed
+/// from the shape, a block's tokens and the threads; workspace(shape, rows, threads), run(…). `Mlp`: constructed from
+/// the configuration; workspace(config, rows), run(…). Each is in a file of its own beside this one.
+template <class Norm, class Position, class Attention, class Mlp>
+class BasicDecoder final : public Decoder {
+ public:
+  using norm_type = Norm;
+  using position_type = Position;
+  using attention_type = Attention;
+  using mlp_type = Mlp;
+
+  /// Keeps the addresses of the matrices outside the layers: their bytes must outlive the decoder.
+  BasicDecoder(const ModelWeights& weights, Tokens block_tokens, int threads)
+      : config_(weights.config),
+        block_tokens_(static_cast<int>(block_tokens.count())),
+        embedding_(weights.embedding),
+        head_(weights.head),
+        final_norm_(widened_vector(weights.final_norm)),
+        final_norm_bias_(widened_vector(weights.final_norm_bias)),
+        pool_(threads),
+        position_(config_, weights.positions),
+        attention_(config_.shape, block_tokens, threads),
+        mlp_(config_),
+        activations_(config_.shape),
+        vectors_(config_.shape) {}
+
+  [[nodiscard]] const DecoderConfig& config() const override { return config_; }
+
+  /// Logits need no room of their own: a sampled row is one of the rows.
+  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t /*samples*/) const override {
+    const std::int64_t floats = activations_.floats(rows) + position_.floats(rows) +
+                                LayerVectors::floats(config_.shape) +
+                                static_cast<std::int64_t>(final_norm_.size() + final_norm_bias_.size());
+    const auto indexes = rows * std::int64_t{sizeof(void*)}; // of sequence_of_row_
+    return Bytes{floats * std::int64_t{sizeof(float)} + indexes} +
+           Attention::workspace(config_.shape, rows, pool_.threads()) + Mlp::workspace(config_, rows);
+  }
+
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
+    SLUICE_ASSERT(tokens.size() == positions.size(), "a position for every token");
+    rows_ = static_cast<int>(tokens.size());
+    if (rows_ > activations_.rows()) {
+      activations_.reserve(rows_);
+      angles_ = {};
+      angles_.resize(static_cast<std::size_t>(position_.floats(rows_)));
+      sequence_of_row_ = {};
+      sequence_of_row_.resize(tokens.size());
+    }
+    position_.begin(positions, angles_.data());
+    for (int row = 0; row < rows_; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      SLUICE_ASSERT(tokens[at] >= 0 && tokens[at] < embedding_.rows, "a token of the vocabulary");
+      widen(embedding_.row(tokens[at]), embedding_.type, embedding_.columns, hidden(row));
+      position_.embed(positions[at], hidden(row));
+    }
+  }
+
+  void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int stored_rows) override {
+    const int all = rows + stored_rows;
+    SLUICE_ASSERT(all <= rows_, "rows that the iteration began with");
+    vectors_.read(weights);
+    std::fill(sequence_of_row_.begin(), sequence_of_row_.end(), nullptr);
+    for (const SequenceRows& sequence : sequences) {
+      for (int row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row)
+        sequence_of_row_[static_cast<std::size_t>(row)] = &sequence;
+    }
+    normalise(all, vectors_.attention_norm, vectors_.attention_norm_bias);
+    project_heads(weights, rows, all);
+    place_heads(rows, all);
+    if (rows == 0) return;
+    attention_.run(pool_, sequences, rows, activations_.query, activations_.attended, activations_.query_stride);
+    add_projection(pool_, activations_, weights.output, vectors_.output_bias,
+                   {activations_.attended, activations_.query_stride, rows});
+    normalise(rows, vectors_.mlp_norm, vectors_.mlp_norm_bias);
+    mlp_.run(pool_, activations_, weights, vectors_, rows);
+  }
+
+  [[nodiscard]] std::span<float> hidden_state(int row) override {
+    SLUICE_ASSERT(row >= 0 && row < rows_, "a row that the iteration began with");
+    return {hidden(row), static_cast<std::size_t>(config_.shape.hidden)};
+  }
+
+  void logits(std::span<const int> rows, std::span<float> logits) override {
+    SLUICE_ASSERT(logits.size() == rows.size() * static_cast<std::size_t>(head_.rows), "a row of logits for each row");
+    const auto room = static_cast<std::size_t>(std::max<std::int64_t>(1, activations_.rows()));
+    for (std::size_t first = 0; first < rows.size(); first += room) {
+      const int count = static_cast<int>(std::min(room, rows.size() - first));
+      for (int i = 0; i < count; ++i) {
+        Norm::apply(hidden(rows[first + static_cast<std::size_t>(i)]), config_.shape.hidden, final_norm_.data(),
+                    final_norm_bias_.data(), config_.norm_epsilon, normed(i));
+      }
+      float* to = logits.data() + first * static_cast<std::size_t>(head_.rows);
+      OutputParts parts;
+      parts.add(head_);
+      pool_.run(parts.count(), [&](int number, int /*thread*/) {
+        const OutputParts::Part part = parts.part(number);
+        project({activations_.normed, activations_.hidden_stride, count}, head_, part.first, part.last, to, head_.rows);
+      });
+    }
+  }
+
+ private:
+  static constexpr int job_rows = 8; // for work done row by row
+
+  [[nodiscard]] static std::vector<float> widened_vector(const Matrix& vector) {
+    std::vector<float> floats(static_cast<std::size_t>(vector.empty() ? 0 : vector.columns));
+    if (!vector.empty()) widen(vector.row(0), vector.type, vector.columns, floats.data());
+    return floats;
+  }
+  [[nodiscard]] float* hidden(int row) { return activations_.hidden + row * activations_.hidden_stride; }
+  [[nodiscard]] float* normed(int row) { return activations_.normed + row * activations_.hidden_stride; }
+
+  template <class EachRow>
+  void each_row(int rows, const EachRow& each) {
+    pool_.run((rows + job_rows - 1) / job_rows, [&](int part, int /*thread*/) {
+      for (int row = part * job_rows; row < std::min(rows, (part + 1) * job_rows); ++row) each(row);
+    });
+  }
+
+  void normalise(int rows, const float* scale, const float* bias) {
+    each_row(rows, [&](int row) {
+      Norm::apply(hidden(row), config_.shape.hidden, scale, bias, config_.norm_epsilon, normed(row));
+    });
+  }
+
+  /// Queries of the first `rows` rows, keys and values of `all` rows.
+  void project_heads(const LayerWeights& weights, int rows, int all) {
+    OutputParts parts;
+    parts.add(weights.key);
+    parts.add(weights.value);
+    if (rows > 0) parts.add(weights.query);
+    pool_.run(parts.count(), [&](int number, int /*thread*/) {
+      const OutputParts::Part part = parts.part(number);
+      const bool is_query = part.matrix == 2;
+      const Matrix& w = is_query ? weights.query : part.matrix == 1 ? weights.value : weights.key;
+      const float* bias = is_query ? vectors_.query_bias : part.matrix == 1 ? vectors_.value_bias : vectors_.key_bias;
+      float* to = is_query ? activations_.query : part.matrix == 1 ? activations_.value : activations_.key;
+      const std::int64_t stride = is_query ? activations_.query_stride : activations_.key_stride;
+      const int count = is_query ? rows : all;
+      project({activations_.normed, activations_.hidden_stride, count}, w, part.first, part.last, to, stride);
+      for (int r = 0; r < count; ++r) add_bias(bias, part.first, part.last, to + r * stride);
+    });
+  }
+
+  /// Normalises and rotates heads, and stores keys and values that are not stored yet.
+  void place_heads(int rows, int all) {
+    const ModelShape& shape = config_.shape;
+    each_row(all, [&](int row) {
+      if (row < rows)
+        finish(row, activations_.query + row * activations_.query_stride, shape.heads, vectors_.query_norm);
+      if (sequence_of_row_[static_cast<std::size_t>(row)] == nullptr) return;
+      const SequenceRows& sequence = *sequence_of_row_[static_cast<std::size_t>(row)];
+      const int position = sequence.position + (row - sequence.first_row);
+      if (position < sequence.stored_from) return;
+      float* key = activations_.key + row * activations_.key_stride;
+      const float* value = activations_.value + row * activations_.key_stride;
+      finish(row, key, shape.kv_heads, vectors_.key_norm);
+      auto* block = reinterpret_cast<float*>(sequence.blocks[position / block_tokens_]);
+      for (int head = 0; head < shape.kv_heads; ++head) {
+        float* to = block + (std::int64_t{head} * block_tokens_ + position % block_tokens_) * shape.head_dim;
+        std::copy_n(key + std::int64_t{head} * shape.head_dim, shape.head_dim, to);
+        std::copy_n(value + std::int64_t{head} * shape.head_dim, shape.head_dim,
+                    to + std::int64_t{shape.kv_heads} * block_tokens_ * shape.head_dim);
+      }
+    });
+  }
+  void finish(int row, float* heads, int count, const float* scale) {
+    for (int head = 0; head < count; ++head, heads += config_.shape.head_dim) {
+      if (scale != nullptr) RmsNorm::apply(heads, config_.shape.head_dim, scale, nullptr, config_.norm_epsilon, heads);
+      position_.turn(row, heads);
+    }
+  }
+
+  DecoderConfig config_;
+  int block_tokens_;
+  Matrix embedding_;
+  Matrix head_;
+  std::vector<float> final_norm_;
+  std::vector<float> final_norm_bias_;
+  ThreadPool pool_;
+  Position position_;
+  Attention attention_;
+  Mlp mlp_;
+  Activations activations_;
+  LayerVectors vectors_;
+  std::vector<float> angles_; // of the positions
+  std::vector<const SequenceRows*> sequence_of_row_;
+  int rows_ = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Projections y = W x of any number of rows; each row is summed in the order in which it would be summed alone.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/model/decoder/eigen/stored.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// Rows of activations: row r at `data + index[r] * stride`, or at `data + r * stride` without an index.
+struct ActivationRows {
+  const float* data = nullptr;
+  std::int64_t stride = 0;
+  int count = 0;
+  const int* index = nullptr;
+
+  [[nodiscard]] const float* row(int at) const { return data + (index != nullptr ? index[at] : at) * stride; }
+};
+
+namespace detail {
+
+/// The order of every sum: over chunks of a fixed number of columns; within a chunk lane i sums the columns k with k %
+/// 16 == i in ascending order, by fused multiply-adds from zero; the tree of `sum` adds the lanes; chunks are added in
+/// ascending order. A short last sixteen is filled with zeros. Every output of every row is summed this way, whatever
+/// the tile. Chunks let a tile of a long matrix stay in the first-level cache.
+inline constexpr int chunk_columns = 1024;
+
+/// A chunk's sums of `Rows` rows times `Outputs` outputs, output fastest, from the pointers to its first column.
+/// Prefetches the weights `ahead` bytes behind those being read; 0: none.
+template <ElementType type, int Rows, int Outputs, bool Ahead>
+void chunk_sums(const float* const* x, const std::byte* const* w, int columns, float* sums, std::int64_t ahead) {
+  Lanes16 total[std::size_t{Rows * Outputs}];
+  unrolled<Rows * Outputs>([&](auto i) { total[i] = Lanes16::zero(); });
+  const auto step = [&](const auto& load_x, const auto& load_w) __attribute__((always_inline)) {
+    Lanes16 left[std::size_t{Rows}];
+    unrolled<Rows>([&](auto r) { left[r] = load_x(r); });
+    unrolled<Outputs>([&](auto o) {
+      const Lanes16 right = load_w(o);
+      unrolled<Rows>([&](auto r) { total[r * Outputs + o] = fused(left[r], right, total[r * Outputs + o]); });
+    });
+  };
+  int k = 0;
+  for (; k + Lanes16::count <= columns; k += Lanes16::count) {
+    const std::int64_t at = std::int64_t{k} * bytes_of(type);
+    if constexpr (Ahead) {
+      unrolled<Outputs>([&](auto o) __attribute__((always_inline)) { ask_for<1>(w[o] + at + ahead); });
+    }
+    step([&](int r) { return Lanes16::load(x[r] + k); }, [&](int o) { return load_stored<type>(w[o] + at); });
+  }
+  if (k < columns) {
+    step([&](int r) { return load_floats(x[r] + k, columns - k); },
+         [&](int o) { return load_stored<type>(w[o] + std::int64_t{k} * bytes_of(type), columns - k); });
+  }
+  static_assert(Rows * Outputs % 4 == 0);
+  constexpr int sixteens = Rows * Outputs / 16;
+  unrolled<sixteens>([&](auto i) { sum_sixteen(total + 16 * i, sums + 16 * i); });
+  unrolled<(Rows * Outputs - 16 * sixteens) / 4>([&](auto i) {
+    const int at = 16 * sixteens + 4 * i;
+    sum_four(total[at], total[at + 1], total[at + 2], total[at + 3], sums + at);
+  });
+}
+
+/// Tile sizes by the available registers: the sums, a column of x and one of w. `few` for weights as stored, for
+/// batches that read them once; `many` for weights converted to floats, for batches that read them often.
+struct Tile {
+  int rows;
+  int outputs;
+};
+inline constexpr Tile few{Lanes16::packets == 1 ? 4 : 1, 4};
+inline constexpr Tile many_rows_tile = Lanes16::packets == 1 ? Tile{4, 6} : Tile{2, 2};
+
+/// A chunk's sums of 1 .. few.rows rows; may compute more if that is faster, repeating the last row.
+template <ElementType type, bool Ahead>
+void chunk_sums_of_few(const float* const* x, int rows, const std::byte* const* w, int columns, float* sums,
+                       std::int64_t ahead) {
+  if (few.rows == 1 || rows == 1)
+    chunk_sums<type, 1, few.outputs, Ahead>(x, w, columns, sums, ahead);
+  else if (rows == 2)
+    chunk_sums<type, 2, few.outputs, Ahead>(x, w, columns, sums, ahead);
+  else
+    chunk_sums<type, few.rows, few.outputs, Ahead>(x, w, columns, sums, ahead);
+}
+
+/// Where a tile of results goes, and its size: the first chunk is stored, the others are added.
+struct TileResult {
+  float* y;
+  std::int64_t stride;
+  int rows;
+  int outputs;
+  bool first;
+
+  void take(const float* sums, int sums_stride) const {
+    for (int r = 0; r < rows; ++r) {
+      float* to = y + r * stride;
+      const float* from = sums + r * sums_stride;
+      if (first) {
+        for (int o = 0; o < outputs; ++o) to[o] = from[o];
+      } else {
+        for (int o = 0; o < outputs; ++o) to[o] += from[o];
+      }
+    }
+  }
+};
+
+/// How many rows of x, a chunk wide, stay in the second-level cache while the weights pass; and from how many rows on
+/// weights are first converted to floats.
+inline constexpr int block_rows = 128;
+inline constexpr int rows_to_pack = 12;
+
+template <ElementType type>
+void project_few(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+                 std::int64_t y_stride) {
+  const std::int64_t ahead = few.outputs * w.row_bytes(); // the next tile
+  for (std::int64_t o = first; o < last; o += few.outputs) {
+    const int outputs = static_cast<int>(std::min<std::int64_t>(few.outputs, last - o));
+    for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
+      const std::byte* from[std::size_t{few.outputs}];
+      for (int i = 0; i < few.outputs; ++i) from[i] = w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type);
+      const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
+      for (int r = 0; r < x.count; r += few.rows) {
+        const int rows = std::min(few.rows, x.count - r);
+        const float* left[std::size_t{few.rows}];
+        for (int i = 0; i < few.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
+        float sums[std::size_t{few.rows * few.outputs}];
+        if (r == 0)
+          chunk_sums_of_few<type, true>(left, rows, from, columns, sums, ahead);
+        else
+          chunk_sums_of_few<type, false>(left, rows, from, columns, sums, 0);
+        TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, few.outputs);
+      }
+    }
+  }
+}
+
+template <ElementType type>
+void project_many(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+                  std::int64_t y_stride) {
+  alignas(64) float packed[std::size_t{many_rows_tile.outputs * chunk_columns}];
+  const std::byte* right[std::size_t{many_rows_tile.outputs}];
+  for (int i = 0; i < many_rows_tile.outputs; ++i)
+    right[i] = reinterpret_cast<const std::byte*>(packed + i * chunk_columns);
+  for (int block = 0; block < x.count; block += block_rows) {
+    const int block_end = std::min(x.count, block + block_rows);
+    for (std::int64_t k = 0; k < w.columns; k += chunk_columns) {
+      const int columns = static_cast<int>(std::min<std::int64_t>(chunk_columns, w.columns - k));
+      for (std::int64_t o = first; o < last; o += many_rows_tile.outputs) {
+        const int outputs = static_cast<int>(std::min<std::int64_t>(many_rows_tile.outputs, last - o));
+        for (int i = 0; i < many_rows_tile.outputs; ++i)
+          widen<type>(w.row(o + std::min(i, outputs - 1)) + k * bytes_of(type), columns, packed + i * chunk_columns);
+        for (int r = block; r < block_end; r += many_rows_tile.rows) {
+          const int rows = std::min(many_rows_tile.rows, block_end - r);
+          const float* left[std::size_t{many_rows_tile.rows}];
+          for (int i = 0; i < many_rows_tile.rows; ++i) left[i] = x.row(r + std::min(i, rows - 1)) + k;
+          float sums[std::size_t{many_rows_tile.rows * many_rows_tile.outputs}];
+          chunk_sums<ElementType::f32, many_rows_tile.rows, many_rows_tile.outputs, false>(left, right, columns, sums,
+                                                                                           0);
+          TileResult{y + r * y_stride + o, y_stride, rows, outputs, k == 0}.take(sums, many_rows_tile.outputs);
+        }
+      }
+    }
+  }
+}
+
+} // namespace detail
+
+/// y[r][o] = sum over k of x[r][k] * w[o][k], for the outputs `first` .. `last` - 1 (y's column o is w's row o; rows of
+/// y are `y_stride` floats apart).
+template <ElementType type>
+void project(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+             std::int64_t y_stride) {
+  if (x.count < detail::rows_to_pack)
+    detail::project_few<type>(x, w, first, last, y, y_stride);
+  else
+    detail::project_many<type>(x, w, first, last, y, y_stride);
+}
+
+/// The same for a matrix of any element type.
+inline void project(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
+                    std::int64_t y_stride) {
+  with_type(w.type, [&](auto type) { project<decltype(type)::value>(x, w, first, last, y, y_stride); });
+}
+
+} // namespace sluice

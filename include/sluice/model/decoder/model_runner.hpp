@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelRunner: a decoder's passes on a device: layers are launched, tokens sampled there, and waited for at the end.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/sampler.hpp"
+#include "sluice/model/decoder/weights.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace sluice {
+
+/// A row whose next token is sampled. The token is `sample(logits of the row, sampling, sequence, position)`.
+struct SampleRow {
+  int row = 0;
+  Sampling sampling;
+  std::uint64_t sequence = 0;
+  std::int64_t position = 0; ///< position of the token to be sampled
+};
+
+/// Rows of an iteration and the address of their hidden states: one row after the other, `hidden` numbers each in the
+/// runner's element type, in the computing device's memory.
+struct HiddenRows {
+  int first_row = 0;
+  int rows = 0;
+  std::byte* states = nullptr;
+};
+
+/// Device memory that belongs only to the runner.
+struct RunnerMemory {
+  std::span<std::byte> workspace; ///< as large as `ModelRunner::workspace` says, aligned to 256 bytes
+  OuterWeights weights;           ///< loaded before the first iteration, never written again
+};
+
+/// How a runner launched the layers that may be replayed as graphs: layers of small iterations that all rows pass.
+/// Other layers are not counted.
+struct GraphCounts {
+  std::int64_t made = 0;     ///< graphs
+  std::int64_t replayed = 0; ///< layers launched as a graph, the first launch of each graph included
+  std::int64_t launched = 0; ///< layers launched kernel by kernel
+  std::string refused;       ///< why the driver refused a graph, after which the runner asks for none; empty: never
+};
+
+/// What a Decoder computes, on a device that works asynchronously: a call enqueues work and returns; on a CPU it may
+/// compute at once. Addresses (of blocks, matrices, the workspace) are the device's; spans and arrays are the host's,
+/// and may be reused when the call returns.
+///
+/// An iteration is `begin`, `launch_layer` for each layer in ascending order, `launch_samples`, `tokens`. The last two
+/// may be left out if no token is wanted. Decoder::layer and SequenceRows say which rows a layer computes, which rows
+/// only store K and V, and what `stored_from` leaves unchanged. As for a Decoder, a row's result on one runner depends,
+/// bit for bit, only on its own token, position, K and V.
+///
+/// An abstract class and not a concept, for Decoder's reason: one virtual call costs nothing compared with a layer.
+class ModelRunner {
+ public:
+  ModelRunner() = default;
+  ModelRunner(const ModelRunner&) = delete;
+  ModelRunner& operator=(const ModelRunner&) = delete;
+  virtual ~ModelRunner() = default;
+
+  /// The device memory for iterations of up to `rows` rows, of which up to `samples` yield a token.
+  [[nodiscard]] virtual Bytes workspace(std::int64_t rows, std::int64_t samples) const = 0;
+
+  /// Tells the runner its part of a device's own memory. Called once, before the first iteration. A runner that
+  /// computes in host memory ignores it: it allocates its own, and reads the host's weights.
+  virtual void place(const RunnerMemory& /*memory*/) {}
+
+  /// Begins an iteration, with one token and one position per row. The inputs of the previous iteration have been read
+  /// by then; its computation may still be under way.
+  virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
+
+  /// Call before a layer is launched: some rows drop what they have computed so far and continue from hidden states
+  /// kept in an earlier iteration, with the bits that they would have computed.
+  virtual void restore(std::span<const HiddenRows> rows) = 0;
+
+  /// Launches one layer of the rows 0 .. `rows` - 1; of the `stored_rows` behind them only K and V. `kept`: rows among
+  /// these whose hidden states are written down as they enter the layer. Rows that an earlier layer of the iteration
+  /// did not compute, and that were not restored since, are undefined: `sequences` leaves them out, or nothing reads
+  /// what they store. Weights, blocks and hidden states are read and written until a ticket recorded behind the launch
+  /// is done.
+  virtual void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                            int stored_rows, std::span<const HiddenRows> kept) = 0;
+
+  /// After the last layer: computes logits and tokens of some of its rows, none of them twice.
+  virtual void launch_samples(std::span<const SampleRow> rows) = 0;
+
+  /// Waits for the samples: one token per row given to `launch_samples`, in that order; negative if the row's logits
+  /// are not all finite. Valid until the next `launch_samples`.
+  [[nodiscard]] virtual std::span<const std::int32_t> tokens() = 0;
+
+  /// The logits of the samples' row `sample`, fetched to the host: for listeners, not for every step. Call it before
+  /// the next iteration begins; valid until that iteration's `launch_samples`.
+  [[nodiscard]] virtual std::span<const float> logits(std::size_t sample) = 0;
+
+  /// Ok, or why nothing computed since the last iteration can be trusted: the device has failed for good. The tokens of
+  /// such an iteration are negative or in the vocabulary, and are not reported. Called once per iteration, after its
+  /// tokens.
+  [[nodiscard]] virtual Status status() { return {}; }
+
+  /// How many layers were replayed so far, and whether the driver refused; nothing for a runner that launches no
+  /// kernels.
+  [[nodiscard]] virtual std::optional<GraphCounts> graphs() const { return std::nullopt; }
+
+  [[nodiscard]] virtual const DecoderConfig& config() const = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights: matrices as decoders read them, the image of a layer in memory, and where its bytes come from.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// A row-major matrix of `rows` x `columns`, as projections are stored: y = W x has one output per row. A vector is one
+/// row. The rows from `split` on lie at `tail`: if part of a layer streams, the other rows stay where they are.
+struct Matrix {
+  const std::byte* head = nullptr; ///< rows 0 .. split - 1
+  const std::byte* tail = nullptr; ///< rows split .. rows - 1
+  std::int64_t split = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  ElementType type = ElementType::f32;
+
+  [[nodiscard]] bool empty() const { return rows == 0; }
+  [[nodiscard]] std::int64_t row_bytes() const { return columns * bytes_of(type); }
+  [[nodiscard]] const std::byte* row(std::int64_t at) const {
+    return at < split ? head + at * row_bytes() : tail + (at - split) * row_bytes();
+  }
+  [[nodiscard]] static Matrix whole(const std::byte* data, std::int64_t rows, std::int64_t columns, ElementType type) {
+    return {data, nullptr, rows, rows, columns, type};
+  }
+};
+
+/// The tensors of one layer. An absent tensor takes no room. With experts, `gate`, `up` and `down` exist once per
+/// expert.
+enum class LayerTensor : std::uint8_t {
+  attention_norm,
+  attention_norm_bias,
+  query_bias,
+  key_bias,
+  value_bias,
+  output_bias,
+  query_norm,
+  key_norm,
+  mlp_norm,
+  mlp_norm_bias,
+  up_bias,
+  down_bias,
+  router,
+  query,
+  key,
+  value,
+  output,
+  gate,
+  up,
+  down
+};
+
+/// Where a tensor lies in its layer's image.
+struct TensorPlace {
+  LayerTensor tensor{};
+  int expert = -1; ///< of `gate`, `up` and `down` if there are experts
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  ElementType type = ElementType::f32;
+  std::int64_t offset = 0; ///< bytes from the start of the image, a multiple of `weight_alignment`
+
+  [[nodiscard]] std::int64_t bytes() const { return rows * columns * bytes_of(type); }
+};
+
+inline constexpr std::int64_t weight_alignment = 64;
+
+/// `at`, or the next address that is a multiple of `bytes`; the memory must reach that far. `bytes` is a multiple of
+/// T's size, and `at` of T's alignment, which is its size.
+template <class T>
+[[nodiscard]] T* aligned(T* at, std::size_t bytes) {
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(at) % bytes;
+  return at + (beyond == 0 ? 0 : (bytes - beyond) / sizeof(T));
+}
+
+/// The image of a layer: its tensors one after another, vectors first. All layers of a model have the same layout, so
+/// any layer fits any slot.
+struct LayerLayout {
+  std::vector<TensorPlace> places;
+  Bytes bytes{0};
+
+  /// Appends a tensor.
+  void add(LayerTensor tensor, std::int64_t rows, std::int64_t columns, ElementType type, int expert = -1) {
+    places.push_back({tensor, expert, rows, columns, type, bytes.count()});
+    const std::int64_t end = bytes.count() + places.back().bytes();
+    bytes = Bytes{(end + weight_alignment - 1) / weight_alignment * weight_alignment};
+  }
+  /// The first byte that streams if `share` of the layer does: the start of a row of a matrix, or of a tensor.
+  [[nodiscard]] std::int64_t cut(double share) const {
+    const auto wanted = static_cast<std::int64_t>((1 - share) * static_cast<double>(bytes.count()));
+    std::int64_t cut = bytes.count();
+    for (const TensorPlace& place : places) {
+      if (place.offset + place.bytes() <= wanted) continue;
+      const std::int64_t row = place.columns * bytes_of(place.type);
+      const std::int64_t into = std::max<std::int64_t>(0, wanted - place.offset) / row * row;
+      cut = place.offset + into;
+      break;
+    }
+    return share >= 1 ? 0 : cut;
+  }
+};
+
+/// One MLP: dense, or one of the experts.
+struct MlpWeights {
+  Matrix gate, up, down;
+};
+
+/// A layer in the form that a decoder computes with.
+struct LayerWeights {
+  Matrix attention_norm, attention_norm_bias, query_bias, key_bias, value_bias, output_bias, query_norm, key_norm;
+  Matrix mlp_norm, mlp_norm_bias, up_bias, down_bias, router;
+  Matrix query, key, value, output;
+  std::vector<MlpWeights> mlps; ///< one, or one per expert
+
+  LayerWeights() = default;
+  /// The image's bytes before `cut` lie at `head`, the others at `tail` (where byte `cut` lies).
+  LayerWeights(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
+    point_at(layout, head, tail, cut);
+  }
+  /// The same in place: for a layer of the same layout it allocates nothing.
+  void point_at(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
+    for (const TensorPlace& place : layout.places) {
+      const std::int64_t row = place.columns * bytes_of(place.type);
+      Matrix matrix{head + place.offset, nullptr, place.rows, place.rows, place.columns, place.type};
+      if (place.offset >= cut) {
+        matrix.split = 0;
+        matrix.tail = tail + (place.offset - cut);
+      } else if (place.offset + place.bytes() > cut) {
+        matrix.split = (cut - place.offset) / row;
+        matrix.tail = tail;
+      }
+      at(place) = matrix;
+    }
+  }
+
+ private:
+  Matrix& at(const TensorPlace& place) {
+    const std::array<Matrix*, 17> single{&attention_norm,
+                                         &attention_norm_bias,
+                                         &query_bias,
+                                         &key_bias,
+                                         &value_bias,
+                                         &output_bias,
+                                         &query_norm,
+                                         &key_norm,
+                                         &mlp_norm,
+                                         &mlp_norm_bias,
+                                         &up_bias,
+                                         &down_bias,
+                                         &router,
+                                         &query,
+                                         &key,
+                                         &value,
+                                         &output};
+    const auto index = static_cast<std::size_t>(place.tensor);
+    if (index < single.size()) return *single[index];
+    const auto expert = static_cast<std::size_t>(std::max(0, place.expert));
+    if (mlps.size() <= expert) mlps.resize(expert + 1);
+    MlpWeights& mlp = mlps[expert];
+    return place.tensor == LayerTensor::gate ? mlp.gate : place.tensor == LayerTensor::up ? mlp.up : mlp.down;
+  }
+};
+
+/// The matrices outside the layers, always on the device. In a model without a separate head, `head` is the embedding.
+struct OuterWeights {
+  Matrix embedding; ///< vocabulary x hidden
+  Matrix positions; ///< learned: positions x hidden
+  Matrix final_norm, final_norm_bias;
+  Matrix head; ///< vocabulary x hidden
+
+  [[nodiscard]] bool is_head_tied() const { return head.head == embedding.head; }
+  /// Lays them out one after another, each at a multiple of `alignment` bytes: calls `visit(member, at)` for each that
+  /// has memory of its own, and returns the total bytes.
+  template <class Visit>
+  std::int64_t lay_out(std::int64_t alignment, Visit&& visit) const {
+    std::int64_t at = 0;
+    for (Matrix OuterWeights::*const member :
+         {&OuterWeights::embedding, &OuterWeights::positions, &OuterWeights::final_norm, &OuterWeights::final_norm_bias,
+          &OuterWeights::head}) {
+      const Matrix& matrix = this->*member;
+      if (matrix.empty() || (member == &OuterWeights::head && is_head_tied())) continue;
+      visit(member, at);
+      at += (matrix.rows * matrix.row_bytes() + alignment - 1) / alignment * alignment;
+    }
+    return at;
+  }
+  /// The same matrices in this layout in the memory at `start`.
+  [[nodiscard]] OuterWeights moved_to(const std::byte* start, std::int64_t alignment) const {
+    OuterWeights moved = *this;
+    lay_out(alignment, [&](Matrix OuterWeights::*member, std::int64_t at) {
+      const Matrix& matrix = this->*member;
+      moved.*member = Matrix::whole(start + at, matrix.rows, matrix.columns, matrix.type);
+    });
+    if (is_head_tied()) moved.head = moved.embedding;
+    return moved;
+  }
+};
+
+/// A model's weights on the host: mapped from files, or generated. A backend copies resident layers from here to its
+/// device, and streams the others from here.
+struct ModelWeights : OuterWeights {
+  DecoderConfig config;
+  LayerLayout layout;
+  /// The address of each layer's tensors, in the layout's order.
+  std::vector<std::vector<const std::byte*>> layers;
+  /// Tells the owner that nothing reads a layer's bytes for now, so pages of a mapped file may leave memory.
+  std::function<void(int layer)> forget = [](int) {};
+  std::shared_ptr<const void> owner; ///< keeps the pointers valid
+
+  /// Embedding, positions, last norm and head; a tied head counts once.
+  [[nodiscard]] Bytes outer_bytes() const {
+    return Bytes{lay_out(1, [](Matrix OuterWeights::*, std::int64_t) {})};
+  }
+};
+
+/// Describes the same weights with every number stored as `element`, to divide memory before, or without, converting
+/// any number. Nothing may read through it: layers have no addresses, and the matrices keep the addresses of `weights`
+/// only so that a tied head is recognised.
+[[nodiscard]] inline ModelWeights retyped(const ModelWeights& weights, ElementType element) {
+  ModelWeights sizes;
+  static_cast<OuterWeights&>(sizes) = weights;
+  for (Matrix* const matrix :
+       {&sizes.embedding, &sizes.positions, &sizes.final_norm, &sizes.final_norm_bias, &sizes.head})
+    matrix->type = element;
+  sizes.config = weights.config;
+  sizes.config.shape.weight_element_bytes = sizes.config.shape.kv_element_bytes = bytes_of(element);
+  for (const TensorPlace& place : weights.layout.places)
+    sizes.layout.add(place.tensor, place.rows, place.columns, element, place.expert);
+  return sizes;
+}
+
+} // namespace sluice

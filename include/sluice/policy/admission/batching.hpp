@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batching: turns an order of requests into claims under the limits, prefill first or chunked.
+#pragma once
+
+#include "sluice/state/view/proposal.hpp"
+#include "sluice/state/view/view.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// How prompts share iterations with decodes.
+enum class Batching : std::uint8_t {
+  chunked,       ///< decodes first, then prompts in chunks of the remaining token budget (vLLM V1, Sarathi)
+  prefill_first, ///< a prompt is computed whole; decodes wait for that iteration (vLLM V0, OrbitFlow)
+};
+
+/// What kind of claim a request that has not run yet gets.
+enum class Newcomers : std::uint8_t {
+  optional,       ///< it joins if there is room, after the preempted requests
+  optional_first, ///< it joins if there is room, before the preempted requests
+  required,       ///< it joins, and Relief picks a request to give way, maybe an older one (OrbitFlow)
+};
+
+/// Turns orders into claims. All admission policies share it, so they differ only in their order.
+///
+/// `view.limits.batch_tokens` is an iteration's token budget, `view.limits.batch` its largest batch. A running request
+/// that the budget does not reach claims 0 tokens and keeps its place in the batch.
+template <Batching B, Newcomers N>
+class ClaimBuilder {
+ public:
+  ClaimBuilder(const View& view, Proposal& proposal)
+      : view_(view), proposal_(proposal), budget_(view.limits.batch_tokens.count()) {}
+
+  [[nodiscard]] bool full() const {
+    return static_cast<int>(proposal_.claims.size()) >= view_.limits.batch || budget_ <= 0;
+  }
+
+  /// A running request stays in the batch.
+  void keep(Slot slot) {
+    const std::int64_t tokens = take(view_.row(slot).pending().count());
+    proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{0}, true});
+  }
+
+  /// Claims a place for a request that does not run. False if the limits leave no place: the requests after it must
+  /// then wait too, otherwise the order would have no effect.
+  bool join(Slot slot, bool required) {
+    if (full()) return false;
+    const std::int64_t pending = view_.row(slot).pending().count();
+    if constexpr (B == Batching::prefill_first) {
+      // Only a prompt longer than any budget is split.
+      if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
+    }
+    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, required});
+    return true;
+  }
+
+  /// Claims for preempted requests that Relief lets return, by arrival, then for waiting requests, in the order of
+  /// `for_each_waiting(visit)`, which stops when `visit(Slot)` returns false. With `optional_first` the waiting ones
+  /// come first.
+  template <class ForEachWaiting>
+  void join_in_order(ForEachWaiting&& for_each_waiting) {
+    if constexpr (N == Newcomers::required) {
+      for_each_waiting([this](Slot slot) { return join(slot, true); });
+      join_preempted();
+    } else if constexpr (N == Newcomers::optional_first) {
+      bool placed = true;
+      for_each_waiting([this, &placed](Slot slot) { return placed = join(slot, false); });
+      if (placed) join_preempted();
+    } else {
+      if (join_preempted()) for_each_waiting([this](Slot slot) { return join(slot, false); });
+    }
+  }
+
+  /// With prefill first, decodes yield to prompts. Decided after acceptance: otherwise decodes would wait for prompts
+  /// that then find no room.
+  static void settle(const View& view, std::span<Claim> accepted) {
+    if constexpr (B == Batching::prefill_first) {
+      const auto decodes = [&view](const Claim& claim) { return view.row(claim.slot).pending().count() <= 1; };
+      if (std::all_of(accepted.begin(), accepted.end(), decodes)) return;
+      for (Claim& claim : accepted)
+        if (decodes(claim)) claim.tokens = Tokens{0};
+    }
+  }
+
+ private:
+  /// Takes tokens from the budget for a request with `pending` tokens to compute. With prefill first, decodes take
+  /// nothing from the prompts' budget: they never share an iteration, and a prompt that fits the budget must not wait
+  /// for a batch to drain.
+  std::int64_t take(std::int64_t pending) {
+    std::int64_t& budget = B == Batching::prefill_first && pending <= 1 ? decode_budget_ : budget_;
+    const std::int64_t tokens = std::min(pending, budget);
+    budget -= tokens;
+    return tokens;
+  }
+
+  bool join_preempted() {
+    for (const Slot slot : view_.preempted)
+      if (view_.row(slot).may_return && !join(slot, false)) return false;
+    return true;
+  }
+
+  const View& view_;
+  Proposal& proposal_;
+  std::int64_t budget_; ///< remaining budget: for prompts, or for all requests if they share iterations
+  std::int64_t decode_budget_ = budget_;
+};
+
+} // namespace sluice

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// LargestVirtualLagFirst: requests take turns on the device, by how far they lag behind their SLO (SuperInfer).
+#pragma once
+
+#include "sluice/policy/admission/admission.hpp"
+#include "sluice/policy/admission/batching.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// SuperInfer's RotaSched. The *virtual lag* of a request, in seconds:
+///
+///   waiting    max(0, now - arrival - beta_first * first_token)
+///   preempted  alpha * max(0, now - last token - beta_next * next_token)
+///   running    -(now - since when it runs)
+///
+/// If the free memory fits all waiting and preempted requests: first come, first served. Otherwise all requests are
+/// sorted by lag, the largest first, and `rotation` more blocks than are free may change owners. From the head, every
+/// request with a lag of at least 0 joins if its blocks fit. From the tail, requests with a lag below 0 leave until
+/// they cover what was taken beyond the free memory. Places in the batch are counted the same way.
+///
+/// A request that was preempted before its first token lags like a waiting one. The defaults are SuperInfer's values;
+/// `beta_first` is from notes on the paper, not from its sweep.
+///
+/// Waiting requests lag by arrival alone, so the queue is always in order, and a decision sorts only running and
+/// preempted requests. It reads the queue until nothing more can fit: to the end if some memory remains that fits no
+/// request.
+template <Batching B = Batching::chunked>
+struct BasicLargestVirtualLagFirst {
+  using role = roles::Admission;
+  static constexpr bool steady = false;
+  static constexpr bool knows_lengths = false;
+  static constexpr Batching batching = B;
+
+  double alpha = 3;
+  double beta_first = 0.5;
+  double beta_next = 0;
+  Seconds first_token{5};
+  Seconds next_token{0.1};
+  TokenBlocks rotation{2400}; ///< blocks of all layers that one decision may move beyond the free ones
+
+  struct Entry {
+    double lag = 0;
+    RequestId id{};
+    Slot slot{};
+  };
+  struct State {
+    std::deque<Slot> queue;       ///< by arrival, and therefore by lag
+    std::vector<Entry> preempted; ///< scratch: by lag, the largest first
+    std::vector<Entry> running;   ///< scratch: the same
+    std::vector<Slot> chosen;     ///< scratch: the requests that join, in order
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
+  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
+    const auto found = std::find(state.queue.begin(), state.queue.end(), slot);
+    if (found != state.queue.end()) state.queue.erase(found);
+  }
+
+  [[nodiscard]] double lag(const View& view, const RequestRow& row) const {
+    if (row.phase == Phase::running) return -(view.now - row.running_since).count();
+    if (row.phase == Phase::waiting || row.generated == Tokens{0})
+      return std::max(0.0, (view.now - row.spec.arrival - first_token * beta_first).count());
+    return alpha * std::max(0.0, (view.now - row.last_token - next_token * beta_next).count());
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    std::int64_t free = view.ledger->device().free().count();
+    for (const Slot slot : view.running) free -= growth(view, view.row(slot));
+    free = std::max<std::int64_t>(free, 0); // Relief handles what running requests themselves lack
+    Builder claims(view, proposal);
+    if (all_fit(view, state, free)) {
+      for (const Slot slot : view.running) claims.keep(slot);
+      claims.join_in_order([&state](auto&& visit) {
+        for (const Slot slot : state.queue)
+          if (!visit(slot)) return;
+      });
+      return;
+    }
+    list(view, view.preempted, state.preempted);
+    list(view, view.running, state.running);
+    std::int64_t beyond = choose(view, state, free) - free;
+    auto places = static_cast<std::int64_t>(state.chosen.size() + view.running.size()) - view.limits.batch;
+    while (!state.running.empty() && (beyond > 0 || places > 0) && state.running.back().lag < 0) {
+      const Slot slot = state.running.back().slot;
+      beyond -= held(view.row(slot)) + growth(view, view.row(slot));
+      --places;
+      proposal.leaving.push_back(slot);
+      state.running.pop_back();
+    }
+    for (const Slot slot : view.running)
+      if (std::find(proposal.leaving.begin(), proposal.leaving.end(), slot) == proposal.leaving.end())
+        claims.keep(slot);
+    for (const Slot slot : state.chosen)
+      if (!claims.join(slot, false)) return;
+  }
+
+  void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
+
+ private:
+  using Builder = ClaimBuilder<B, Newcomers::optional>;
+
+  /// Layer blocks that the request holds on the device.
+  static std::int64_t held(const RequestRow& row) { return row.blocks.count() * row.resident_layers; }
+  /// Layer blocks that its next token, or its remaining prompt, takes on top.
+  static std::int64_t growth(const View& view, const RequestRow& row) {
+    const TokenBlocks after = row.blocks_after(row.pending(), view.limits.block_tokens);
+    return after.count() * view.geometry.layers - held(row);
+  }
+
+  static bool all_fit(const View& view, const State& state, std::int64_t free) {
+    for (const Slot slot : view.preempted)
+      if (view.row(slot).may_return) free -= growth(view, view.row(slot));
+    for (const Slot slot : state.queue) {
+      if (free < 0) return false;
+      free -= growth(view, view.row(slot));
+    }
+    return free >= 0;
+  }
+
+  void list(const View& view, std::span<const Slot> slots, std::vector<Entry>& entries) const {
+    entries.clear();
+    for (const Slot slot : slots) {
+      const RequestRow& row = view.row(slot);
+      if (row.phase == Phase::running || row.may_return) entries.push_back({lag(view, row), row.id, slot});
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.lag != b.lag ? a.lag > b.lag : a.id < b.id; });
+  }
+
+  /// Fills `chosen` from the head of the order; at equal lag, preempted requests come before waiting ones. Returns the
+  /// layer blocks that they take.
+  std::int64_t choose(const View& view, State& state, std::int64_t free) const {
+    state.chosen.clear();
+    std::int64_t left = free + rotation.count() * view.geometry.layers;
+    std::int64_t taken = 0;
+    auto preempted = state.preempted.begin();
+    auto waiting = state.queue.begin();
+    while (left > 0 && static_cast<int>(state.chosen.size()) < view.limits.batch) {
+      const bool has_preempted = preempted != state.preempted.end();
+      const bool has_waiting = waiting != state.queue.end();
+      if (!has_preempted && !has_waiting) break;
+      const bool take_preempted = has_preempted && (!has_waiting || preempted->lag >= lag(view, view.row(*waiting)));
+      const Slot slot = take_preempted ? (preempted++)->slot : *waiting++;
+      const std::int64_t need = growth(view, view.row(slot));
+      if (need > left) continue;
+      left -= need;
+      taken += need;
+      state.chosen.push_back(slot);
+    }
+    return taken;
+  }
+};
+
+using LargestVirtualLagFirst = BasicLargestVirtualLagFirst<>;
+
+static_assert(Admission<LargestVirtualLagFirst>);
+
+} // namespace sluice

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// LeastFirst: waiting requests join by a key, the least first; no running request gives way.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/policy/admission/admission.hpp"
+#include "sluice/policy/admission/batching.hpp"
+
+#include <compare>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Not preemptive: running requests stay; then preempted ones return; then waiting ones join by their `Key`, ties by
+/// arrival. The queue is an ordered set: a step reads no more of it than could join.
+///
+/// A key has a `State`, a `double operator()(State&, const RequestRow&) const`, which is called once when the request
+/// arrives, and `knows_lengths` as in Admission.
+template <class Key, Batching B = Batching::chunked>
+struct BasicLeastFirst {
+  using role = roles::Admission;
+  static constexpr bool steady = true;
+  static constexpr bool knows_lengths = Key::knows_lengths;
+  static constexpr bool heeds_priority = requires { requires Key::heeds_priority; };
+  static constexpr Batching batching = B;
+
+  Key key{};
+
+  struct Entry {
+    double key = 0;
+    RequestId id{};
+    Slot slot{};
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+  struct State {
+    typename Key::State keys;
+    std::set<Entry> queue;
+    std::vector<Entry> entries; ///< by slot: each key is computed once
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& row) const {
+    const Entry entry{key(state.keys, row), row.id, slot};
+    if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
+    state.entries[index(slot)] = entry;
+    state.queue.insert(entry);
+  }
+  void leave(State& state, Slot slot, const RequestRow& /*row*/) const {
+    state.queue.erase(state.entries[index(slot)]);
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    ClaimBuilder<B, Newcomers::optional> claims(view, proposal);
+    for (const Slot slot : view.running) claims.keep(slot);
+    claims.join_in_order([&state](auto&& visit) {
+      for (const Entry& next : state.queue)
+        if (!visit(next.slot)) return;
+    });
+  }
+
+  void settle(const View& view, std::span<Claim> accepted) const {
+    ClaimBuilder<B, Newcomers::optional>::settle(view, accepted);
+  }
+};
+
+} // namespace sluice

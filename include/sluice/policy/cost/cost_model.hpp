@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// CostModel: the concept of the role that predicts for the planner how long compute and transfers take.
+#pragma once
+
+#include "sluice/core/contract.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/policy/cost/work.hpp"
+
+#include <concepts>
+#include <span>
+
+namespace sluice {
+
+/// Measurements of an iteration. A cost model may learn from them; most do not.
+struct Observation {
+  const Work& work;           ///< what was computed
+  int layers = 1;             ///< the model's layers
+  bool predicted = false;     ///< false: the iteration repeated the last one, and nothing was predicted for this work
+  Seconds compute{0};         ///< measured: its duration less its stalls
+  Bytes moved{0};             ///< bytes that crossed the link while it was busy for `transfer`
+  std::int64_t transfers = 0; ///< the number of per-layer transfers
+  Seconds transfer{0};        ///< time the link was busy; 0 if nothing crossed it or nothing was measured
+  std::span<const double> layers_s{}; ///< seconds of each layer within `compute`, if the machine measures them
+};
+
+/// `P` predicts an iteration's computation.
+template <class P>
+concept PredictsStep = requires(const P& model, const Work& work) {
+  { model.step(work) } -> std::same_as<StepTime>;
+};
+
+/// `P` predicts the link.
+template <class P>
+concept KnowsLink = requires(const P& model) {
+  { model.link() } -> std::same_as<LinkCost>;
+};
+
+/// What judges a placement: predictions of computation and of the link, with nothing left to learn.
+template <class P>
+concept Predictor = PredictsStep<P> && KnowsLink<P>;
+
+/// An archetype of a predictor for checking other roles' concepts; every predictor has the same hooks.
+struct CostArchetype {
+  [[nodiscard]] StepTime step(const Work& work) const;
+  [[nodiscard]] LinkCost link() const;
+};
+
+/// `P` returns its predictor, corrected by what it has learned.
+template <class P>
+concept HasPredictor = requires(const P& model, const typename P::State& state) {
+  { model.predictor(state) } -> Predictor;
+};
+
+/// `P` receives the measurements of an iteration.
+template <class P>
+concept Observes = requires(const P& model, typename P::State& state, const Observation& observation) {
+  { model.observe(state, observation) } -> std::same_as<void>;
+};
+
+/// How long computation, transfer and recomputation take, as the *planner* predicts. (A simulation's world is another
+/// object, perhaps of another type: a model never observes itself.)
+///
+///  1. `P::role` is `roles::Cost`; `P::State` is default-constructible: what it has learned, empty for most models.
+///  2. `step(work)` and `link()` predict without what was learned.
+///  3. `predictor(state)` is the same predictor corrected by what was learned; planners use this one. A model that
+///     does not learn returns itself, by reference; any other model returns a value that refers to the model and
+///     copies the state.
+///  4. `observe(state, observation)` after each iteration.
+///
+/// Requirements that are not checked: `step` costs O(1) in the number of decodes and O(n) in the number of chunks, and
+/// allocates nothing; a time is finite and not negative; more work never takes less time (noise in a measured table may
+/// break this).
+template <class P>
+concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P>;
+
+template <>
+struct Contract<roles::Cost> {
+  template <class P>
+  static constexpr bool met = CostModel<P>;
+
+  template <class P>
+  static consteval auto explain() {
+    static_assert(HasState<P>, "sluice: this CostModel needs a nested `State`: write `struct State {};` if it learns "
+                               "nothing");
+    static_assert(PredictsStep<P>, "sluice: this CostModel needs `StepTime step(const Work&) const`");
+    static_assert(KnowsLink<P>, "sluice: this CostModel needs `LinkCost link() const`");
+    if constexpr (HasState<P>) {
+      static_assert(HasPredictor<P>,
+                    "sluice: this CostModel needs `const P& predictor(const State&) const` that returns "
+                    "`*this`, or, if it learns, a predictor with `step` and `link`");
+      static_assert(Observes<P>, "sluice: this CostModel needs `void observe(State&, const Observation&) const`, empty "
+                                 "if it learns nothing");
+    }
+    return true;
+  }
+
+  template <bool Once>
+  static consteval auto explain_twice() {
+    static_assert(
+        Once,
+        "sluice: two Cost models in one engine: keep one (the world's belongs to the backend: BasicSimulated<World>)");
+    return true;
+  }
+};
+
+} // namespace sluice

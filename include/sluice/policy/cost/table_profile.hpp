@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// TableProfile: an iteration as the sum of its measured kernels.
+#pragma once
+
+#include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/policy/cost/measured_grid.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Where in an iteration a kernel runs, and how often.
+enum class KernelPlace : std::uint8_t { before, layer, after, per_sequence };
+
+struct KernelName {
+  std::string_view name;
+  KernelPlace place = KernelPlace::layer;
+  int times = 1; ///< per layer, or per iteration
+  bool required = true;
+};
+
+/// The kernels of a Llama- or Qwen3-like decoder, by the names of LLMServingSim 2.0's profiles. A layer normalises
+/// twice (before attention and before the MLP); Qwen3 also normalises Q and K, one kernel each.
+///
+/// Two more are measured by sluice-profile for this machine's decoder, which is called one layer at a time:
+/// `whole_layer` is all of a layer except attention, and `lm_head` is then measured with the last norm; `iteration` is
+/// the time of an iteration beyond everything measured by name (block tables, locks, waking threads).
+inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", KernelPlace::before},
+                                                              {"iteration", KernelPlace::before, 1, false},
+                                                              {"whole_layer", KernelPlace::layer, 1, false},
+                                                              {"layernorm", KernelPlace::layer, 2},
+                                                              {"qkv_proj", KernelPlace::layer},
+                                                              {"qk_norm", KernelPlace::layer, 2, false},
+                                                              {"rotary_emb", KernelPlace::layer},
+                                                              {"o_proj", KernelPlace::layer},
+                                                              {"gate_up_proj", KernelPlace::layer},
+                                                              {"act_fn", KernelPlace::layer},
+                                                              {"down_proj", KernelPlace::layer},
+                                                              {"final_layernorm", KernelPlace::after},
+                                                              {"lm_head", KernelPlace::per_sequence},
+                                                              {"sampler", KernelPlace::per_sequence}}};
+
+/// The parts of a measured iteration, each a sum of kernels.
+struct KernelTimes {
+  TabulatedLine before;       ///< by tokens
+  TabulatedLine layer;        ///< by tokens, without attention
+  TabulatedLine after;        ///< by tokens
+  TabulatedLine per_sequence; ///< by sequences in the batch
+  AttentionGrid attention;
+};
+
+/// An iteration is the sum of its kernels, back to back: a serving engine that schedules a step ahead keeps the device
+/// busy, so only kernels take time. `read_table_profile` loads one.
+///
+/// Attention is measured for one prompt chunk together with decodes. Several chunks share one kernel launch: the
+/// largest is looked up with the decodes, and each other chunk adds its time alone beyond an empty kernel. (Looking up
+/// one chunk of all their tokens would let every prompt attend to the others: a third too much for two of 1,024.)
+/// Decodes are looked up at their mean context, because attention reads KV in proportion to the sum of the contexts.
+/// This ignores that the longest decode outlives the others. Rejected for now: distributing thread blocks, which models
+/// the kernel correctly but leaves an offsetting effect open (docs/fidelity.md).
+class TableProfile {
+ public:
+  using role = roles::Cost;
+  struct State {};
+
+  TableProfile(KernelTimes times, LinkCost link) : times_(std::move(times)), link_(link) {}
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    const std::int64_t tokens = work.tokens().count();
+    if (tokens == 0) return {};
+    // The table has whole layers only: tokens that need just K and V pass through the whole layer too.
+    const Tokens through = work.tokens() + std::max(work.rebuilt.projected, work.rebuilt.passed);
+    // Every sequence has a row in the output head, even a chunk that is not its prompt's last: vLLM computes the logits
+    // of each sequence's last token and drops those that yield none.
+    const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
+    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(through.count()) + attention(work)},
+            Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
+  }
+  [[nodiscard]] LinkCost link() const { return link_; }
+  [[nodiscard]] const TableProfile& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+
+ private:
+  [[nodiscard]] double attention(const Work& work) const {
+    std::int64_t decodes = work.decodes;
+    Tokens before_fresh =
+        work.decode_context - Tokens{work.decodes}; // the profile counts the tokens before the fresh one
+    const ChunkWork* largest = nullptr;
+    double largest_pairs = -1.0;
+    for (const ChunkWork& chunk : work.chunks) {
+      if (chunk.fresh <= Tokens{1}) { // the kernel treats one token of one sequence as a decode
+        decodes += chunk.fresh.count();
+        before_fresh += chunk.cached * chunk.fresh.count();
+      } else if (pairs(chunk) > largest_pairs) {
+        largest = &chunk;
+        largest_pairs = pairs(chunk);
+      }
+    }
+    const auto count = static_cast<double>(decodes);
+    const double context = decodes > 0 ? static_cast<double>(before_fresh.count()) / count : 0.0;
+    if (largest == nullptr) return decodes > 0 ? times_.attention.decoding(count, context) : 0.0;
+    double seconds = alone_or_beside(*largest, count, context);
+    for (const ChunkWork& chunk : work.chunks) {
+      if (&chunk == largest || chunk.fresh <= Tokens{1}) continue;
+      seconds += std::max(0.0, alone_or_beside(chunk, 0.0, 0.0) - times_.attention.floor());
+    }
+    return seconds;
+  }
+  [[nodiscard]] double alone_or_beside(const ChunkWork& chunk, double decodes, double context) const {
+    return times_.attention.chunk(static_cast<double>(chunk.fresh.count()), static_cast<double>(chunk.cached.count()),
+                                  decodes, context);
+  }
+  /// The (query, key) pairs of a chunk, approximately.
+  static double pairs(const ChunkWork& chunk) {
+    const auto fresh = static_cast<double>(chunk.fresh.count());
+    return fresh * (static_cast<double>(chunk.cached.count()) + 0.5 * fresh);
+  }
+
+  KernelTimes times_;
+  LinkCost link_;
+};
+
+static_assert(explain<TableProfile>());
+
+} // namespace sluice

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// FewestLayers: offloads the fewest layers, evenly spaced, that let the batch fit (the dynamic heuristic; FlexGen;
+// FlexGen+).
+#pragma once
+
+#include "sluice/policy/placement/uniform_trial.hpp"
+#include "sluice/state/plan/space.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice {
+
+/// The request lengths for which the batch must fit.
+enum class Horizon : std::uint8_t {
+  now,         ///< the present ones; planned in every step (Dynamic Heuristic)
+  batch_worst, ///< the final lengths of this batch's requests, which an oracle knows (FlexGen+)
+  ever_worst,  ///< the worst possible batch: one plan for the whole run (FlexGen)
+};
+
+/// The fewest evenly spaced layers, the same for every request, with which the batch fits at its horizon.
+template <Horizon H = Horizon::now>
+struct BasicFewestLayers {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class Transfer>
+  struct State {
+    UniformTrial<Transfer> trial;
+    LayerSet chosen;
+    bool decided = false; ///< `ever_worst` decides once
+  };
+
+  /// `ever_worst`: token blocks of the worst batch. 0: the batch limit times the longest accepted context.
+  TokenBlocks worst_batch{0};
+
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    const auto blocks_of = [&task](const Claim& claim) {
+      if constexpr (H == Horizon::batch_worst) {
+        const RequestSpec& spec = task.view.row(claim.slot).spec;
+        return blocks_for(spec.prompt + spec.output, task.view.limits.block_tokens);
+      } else {
+        return task.blocks(claim);
+      }
+    };
+    LayerSet set;
+    double in_flight = 0;
+    const auto fits = [&](std::size_t count) {
+      if constexpr (H == Horizon::ever_worst) {
+        if (!state.decided) decide_for_good(task, state);
+        set = state.chosen;
+        const double held = state.trial.in_flight_if_fits(task, count, set, blocks_of);
+        if (held >= 0) in_flight = held;
+        return held >= 0;
+      } else {
+        // Offloading fewer layers never takes less device memory, so bisection finds the first count that fits. But the
+        // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
+        for (int layers = fewest_by_bisection(task, state, count, blocks_of); layers <= task.layers(); ++layers) {
+          set = evenly_spaced_layers(task.layers(), layers);
+          in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
+          if (in_flight >= 0) return true;
+        }
+        return false;
+      }
+    };
+    if (task.required > 0 && !fits(task.required)) return Verdict::infeasible(Binding::device_memory);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), fits);
+    fits(task.required + joined);
+    set_uniform(plan, set, in_flight);
+    if constexpr (H != Horizon::ever_worst) plan.covers_unseen = false;
+    if (!plan.covers_unseen) name_all(task, task.required + joined, plan);
+    plan.effort = 1;
+    plan.binding = set.empty() ? Binding::none : Binding::device_memory;
+    return {true, joined, plan.binding};
+  }
+
+ private:
+  template <class Task>
+  static void name_all(const Task& task, std::size_t count, Plan& plan) {
+    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen});
+  }
+
+  /// The fewest layers for which the *resident* blocks alone fit: a lower bound for the search.
+  template <class Task, class S, class BlocksOf>
+  static int fewest_by_bisection(const Task& task, S& /*state*/, std::size_t count, BlocksOf&& blocks_of) {
+    std::int64_t blocks = 0;
+    for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim).count();
+    if (blocks == 0) return 0;
+    const std::int64_t resident = task.device_budget.count() / blocks;
+    return static_cast<int>(std::max<std::int64_t>(0, task.layers() - resident));
+  }
+
+  template <class Task, class S>
+  void decide_for_good(const Task& task, S& state) const {
+    const View& view = task.view;
+    const TokenBlocks worst = worst_batch.count() > 0
+                                  ? worst_batch
+                                  : blocks_for(view.limits.max_context, view.limits.block_tokens) * view.limits.batch;
+    const int all = task.layers();
+    int layers = 0;
+    for (; layers < all; ++layers) {
+      LayerArray loads{};
+      const LayerSet set = evenly_spaced_layers(all, layers);
+      const LayerStream stream{set, static_cast<double>(worst.count())};
+      set.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream.blocks; });
+      const double held = Task::transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(all)}, {&stream, 1});
+      const auto resident = static_cast<double>(task.footprint_of({all_tokens, set, {}}, worst).device.count());
+      if (resident + held <= static_cast<double>(task.device_budget.count())) break;
+    }
+    state.chosen = evenly_spaced_layers(all, layers);
+    state.decided = true;
+  }
+};
+
+using FewestLayers = BasicFewestLayers<>;
+
+static_assert(Placement<FewestLayers> && Placement<BasicFewestLayers<Horizon::ever_worst>>);
+
+} // namespace sluice

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// PlanTrial: tries a partial plan against memory; join_longest_prefix: finds for how many claims a plan exists.
+#pragma once
+
+#include "sluice/policy/placement/placement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace sluice {
+
+/// The question that a placement asks again and again if it treats requests individually: do the claims fit with this
+/// residency? StepTrial also considers time; UniformTrial is for placements that treat all requests alike.
+template <class Transfer>
+class PlanTrial {
+ public:
+  /// Whether the first `plan.requests.size()` claims fit both memories with the plan's residency, including what the
+  /// transfer rule needs in flight, or `workspace` if that is more. Sets `plan.in_flight`, and `plan.binding` to the
+  /// memory that is short.
+  template <class Task>
+  bool fits(const Task& task, Plan& plan, LayerBlocks workspace = LayerBlocks{0}) {
+    Footprint room;
+    LayerArray loads{};
+    streams_.clear();
+    for (std::size_t i = 0; i < plan.requests.size(); ++i) {
+      const Holding& holding = plan.requests[i].holding;
+      const TokenBlocks blocks = task.blocks(task.claims[i]);
+      room = room + task.footprint_of(holding, blocks);
+      if (holding.host.empty() && holding.hidden.empty()) continue;
+      const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
+      for (const LayerStream& stream :
+           {LayerStream{holding.host, away, holding.written_back ? holding.host : LayerSet{}},
+            LayerStream{holding.hidden, task.view.geometry.hidden_size().blocks(away)}}) {
+        if (stream.layers.empty()) continue;
+        stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
+        streams_.push_back(stream);
+      }
+    }
+    const double held =
+        detail::in_flight_blocks<Transfer>({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
+    plan.in_flight = std::max(workspace, LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
+    const bool device = room.device + plan.in_flight <= task.device_budget;
+    const bool host = room.host <= task.host_budget;
+    plan.binding = !device ? Binding::device_memory : !host ? Binding::host_memory : Binding::none;
+    return device && host;
+  }
+
+ private:
+  std::vector<LayerStream> streams_;
+};
+
+/// The verdict of a policy whose `plan_for(count)` makes the plan for the first `count` claims and returns whether one
+/// exists: all required claims, and the longest prefix of the optional claims. The last call of `plan_for` is for the
+/// count that the verdict names, or for the required claims alone if they are infeasible; `plan.binding` then says why.
+template <class Task, class PlanFor>
+[[nodiscard]] Verdict join_longest_prefix(const Task& task, Plan& plan, PlanFor&& plan_for) {
+  if (task.required > 0 && !plan_for(task.required)) return Verdict::infeasible(plan.binding);
+  const std::size_t joined = longest_prefix(task.required, task.claims.size(), plan_for);
+  plan_for(task.required + joined);
+  return {true, joined, plan.binding};
+}
+
+} // namespace sluice

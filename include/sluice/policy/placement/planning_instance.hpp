@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// planning_instance: a placement task in the solvers' form.
+#pragma once
+
+#include "sluice/policy/placement/placement.hpp"
+#include "sluice/state/plan/instance.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// Whether a plan must meet the SLO.
+enum class SloBound : std::uint8_t {
+  enforced, ///< a plan with more misses than alpha allows is infeasible, and Relief chooses a request to give way
+  ignored,  ///< only memory decides what is feasible
+};
+
+/// How a placement policy judges plans, besides the task.
+struct PlanningOptions {
+  /// Misses per step that a plan may have, on average over its window (OrbitFlow, 3.3.1; 1 in the paper).
+  double alpha = 1;
+  /// How many iterations, back to back from a cold start, a plan is judged by.
+  int iterations = 1;
+  /// How many complete or partial placements are evaluated before the best plan so far is taken. A count is the same on
+  /// every machine, so runs are reproducible. A higher limit proves more plans but hardly finds better ones: 200 serves
+  /// users as well as 5,000 in a fraction of the time (docs/planner.md has the figures).
+  std::int64_t node_limit = 200;
+};
+
+/// The first `count` claims of `task` as an instance; `instance` keeps its memory.
+///
+/// If more preempted requests have an empty deposit than alpha allows, no plan could meet alpha, and preempting more
+/// requests would add to them. The allowance is then what they use up: all running requests must be on time.
+template <SloBound Bound = SloBound::enforced, class Task>
+void planning_instance(const Task& task, std::size_t count, const PlanningOptions& options, Instance& instance) {
+  const View& view = task.view;
+  const StepTime time = task.cost.step(task.steady_decode(count));
+  const BlockLink link = task.block_link();
+  instance.layer_compute_s.assign(static_cast<std::size_t>(task.layers()), time.layer.count());
+  instance.before_s = time.before.count();
+  instance.after_s = time.after.count();
+  instance.on_link = time.on_link;
+  instance.link_blocks_per_s = link.blocks_per_s;
+  instance.link_per_layer_s = link.per_layer_s;
+  instance.device_blocks = task.device_budget;
+  instance.block_tokens = view.limits.block_tokens;
+  instance.weights = task.weights;
+  instance.paused_without_deposit = static_cast<int>(task.depleted_preempted);
+  instance.alpha = std::max(options.alpha, static_cast<double>(task.depleted_preempted));
+  instance.window_min = task.window.min;
+  instance.window_max = task.window.max;
+  instance.iterations = options.iterations;
+  instance.node_limit = options.node_limit;
+  instance.requests.clear();
+  for (const Claim& claim : task.claims.first(count)) {
+    const RequestRow& row = view.row(claim.slot);
+    InstanceRequest request;
+    request.tokens = row.context();
+    request.deposit = row.deposit().count();
+    if (Bound == SloBound::enforced && task.enforce_slo) request.slo_s = row.spec.slo.tbt.count();
+    instance.requests.push_back(request);
+  }
+}
+
+/// Host blocks that the first `count` claims take with the residency `holding_of(i)`.
+template <class Task, class HoldingOf>
+[[nodiscard]] LayerBlocks host_blocks(const Task& task, std::size_t count, HoldingOf&& holding_of) {
+  LayerBlocks host{0};
+  for (std::size_t i = 0; i < count; ++i)
+    host += task.footprint_of(holding_of(i), task.blocks(task.claims[i], task.window.min)).host;
+  return host;
+}
+
+} // namespace sluice

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// IntervalOffload: the last layer of every interval of layers streams its weights from the host (Select-N, DeepSpeed).
+#pragma once
+
+#include "sluice/policy/weights/weights.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// The level of an interval: the last layer of every `interval` layers passes through one slot. Its transfer starts
+/// when the slot is free, which is when the interval's first layer starts (Select-N, 4.2, Fig. 7). With an interval of
+/// 1, every layer is fetched while the one before it computes, which takes two slots (DeepSpeed-Inference, ZeRO). With
+/// an interval above the number of layers, nothing streams.
+[[nodiscard]] inline WeightsLevel interval_level(const Geometry& geometry, int interval) {
+  LayerSet streamed;
+  for (int layer = interval - 1; layer < geometry.layers; layer += interval) streamed.insert(layer);
+  if (streamed.empty()) return {};
+  return WeightsLevel::of(geometry, streamed, interval == 1 ? 2 : 1);
+}
+
+/// One fixed interval for every batch.
+struct IntervalOffload {
+  using role = roles::Weights;
+  static constexpr bool promises = false;
+  static constexpr bool lends = false;
+  struct State {};
+
+  int interval = 1; ///< at least 1
+
+  template <class Task>
+  void offer(const Task& task, State& /*state*/, std::vector<WeightsLevel>& levels) const {
+    levels.push_back(interval_level(task.view.geometry, interval));
+  }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    return interval_level(geometry, interval).plan.freed;
+  }
+};
+
+static_assert(Weights<IntervalOffload>);
+
+} // namespace sluice

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// StreamedShare: the same share of every layer's weights streams, sized by peak rates (FlexGen, as Select-N extends
+// it).
+#pragma once
+
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/weights/streamed_step.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// FlexGen keeps a share of every layer on the host and fetches it while the layer before computes. Select-N compares
+/// with it in this form (3.2, 3.3): the largest share with which a decode is estimated to meet the SLO, before anything
+/// has run. Two assumptions make that share smaller than necessary: the estimate computes at the device's peak, so that
+/// it seems to hide less than it does; and all engines are assumed to share the bus all the time.
+///
+/// The estimate is made for the present batch at every decision, which FlexGen does not do: the share is as large as
+/// these rates allow.
+template <CostModel Peak>
+struct BasicStreamedShare {
+  using role = roles::Weights;
+  static constexpr bool promises = true;
+  static constexpr bool lends = false;
+  struct State {
+    StreamedStep step;
+  };
+  static constexpr int parts = 256; ///< the share is a multiple of 1 / `parts`
+
+  std::optional<Peak> peak{}; ///< the cost model of the estimate; without it, the planner's own
+  int engines_on_bus = 1;     ///< each engine gets an equal share of the link's rate
+
+  template <class Task>
+  void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
+    const Geometry& geometry = task.view.geometry;
+    const int part = std::max(largest(task.cost, geometry, task.steady, state.step, slo), least(geometry, task.own));
+    if (part > 0) levels.push_back(level_of(geometry, part));
+  }
+  /// 0: the time that the SLO leaves depends on the request; see `promise`.
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
+  /// The level for the request alone, at its longest. It never refuses a request for its SLO.
+  template <class Request>
+  [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
+    Work last;
+    last.decodes = last.samples = 1;
+    last.decode_context = request.spec.prompt + request.spec.output;
+    StreamedStep step;
+    const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt),
+                              least(request.geometry, request.own));
+    return part > 0 ? level_of(request.geometry, part).plan.freed : LayerBlocks{0};
+  }
+
+  /// `part` / `parts` of every layer's weights through two slots: one computes while one arrives.
+  [[nodiscard]] static WeightsLevel level_of(const Geometry& geometry, int part) {
+    return WeightsLevel::of(geometry, LayerSet::all(geometry.layers), 2, static_cast<double>(part) / parts);
+  }
+
+ private:
+  /// A cost model whose link has an equal share of a bus.
+  template <class Model>
+  struct BusShare {
+    const Model& model;
+    int engines;
+    [[nodiscard]] StepTime step(const Work& work) const { return model.step(work); }
+    [[nodiscard]] LinkCost link() const {
+      LinkCost link = model.link();
+      link.rate = link.rate / static_cast<double>(engines);
+      return link;
+    }
+  };
+
+  /// The smallest share with which the weights and a block of each layer fit the device.
+  static int least(const Geometry& geometry, LayerBlocks own) {
+    int part = 0;
+    if (own < LayerBlocks{0})
+      while (part < parts && level_of(geometry, part).plan.freed < LayerBlocks{geometry.layers} - own) ++part;
+    return part;
+  }
+  template <class Cost>
+  int largest(const Cost& cost, const Geometry& geometry, const Work& work, StreamedStep& step, Seconds slo) const {
+    return peak ? largest_by(BusShare<Peak>{*peak, engines_on_bus}, geometry, work, step, slo)
+                : largest_by(BusShare<Cost>{cost, engines_on_bus}, geometry, work, step, slo);
+  }
+  template <class Estimate>
+  static int largest_by(const Estimate& estimate, const Geometry& geometry, const Work& work, StreamedStep& step,
+                        Seconds slo) {
+    const auto meets = [&](int part) {
+      return step.of(estimate, geometry, work, level_of(geometry, part).plan) <= slo * (1 + 1e-9);
+    };
+    int good = 0; // nothing streams: no share is better
+    int bad = parts + 1;
+    while (bad - good > 1) {
+      const int middle = good + (bad - good) / 2;
+      (meets(middle) ? good : bad) = middle;
+    }
+    return good;
+  }
+};
+
+using StreamedShare = BasicStreamedShare<Roofline>;
+
+static_assert(Weights<StreamedShare>);
+
+} // namespace sluice

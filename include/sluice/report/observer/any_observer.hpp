@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// AnyObserver: an observer that is chosen at run time: it passes every event on to an EventListener.
+#pragma once
+
+#include "sluice/report/observer/observer.hpp"
+#include "sluice/report/observer/timeline_sink.hpp"
+
+#include <utility>
+
+namespace sluice {
+
+/// Hears of every event of an engine, whatever the engine's type.
+class EventListener {
+ public:
+  EventListener() = default;
+  EventListener(const EventListener&) = delete;
+  EventListener& operator=(const EventListener&) = delete;
+  virtual ~EventListener() = default;
+
+  virtual void hear(const AnyEvent& event) = 0;
+};
+
+/// Passes on every event. An engine with this observer is compiled once for all listeners. `wants`: whether listeners
+/// may replay iterations.
+template <bool wants>
+struct AnyObserver {
+  using role = roles::Observer;
+  using hears = AllEvents;
+  static constexpr bool wants_timeline = wants;
+  struct State {};
+
+  EventListener* listener = nullptr; ///< null: nobody hears
+
+  void on(State&, const AnyEvent& event) const {
+    if (listener != nullptr) listener->hear(event);
+  }
+};
+
+static_assert(explain<AnyObserver<true>>());
+
+/// An observer as a listener: `state` is what it collects.
+template <Observer O>
+struct ListeningObserver final : EventListener {
+  explicit ListeningObserver(O of = {}) : observer(std::move(of)) {}
+  void hear(const AnyEvent& event) override { tell(observer, state, event); }
+
+  O observer;
+  typename O::State state{};
+};
+
+} // namespace sluice

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// IterationRecord: what an engine tells its observers of one iteration, and how they get the iteration's timeline.
+#pragma once
+
+#include "sluice/state/plan/plan.hpp"
+#include "sluice/state/view/proposal.hpp"
+#include "sluice/state/view/view.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// One iteration, after it has run. References are valid during the call only.
+struct IterationRecord {
+  std::int64_t step = 0;
+  Seconds start{0};
+  Seconds duration{0};              ///< start to end, planning that the iteration waited for included
+  Seconds stall{0};                 ///< of it, time the compute stream waited for a transfer
+  Seconds planning{0};              ///< of it, time it waited for the planner
+  std::span<const Claim> batch;     ///< the requests that ran, with how many tokens
+  std::span<const RequestRow> rows; ///< by slot, during the iteration; only those of the batch mean anything
+  /// The request of each stream that a timeline names; streams beyond the list are weights. In real time a stream is a
+  /// slot.
+  std::span<const Slot> stream_slots;
+  std::int64_t decodes = 0;
+  Tokens tokens{0};         ///< computed, all claims together
+  std::int64_t running = 0; ///< requests that hold device memory as part of the batch
+  std::int64_t waiting = 0;
+  std::int64_t preempted = 0;
+  LayerBlocks device_used{0}; ///< resident, without the blocks in flight
+  LayerBlocks device_capacity{0};
+  LayerBlocks in_flight{0}; ///< device room that transfers could use
+  LayerBlocks host_used{0};
+  LayerBlocks to_device{0};   ///< fetched just in time, and by the plan's delta
+  LayerBlocks to_host{0};     ///< evicted, and written out by prefills
+  Bytes weights{0};           ///< streamed to the device
+  bool repeated = false;      ///< no decision was ready: the last one ran again (OneStepAhead)
+  const Plan* plan = nullptr; ///< the plan in force
+};
+
+struct TimelineSink; ///< report/observer/timeline_sink.hpp
+
+/// Evaluates an iteration once more, into a timeline. It points to a function of one engine type, so that observers
+/// are no templates. Valid while the function `evaluate(TimelineSink&)` that it is made of lives. Observers that want
+/// timelines include report/observer/timeline_sink.hpp.
+class TimelineReplay {
+ public:
+  TimelineReplay() = default; ///< writes nothing: no observer of the engine wants timelines
+  template <class Evaluate>
+  explicit TimelineReplay(const Evaluate& evaluate)
+      : evaluate_(&evaluate),
+        call_([](const void* of, TimelineSink& sink) { (*static_cast<const Evaluate*>(of))(sink); }) {}
+
+  void operator()(TimelineSink&& sink) const {
+    if (call_ != nullptr) call_(evaluate_, sink);
+  }
+
+ private:
+  const void* evaluate_ = nullptr;
+  void (*call_)(const void* evaluate, TimelineSink& sink) = nullptr;
+};
+
+} // namespace sluice

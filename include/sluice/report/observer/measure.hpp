@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// measure: from what Summary kept to the metrics of a run, as docs/metrics.md defines them.
+#pragma once
+
+#include "sluice/report/observer/metrics.hpp"
+#include "sluice/report/observer/summary.hpp"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The four latencies of a run, in seconds: TTFT of the requests that got a token, TPOT and E2E of the requests that
+/// were served, and the gaps of all, pooled. Sorted once; metrics and plots both read them.
+struct LatencyDistributions {
+  Distribution ttft;
+  Distribution tpot;
+  Distribution e2e;
+  Distribution tbt;
+};
+
+[[nodiscard]] inline LatencyDistributions latencies(const Summary::State& state) {
+  std::vector<WeightedSample> ttft, tpot, e2e;
+  ttft.reserve(state.requests.size());
+  for (const RequestRecord& request : state.requests) {
+    if (request.started()) ttft.push_back({request.ttft().count(), 1});
+    if (request.outcome != Outcome::served || !request.started()) continue;
+    e2e.push_back({request.e2e().count(), 1});
+    if (request.delivered.count() > 1) tpot.push_back({request.tpot().count(), 1});
+  }
+  return {Distribution{std::move(ttft)}, Distribution{std::move(tpot)}, Distribution{std::move(e2e)},
+          Distribution{state.gaps}};
+}
+
+namespace detail {
+
+/// The counts over requests that the attainments are made of.
+struct PromiseCounts {
+  std::int64_t owed_ttft = 0, met_ttft = 0;
+  std::int64_t owed_tpot = 0, met_tpot = 0;
+  std::int64_t owed_both = 0, met_both = 0; ///< all that was promised, and something was
+  bool any_tbt = false;
+};
+
+/// Deadlines missed for tokens that never came. A user who was left waiting is owed a token every SLO until the end of
+/// the run: from the last delivery, or from when the first token was promised (from the arrival without that promise).
+/// A user whose request was refused was told so and does not wait: each token not delivered is one deadline. Rejected:
+/// counting until the end for refused requests too; one request turned away early in a long run would then outweigh
+/// every token of all the others.
+inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds end) {
+  if (request.outcome == Outcome::refused)
+    return std::isinf(request.slo_tbt.count()) ? 0 : (request.output - request.delivered).count();
+  if (request.started()) return deadlines_passed(request.last, end, request.slo_tbt);
+  const Seconds promise = std::isinf(request.slo_ttft.count()) ? Seconds{0} : request.slo_ttft;
+  return deadlines_passed(request.arrival + promise, end, request.slo_tbt);
+}
+
+inline void count_request(const RequestRecord& request, Seconds end, Metrics& m, PromiseCounts& counts) {
+  ++m.requests;
+  // A user who left is owed nothing after that: what the user got counts, and nothing else.
+  const bool left = request.outcome == Outcome::cancelled;
+  const bool whole = request.delivered >= request.output;
+  m.served += request.outcome == Outcome::served ? 1 : 0;
+  m.refused += request.outcome == Outcome::refused ? 1 : 0;
+  m.cancelled += left ? 1 : 0;
+  m.unfinished += request.outcome == Outcome::unfinished ? 1 : 0;
+  m.times_preempted += request.times_preempted;
+  m.tokens_delivered += request.delivered.count();
+
+  // The first token of a request ends no gap: of n tokens, n - 1 are owed in time.
+  const std::int64_t owed =
+      (left ? std::max(request.delivered, Tokens{1}) : std::max(request.output, request.delivered)).count() - 1;
+  m.tokens_on_time += request.on_time;
+  m.tokens_late += owed - request.on_time;
+  m.deadlines_missed += request.missed;
+  if (!whole && !left) {
+    const std::int64_t missed = undelivered_deadlines(request, end);
+    m.deadlines_missed += missed;
+    m.deadlines_missed_undelivered += missed;
+  }
+
+  const bool owes_ttft = !std::isinf(request.slo_ttft.count()), owes_tpot = !std::isinf(request.slo_tbt.count());
+  const bool met_ttft = request.started() && on_time(request.ttft(), request.slo_ttft, request.first);
+  if (owes_ttft && (request.started() || !left)) {
+    ++counts.owed_ttft;
+    counts.met_ttft += met_ttft ? 1 : 0;
+  }
+  counts.any_tbt = counts.any_tbt || owes_tpot;
+  if (left) return;
+  const bool met_tpot = whole && on_time(request.tpot(), request.slo_tbt, request.last);
+  if (owes_tpot) {
+    ++counts.owed_tpot;
+    counts.met_tpot += met_tpot ? 1 : 0;
+  }
+  if (owes_ttft || owes_tpot) {
+    ++counts.owed_both;
+    counts.met_both += whole && (met_ttft || !owes_ttft) && (met_tpot || !owes_tpot) ? 1 : 0;
+  }
+}
+
+inline double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : Metrics::absent;
+}
+
+inline void count_memory(const Summary::State& state, Metrics& m) {
+  const auto bytes = [&](LayerBlocks blocks) { return blocks.count() * state.layer_block_bytes.count(); };
+  m.blocks_to_device = state.to_device.count();
+  m.blocks_to_host = state.to_host.count();
+  m.bytes_of_weights = state.weights.count();
+  m.bytes_to_device = bytes(state.to_device) + m.bytes_of_weights;
+  m.bytes_to_host = bytes(state.to_host);
+  m.bytes_moved = m.bytes_to_device + m.bytes_to_host;
+  m.device_peak_bytes = bytes(state.device_peak);
+  m.device_capacity_bytes = bytes(state.device_capacity);
+  m.host_peak_bytes = bytes(state.host_peak);
+  m.device_peak_share = share(state.device_peak.count(), state.device_capacity.count());
+  if (state.busy_s <= 0) return;
+  const double mean_blocks = state.device_block_seconds / state.busy_s;
+  m.device_mean_bytes = mean_blocks * static_cast<double>(state.layer_block_bytes.count());
+  if (state.device_capacity.count() > 0)
+    m.device_mean_share = mean_blocks / static_cast<double>(state.device_capacity.count());
+}
+
+inline void set_quantiles(const Distribution& of, double& mean, double& p50, double& p95, double& p99) {
+  mean = of.mean();
+  p50 = of.quantile(0.50);
+  p95 = of.quantile(0.95);
+  p99 = of.quantile(0.99);
+}
+
+} // namespace detail
+
+/// The metrics of a run that ended at `end` (for requests that were still owed tokens then). `of` is
+/// `latencies(state)`.
+[[nodiscard]] inline Metrics measure(const Summary::State& state, Seconds end, const LatencyDistributions& of) {
+  Metrics m;
+  detail::PromiseCounts counts;
+  double first_arrival = std::numeric_limits<double>::infinity();
+  double last_delivery = -first_arrival;
+  double longest = -1;
+  for (const RequestRecord& request : state.requests) {
+    if (!request.known) continue;
+    detail::count_request(request, end, m, counts);
+    first_arrival = std::min(first_arrival, request.arrival.count());
+    if (!request.started()) continue;
+    last_delivery = std::max(last_delivery, request.last.count());
+    // A user who was left waiting in the middle has an open gap: it is not among the quantiles, but it counts for the
+    // longest gap.
+    const bool open = request.delivered < request.output && request.outcome != Outcome::cancelled;
+    if (request.delivered.count() > 1 || open)
+      longest = std::max(longest, std::max(request.longest_gap, open ? end - request.last : Seconds{0}).count());
+  }
+  if (longest >= 0) m.longest_gap_s = longest;
+
+  m.per_token_attainment =
+      counts.any_tbt ? detail::share(m.tokens_on_time, m.tokens_on_time + m.tokens_late) : m.absent;
+  m.tbt_attainment = counts.any_tbt ? detail::share(m.tokens_on_time, m.tokens_on_time + m.deadlines_missed) : m.absent;
+  m.ttft_attainment = detail::share(counts.met_ttft, counts.owed_ttft);
+  m.tpot_attainment = detail::share(counts.met_tpot, counts.owed_tpot);
+  m.slo_attainment = detail::share(counts.met_both, counts.owed_both);
+
+  detail::set_quantiles(of.tbt, m.mean_tbt_s, m.p50_tbt_s, m.p95_tbt_s, m.p99_tbt_s);
+  detail::set_quantiles(of.ttft, m.mean_ttft_s, m.p50_ttft_s, m.p95_ttft_s, m.p99_ttft_s);
+  detail::set_quantiles(of.tpot, m.mean_tpot_s, m.p50_tpot_s, m.p95_tpot_s, m.p99_tpot_s);
+  detail::set_quantiles(of.e2e, m.mean_e2e_s, m.p50_e2e_s, m.p95_e2e_s, m.p99_e2e_s);
+
+  if (const double span = last_delivery - first_arrival; span > 0) {
+    m.throughput_tokens_per_s = static_cast<double>(m.tokens_delivered) / span;
+    m.throughput_requests_per_min = 60 * static_cast<double>(m.served) / span;
+    if (counts.owed_both > 0) m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;
+  }
+
+  detail::count_memory(state, m);
+  m.stall_s = state.stall_s;
+  m.busy_s = state.busy_s;
+  if (state.busy_s > 0) m.stall_share = state.stall_s / state.busy_s;
+
+  m.plans = static_cast<std::int64_t>(state.planning_wall_s.size());
+  m.planning_s = state.planning_total_s;
+  m.planning_wall_s = state.planning_wall_total_s;
+  m.planning_p99_us = 1e6 * Distribution{state.planning_s}.quantile(0.99);
+  std::vector<WeightedSample> wall;
+  wall.reserve(state.planning_wall_s.size());
+  for (const float seconds : state.planning_wall_s) wall.push_back({double{seconds}, 1});
+  m.planning_wall_p99_us = 1e6 * Distribution{std::move(wall)}.quantile(0.99);
+  m.planning_wait_s = state.planning_wait_s;
+  m.iterations = state.iterations;
+  m.repeated_iterations = state.repeated;
+  m.end_s = end.count();
+  return m;
+}
+
+[[nodiscard]] inline Metrics measure(const Summary::State& state, Seconds end) {
+  return measure(state, end, latencies(state));
+}
+
+} // namespace sluice

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Summary: the observer that keeps what the metrics need: one record a request, and the gaps, grouped.
+#pragma once
+
+#include "sluice/report/observer/deadlines.hpp"
+#include "sluice/report/observer/observer.hpp"
+#include "sluice/report/observer/quantile.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+enum class Outcome : std::uint8_t {
+  unfinished, ///< waiting, running or preempted when the run ended
+  served,     ///< its last token was generated
+  refused,    ///< could not be placed at all, or was given up
+  cancelled,  ///< its user left before its last token
+};
+
+/// One request as its user saw it. Times are on the run's clock.
+struct RequestRecord {
+  // What a delivery touches comes first, in one cache line.
+  Seconds first{0}; ///< first and last delivery; undefined while `delivered` is 0
+  Seconds last{0};
+  Seconds longest_gap{0};
+  Seconds slo_tbt{std::numeric_limits<double>::infinity()};
+  Tokens delivered{0};
+  std::int64_t on_time = 0; ///< tokens that followed another within the SLO
+  std::int64_t missed = 0;  ///< deadlines that passed between two deliveries
+
+  Seconds arrival{0};
+  Seconds slo_ttft{std::numeric_limits<double>::infinity()};
+  Tokens prompt{0};
+  Tokens output{0};
+  std::int32_t times_preempted = 0;
+  std::int32_t reason = -1; ///< index into `reasons`, of a refused one
+  Outcome outcome = Outcome::unfinished;
+  bool known = false; ///< false for an id that no event named
+
+  [[nodiscard]] bool started() const { return delivered.count() > 0; }
+  [[nodiscard]] Seconds ttft() const { return first - arrival; }
+  [[nodiscard]] Seconds e2e() const { return last - arrival; }
+  /// (last - first delivery) / (tokens - 1); 0 of a single token.
+  [[nodiscard]] Seconds tpot() const {
+    return delivered.count() > 1 ? (last - first) / static_cast<double>(delivered.count() - 1) : Seconds{0};
+  }
+};
+
+/// Collects what `measure` (report/observer/measure.hpp) makes metrics of.
+///
+/// Memory: a record a request (104 bytes), a sample (16 bytes) for each run of equal gaps, which is one or two an
+/// iteration, and 12 bytes or more a plan; nothing else grows. Nothing is allocated but the growth of those vectors;
+/// `State::reserve` takes that growth out of the run.
+struct Summary {
+  using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Ended, events::Cancelled,
+                       events::Delivered, events::Planned, events::Iterated>;
+  static constexpr bool wants_timeline = false;
+
+  struct State {
+    std::vector<RequestRecord> requests; ///< by id
+    std::vector<std::string> reasons;    ///< of refusals; equal neighbours share one
+    std::vector<WeightedSample> gaps;    ///< in order of time; equal neighbours share a sample
+    std::size_t common_gap = 0;          ///< the sample that last took a second gap: most likely the next one's
+
+    std::vector<WeightedSample> planning_s; ///< virtual time of each plan, equal neighbours grouped
+    std::vector<float> planning_wall_s;     ///< wall time of each; single precision is finer than any clock here
+    double planning_total_s = 0;
+    double planning_wall_total_s = 0;
+
+    std::int64_t iterations = 0;
+    std::int64_t repeated = 0;
+    double busy_s = 0;
+    double stall_s = 0;
+    double planning_wait_s = 0;
+    double device_block_seconds = 0; ///< integral of the resident blocks over busy time
+    LayerBlocks device_peak{0};
+    LayerBlocks device_capacity{0}; ///< the largest, where weights give memory up
+    LayerBlocks host_peak{0};
+    LayerBlocks to_device{0};
+    LayerBlocks to_host{0};
+    Bytes weights{0}; ///< streamed to the device
+    Bytes layer_block_bytes{0};
+    Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
+
+    /// Room for so many requests and iterations, so that a run of that size allocates nothing.
+    void reserve(std::size_t request_count, std::size_t iteration_count) {
+      requests.reserve(request_count);
+      gaps.reserve(2 * iteration_count);
+      planning_s.reserve(iteration_count);
+      planning_wall_s.reserve(iteration_count);
+    }
+
+    RequestRecord& record(RequestId id, const RequestSpec& spec) {
+      if (index(id) >= requests.size()) requests.resize(std::size_t{index(id)} + 1);
+      RequestRecord& record = requests[index(id)];
+      if (!record.known) {
+        record.known = true;
+        record.arrival = spec.arrival;
+        record.prompt = spec.prompt;
+        record.output = spec.output;
+        record.slo_tbt = spec.slo.tbt;
+        record.slo_ttft = spec.slo.ttft;
+      }
+      return record;
+    }
+    void add_gap(double gap_s, std::int64_t count) {
+      if (!gaps.empty() && gaps[common_gap].value == gap_s) {
+        gaps[common_gap].count += count;
+      } else if (!gaps.empty() && gaps.back().value == gap_s) {
+        common_gap = gaps.size() - 1;
+        gaps.back().count += count;
+      } else {
+        gaps.push_back({gap_s, count});
+      }
+    }
+  };
+
+  void on(State& state, const events::Submitted& event) const { state.record(event.row.id, event.row.spec); }
+
+  void on(State& state, const events::Refused& event) const {
+    RequestRecord& record = state.record(event.id, event.spec);
+    record.outcome = Outcome::refused;
+    // Compared with the last reason alone: reasons name sizes and so differ, and a search would grow with the refused
+    // requests.
+    if (state.reasons.empty() || state.reasons.back() != event.reason) state.reasons.emplace_back(event.reason);
+    record.reason = static_cast<std::int32_t>(state.reasons.size()) - 1;
+    state.last_event = std::max(state.last_event, event.now);
+  }
+
+  void on(State& state, const events::Preempted& event) const {
+    ++state.record(event.row.id, event.row.spec).times_preempted;
+  }
+
+  /// A request that ended before its length ran out is owed no more than it has generated.
+  void on(State& state, const events::Ended& event) const {
+    const RequestRow& row = event.row;
+    RequestRecord& record = state.record(row.id, row.spec);
+    record.outcome = Outcome::served;
+    if (row.generated.count() > 0) record.output = row.generated;
+    state.last_event = std::max(state.last_event, event.now);
+  }
+
+  void on(State& state, const events::Cancelled& event) const {
+    state.record(event.row.id, event.row.spec).outcome = Outcome::cancelled;
+    state.last_event = std::max(state.last_event, event.now);
+  }
+
+  /// Told for every token: its fields go on in registers, and the event need not be in memory.
+  void on(State& state, const events::Delivered& event) const { deliver(state, event.row, event.count, event.when); }
+
+  void on(State& state, const events::Planned& event) const {
+    state.layer_block_bytes = event.view.geometry.layer_block_bytes;
+    state.planning_total_s += event.virtual_time.count();
+    state.planning_wall_total_s += event.wall_time.count();
+    if (!state.planning_s.empty() && state.planning_s.back().value == event.virtual_time.count())
+      ++state.planning_s.back().count;
+    else
+      state.planning_s.push_back({event.virtual_time.count(), 1});
+    state.planning_wall_s.push_back(static_cast<float>(event.wall_time.count()));
+  }
+
+  void on(State& state, const events::Iterated& event) const {
+    const IterationRecord& record = event.record;
+    ++state.iterations;
+    state.repeated += record.repeated ? 1 : 0;
+    state.busy_s += record.duration.count();
+    state.stall_s += record.stall.count();
+    state.planning_wait_s += record.planning.count();
+    state.device_block_seconds += static_cast<double>(record.device_used.count()) * record.duration.count();
+    state.device_peak = std::max(state.device_peak, record.device_used);
+    state.device_capacity = std::max(state.device_capacity, record.device_capacity);
+    state.host_peak = std::max(state.host_peak, record.host_used);
+    state.to_device += record.to_device;
+    state.to_host += record.to_host;
+    state.weights += record.weights;
+    state.last_event = std::max(state.last_event, record.start + record.duration);
+  }
+
+ private:
+  /// The first of `count` tokens ends a gap, the others follow it at once. A gap that is the SLO but for rounding (a
+  /// deposit releases one token every SLO) is kept as the SLO itself, so that such gaps share a sample.
+  static void deliver(State& state, const RequestRow& row, Tokens count, Seconds when) {
+    RequestRecord& record = state.record(row.id, row.spec);
+    std::int64_t at_once = count.count();
+    if (at_once <= 0) return;
+    if (record.started()) {
+      Seconds gap = when - record.last;
+      if (gap < 0.999 * record.slo_tbt) { // nearly every gap: no rounding to think about
+        ++record.on_time;
+      } else if (on_time(gap, record.slo_tbt, when)) {
+        ++record.on_time;
+        if (gap >= record.slo_tbt - Seconds{deadline_slack_s(record.slo_tbt.count(), when.count())})
+          gap = record.slo_tbt;
+      } else {
+        record.missed += deadlines_missed(gap, record.slo_tbt, when);
+      }
+      record.longest_gap = std::max(record.longest_gap, gap);
+      state.add_gap(gap.count(), 1);
+    } else {
+      record.first = when;
+    }
+    if (--at_once > 0) {
+      record.on_time += at_once;
+      state.add_gap(0, at_once);
+    }
+    record.last = when;
+    record.delivered += count;
+    if (when > state.last_event) state.last_event = when;
+  }
+};
+
+static_assert(explain<Summary>());
+
+} // namespace sluice

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestTime: what one request's time went to, cause by cause, in whole nanoseconds.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// What a request's time goes to. Each instant between its arrival and its end belongs to one cause.
+enum class TimeCause : std::uint8_t {
+  queue,     ///< has never run
+  prompt,    ///< its prompt is computed
+  decode,    ///< its next token is computed, in a batch that decodes
+  beside,    ///< its next token is computed in an iteration that also computes others' prompts
+  again,     ///< what was dropped is computed again
+  held,      ///< keeps its memory and sits out while others' prompts are computed
+  crowded,   ///< has its place and no token: others' next tokens use the budget up
+  own_kv,    ///< the batch waited for this request's KV
+  others_kv, ///< the batch waited for another request's KV
+  weights,   ///< the batch waited for weights
+  moves,     ///< the batch waited for swaps, evictions, what a plan moves
+  planning,  ///< the batch waited for the planner
+  paused,    ///< preempted, its KV kept
+  dropped,   ///< preempted, its KV dropped
+  between,   ///< in the batch, between two iterations: another engine's turn
+};
+inline constexpr std::size_t time_causes = 15;
+
+struct CauseText {
+  std::string_view key;  ///< in report.json
+  std::string_view head; ///< of a column
+  std::string_view text; ///< in a sentence: "3.1 s ..."
+};
+[[nodiscard]] constexpr CauseText text_of(TimeCause cause) {
+  constexpr std::array<CauseText, time_causes> texts{{
+      {"queue", "queue", "waiting to start"},
+      {"prompt", "prompt", "computing its prompt"},
+      {"decode", "decode", "decoding"},
+      {"beside_prompts", "beside", "decoding beside others' prompts"},
+      {"again", "again", "computing again what had been dropped"},
+      {"held", "held up", "held up by others' prompts"},
+      {"crowded", "crowded", "crowded out of its batch by others' next tokens"},
+      {"own_kv", "own KV", "stalled for its own KV"},
+      {"others_kv", "others' KV", "stalled for the KV of others"},
+      {"weights", "weights", "stalled for weights"},
+      {"moves", "moves", "stalled for swaps and evictions"},
+      {"planning", "planner", "waiting for the planner"},
+      {"paused", "paused", "paused"},
+      {"dropped", "dropped", "dropped"},
+      {"between", "between", "between iterations"},
+  }};
+  return texts[static_cast<std::size_t>(cause)];
+}
+/// Whether the batch waited for a transfer.
+[[nodiscard]] constexpr bool is_stall(TimeCause cause) {
+  return cause >= TimeCause::own_kv && cause <= TimeCause::moves;
+}
+
+/// Nanoseconds: whole numbers, so that parts add up to the whole.
+using Ticks = std::array<std::int64_t, time_causes>;
+[[nodiscard]] inline std::int64_t ticks_of(Seconds time) { return std::llround(time.count() * 1e9); }
+[[nodiscard]] constexpr double seconds_of(std::int64_t ticks) { return static_cast<double>(ticks) * 1e-9; }
+
+enum class RequestEnd : std::uint8_t { unfinished, served, refused, cancelled };
+
+/// A spell of a request's time. Stalls are part of the spell in which the batch ran; so is a wait for the planner.
+struct TimeSpell {
+  TimeCause cause = TimeCause::queue;
+  std::int64_t begin = 0, end = 0;
+  std::int64_t stalled = 0;      ///< of it
+  std::array<RequestId, 4> by{}; ///< whose prompts, if it was held up; if it was preempted, who joined then
+  std::uint8_t blamed = 0;
+  bool by_more = false; ///< and others
+
+  [[nodiscard]] std::int64_t length() const { return end - begin; }
+  void blame(RequestId id) {
+    if (std::find(by.begin(), by.begin() + blamed, id) != by.begin() + blamed) return;
+    if (blamed < by.size())
+      by[blamed++] = id;
+    else
+      by_more = true;
+  }
+  void grow(std::int64_t until, std::int64_t stalls) {
+    end = until;
+    stalled += stalls;
+  }
+};
+
+/// Where one request's time went.
+struct RequestTime {
+  RequestId id{};
+  bool known = false;
+  RequestEnd end = RequestEnd::unfinished;
+  TimeCause doing = TimeCause::queue; ///< until something else is said
+  std::int32_t times_preempted = 0;
+  std::int64_t prompt = 0, delivered = 0; ///< tokens
+  Seconds slo_tbt{std::numeric_limits<double>::infinity()}, slo_ttft{std::numeric_limits<double>::infinity()};
+
+  std::int64_t arrival = 0;
+  std::int64_t since = 0; ///< accounted for until then; at last its end
+  Ticks spent{};
+  Ticks covered{};                          ///< of it, while the user had tokens to come from the deposit
+  std::array<double, time_causes> missed{}; ///< deadlines
+  double turned_away = 0;                   ///< deadlines of tokens that a refused request did not get
+  std::int64_t caused = 0;                  ///< time that its own KV made the batch wait
+
+  /// Between `least` and `ticks`: who takes the place of the one with the fewest ticks inherits them.
+  struct Blamed {
+    RequestId id{};
+    std::int64_t ticks = 0, least = 0;
+  };
+  std::array<Blamed, 8> stalled_by{}; ///< whose KV it waited for longest (Metwally's space saving)
+
+  std::vector<TimeSpell> spells;
+  TimeSpell open;          ///< the last one, which bounds do not merge with others
+  TimeSpell longest_pause; ///< preempted, of one kind; empty if there was none
+  TimeSpell longest_held;
+
+  /// What was done since the last delivery: in order, the oldest of many in `older` alone.
+  struct Stretch {
+    TimeCause cause;
+    std::int64_t begin, end;
+  };
+  std::vector<Stretch> recent;
+  Ticks older{};
+  std::int64_t gap_begin = 0; ///< from then on a missed deadline is looked for
+  std::int64_t covered_until = 0;
+  std::int64_t computed_most = 0; ///< tokens: what is computed below it was computed before
+  Seconds last_delivery{0};
+  std::int64_t last_step = -2; ///< that it ran in
+
+  [[nodiscard]] std::int64_t whole() const { return since - arrival; }
+  [[nodiscard]] std::int64_t stalled() const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < time_causes; ++i)
+      if (is_stall(static_cast<TimeCause>(i))) sum += spent[i];
+    return sum;
+  }
+  /// What TBT attainment counts as missed of this request (report/observer/measure.hpp), once the run is over.
+  [[nodiscard]] double all_missed() const { return std::accumulate(missed.begin(), missed.end(), turned_away); }
+
+  void add(TimeCause cause, std::int64_t ticks) {
+    if (ticks <= 0) return;
+    const auto at = static_cast<std::size_t>(cause);
+    spent[at] += ticks;
+    covered[at] += std::clamp<std::int64_t>(covered_until - since, 0, ticks);
+    since += ticks;
+    const std::int64_t begin = std::max(since - ticks, gap_begin);
+    if (begin >= since) return;
+    if (!recent.empty() && recent.back().cause == cause && recent.back().end == begin) {
+      recent.back().end = since;
+      return;
+    }
+    if (recent.size() >= static_cast<std::size_t>(most_recent)) {
+      for (std::size_t i = 0; i < std::size_t{most_recent} / 2; ++i)
+        older[static_cast<std::size_t>(recent[i].cause)] += recent[i].end - recent[i].begin;
+      recent.erase(recent.begin(), recent.begin() + most_recent / 2);
+    }
+    recent.push_back({cause, begin, since});
+  }
+  /// The clock says `now`, which may be a nanosecond before where its parts, each rounded, have added up to.
+  void take_back_to(std::int64_t now) {
+    const auto most = static_cast<std::size_t>(std::max_element(spent.begin(), spent.end()) - spent.begin());
+    const auto from = recent.empty() ? most : static_cast<std::size_t>(recent.back().cause);
+    const std::int64_t ticks = std::min(since - now, spent[from]);
+    spent[from] -= ticks;
+    covered[from] = std::min(covered[from], spent[from]);
+    since -= ticks;
+    while (!recent.empty() && recent.back().begin >= since) recent.pop_back();
+    if (!recent.empty()) recent.back().end = std::min(recent.back().end, since);
+    if (!spells.empty()) spells.back().end = std::min(spells.back().end, since);
+    open.end = std::min(open.end, since);
+  }
+  /// A token reached the user. With a deposit that may be before `since`: what was done after it belongs to the gap
+  /// that begins here.
+  void deliver(std::int64_t when) {
+    gap_begin = when;
+    older.fill(0);
+    const auto first = std::find_if(recent.begin(), recent.end(), [when](const Stretch& s) { return s.end > when; });
+    recent.erase(recent.begin(), first);
+    if (!recent.empty()) recent.front().begin = std::max(recent.front().begin, when);
+  }
+  /// Divides `count` missed deadlines among the causes as the gap's time until `when`: what is not accounted for yet
+  /// goes to what the request is doing.
+  void miss(double count, std::int64_t when) {
+    Ticks gap = older;
+    for (const Stretch& s : recent)
+      gap[static_cast<std::size_t>(s.cause)] += std::max<std::int64_t>(0, std::min(s.end, when) - s.begin);
+    gap[static_cast<std::size_t>(doing)] += std::max<std::int64_t>(0, when - std::max(since, gap_begin));
+    const std::int64_t all = std::accumulate(gap.begin(), gap.end(), std::int64_t{0});
+    if (all <= 0) {
+      missed[static_cast<std::size_t>(doing)] += count;
+      return;
+    }
+    for (std::size_t i = 0; i < time_causes; ++i)
+      missed[i] += count * static_cast<double>(gap[i]) / static_cast<double>(all);
+  }
+  void miss(double count) { miss(count, since); }
+  /// From `since` to `until` the request did this; before `add`, which moves `since`. Keeps at most `most` spells, and
+  /// the longest of their kinds in any case.
+  void add_spell(TimeCause cause, std::int64_t until, std::size_t most, std::int64_t stalled = 0) {
+    if (until <= since) return;
+    if (open.cause == cause && open.end == since && open.begin < since)
+      open.grow(until, stalled);
+    else
+      open = {.cause = cause, .begin = since, .end = until, .stalled = stalled};
+    keep_longest();
+    if (most == 0) return;
+    if ((spells.empty() || spells.back().cause != cause) && spells.size() >= most) merge_shortest();
+    if (!spells.empty() && spells.back().cause == cause) // perhaps only since it was merged into its like
+      spells.back().grow(until, stalled);
+    else
+      spells.push_back({.cause = cause, .begin = since, .end = until, .stalled = stalled});
+  }
+  /// The last spell is due to this request.
+  void blame_spell(RequestId other) {
+    open.blame(other);
+    keep_longest();
+    if (!spells.empty() && spells.back().cause == open.cause) spells.back().blame(other);
+  }
+  void blame(RequestId other, std::int64_t ticks) {
+    if (ticks <= 0) return;
+    auto* const found = std::find_if(stalled_by.begin(), stalled_by.end(),
+                                     [&](const Blamed& b) { return b.ticks > 0 && b.id == other; });
+    auto* const into = found != stalled_by.end()
+                           ? found
+                           : std::min_element(stalled_by.begin(), stalled_by.end(),
+                                              [](const Blamed& a, const Blamed& b) { return a.ticks < b.ticks; });
+    if (found == stalled_by.end()) into->least = 0;
+    into->id = other;
+    into->ticks += ticks;
+    into->least += ticks;
+  }
+  /// Of a request that is over nothing more is asked.
+  void forget_recent() { recent = {}; }
+
+ private:
+  static constexpr std::ptrdiff_t most_recent = 64;
+
+  void keep_longest() {
+    const bool pause = open.cause == TimeCause::paused || open.cause == TimeCause::dropped;
+    if (!pause && open.cause != TimeCause::held) return;
+    TimeSpell& longest = pause ? longest_pause : longest_held;
+    if (open.length() >= longest.length()) longest = open;
+  }
+  /// Makes room: the shortest spell but the first and the last becomes part of the one before, and what follows too if
+  /// that is its like.
+  void merge_shortest() {
+    if (spells.size() < 3) return;
+    std::size_t shortest = 1;
+    for (std::size_t i = 2; i + 1 < spells.size(); ++i)
+      if (spells[i].length() < spells[shortest].length()) shortest = i;
+    const auto swallow = [&](std::size_t into) {
+      spells[into].grow(spells[into + 1].end, spells[into + 1].stalled);
+      if (spells[into].cause == spells[into + 1].cause)
+        for (std::size_t i = 0; i < spells[into + 1].blamed; ++i) spells[into].blame(spells[into + 1].by[i]);
+      spells.erase(spells.begin() + static_cast<std::ptrdiff_t>(into) + 1);
+    };
+    swallow(shortest - 1);
+    if (shortest < spells.size() && spells[shortest].cause == spells[shortest - 1].cause) swallow(shortest - 1);
+  }
+};
+
+} // namespace sluice

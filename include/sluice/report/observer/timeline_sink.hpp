@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// TimelineSink: the sink of the evaluator's timeline that keeps every layer's computation and every transfer.
+#pragma once
+
+#include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/report/observer/iteration_record.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// One layer's computation; for `stall_s` right before `start_s` the compute stream waited. Seconds from the
+/// iteration's start, here and below.
+struct LayerSlice {
+  int layer = 0;
+  double start_s = 0;
+  double end_s = 0;
+  double stall_s = 0;
+  StallCause cause = StallCause::none;
+};
+
+/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's.
+struct TransferSlice {
+  int stream = -1;
+  int layer = 0;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+/// What a TimelineReplay writes into.
+struct TimelineSink {
+  static constexpr bool enabled = true;
+  std::vector<LayerSlice>& layers;
+  std::vector<TransferSlice>& transfers;
+
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    layers.push_back({layer, start_s, end_s, stall_s, cause});
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    transfers.push_back({stream, layer, start_s, end_s});
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attainment: a bar for each SLO scale, and the per-token kind as a diamond on it.
+import {axisX, linear} from './axes.js';
+import {at, el, node} from './dom.js';
+import {absent, count, percent, tidy, time} from './numbers.js';
+import {paper, widthOf} from './page.js';
+import {eachHead, eachOf, ends, endsOf, means, meansHead, runHead, runOf} from './save.js';
+import {seedEntries, seedMarks, spread} from './seeds.js';
+import {
+  colour,
+  figure,
+  hatched,
+  labelWidth,
+  legendOf,
+  marker,
+  picture,
+  rule,
+  shortened,
+  stroke,
+  swatch,
+  target,
+  text,
+  tipped
+} from './svg.js';
+import {deposits, distinct, scaleName, scales, systems} from './systems.js';
+
+const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid', 'back'];
+const scaleBar = (i, x, y, w, h) => hatched(scaleHatches[i % 6], x, y, w, h, colour(i % 6));
+const shortRow = 11; // a row that repeats another
+
+/// The name that a system repeats at every scale, or ''.
+const repeated = group => group.every(s => s.same === group[0].same) ? group[0].same : '';
+/// The rows of each system, the best first, and behind it those that repeat it.
+function attainmentGroups(deposit) {
+  const rows = systems.filter(s => s.deposit === deposit);
+  const groups =
+      distinct(rows.map(s => s.name)).map(name => rows.filter(s => s.name === name).sort((a, b) => a.scale - b.scale));
+  const mean = list => list.reduce((sum, s) => sum + (s.m.tbt_attainment ?? 0), 0) / list.length;
+  const stuck = list => list.some(s => s.livelocked);
+  groups.sort((a, b) => (a[0].control - b[0].control) || (stuck(a) - stuck(b)) || mean(b) - mean(a));
+  return groups.filter(g => !repeated(g)).flatMap(g => [g, ...groups.filter(d => repeated(d) === g[0].name)]);
+}
+/// Groups of as many rows as a sheet of paper takes; on a screen one.
+function sheetsOf(groups, heightOf) {
+  const sheets = [[]];
+  for (const group of groups) {
+    const room = !paper ? Infinity : sheets.length === 1 ? 240 : 690, last = sheets.at(-1);
+    if (last.length && last.reduce((sum, g) => sum + heightOf(g), heightOf(group)) > room)
+      sheets.push([group]);
+    else
+      last.push(group);
+  }
+  return sheets;
+}
+function attainmentCharts(host, deposit) {
+  const groups = attainmentGroups(deposit);
+  const bar = scales.length > 1 ? 11 : 14, gap = paper ? 6 : 9;
+  const heightOf = g => (repeated(g) ? shortRow : g.length * bar) + gap;
+  const name = !deposit ? 'Without deposit' : 'With token deposit', head = deposits.length > 1 || deposit ? name : '';
+  const width = widthOf(host, deposits.length), label = labelWidth(groups.map(g => g[0].name));
+  sheetsOf(groups, heightOf).forEach((sheet, i) => {
+    const caption = head + (i > 0 ? ', continued' : '');
+    host.append(figure(caption, attainmentChart(sheet, deposit, {width, label, bar, gap, heightOf})));
+  });
+}
+function attainmentChart(groups, deposit, {width, label, bar, gap, heightOf}) {
+  const right = width - 104, top = 22;
+  const height = top + groups.reduce((sum, g) => sum + heightOf(g), 0) + (groups.some(g => g[0].control) ? 8 : 0) + 20;
+  const told = s =>
+      `scale ${s.scale}: ${percent(s.m.tbt_attainment)} % (per token ${percent(s.m.per_token_attainment)} %)`;
+  const svg =
+      picture(width, height, `TBT attainment ${deposit ? 'with' : 'without'} token deposit, by system and SLO scale`,
+              groups.map(g => `${g[0].name}: ${g.map(told).join(', ')}`).join('; '));
+  const x = linear(0, 1, label, right), ticks = right - label > 220 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
+  axisX(svg, ticks, x, v => 100 * v + ' %', top, height - 20);
+  svg.append(text(right + 46, 14, 'TBT', 'm s', 'end'), text(right + 102, 14, 'per token', 'm s', 'end'));
+  let y = top + 4;
+  for (const group of groups) {
+    const {name, control, same} = group[0], rows = repeated(group) ? [] : group;
+    if (control && group !== groups[0]) {
+      svg.append(rule(0, y - 1, width, y - 1, 'a'));
+      y += 7;
+    }
+    const middle = y + (heightOf(group) - gap) / 2 + 4;
+    const words = text(label - 8, middle, shortened(name, label - 10), control || !rows.length ? 'm' : 'b', 'end');
+    if (control) words.setAttribute('font-style', 'italic');
+    svg.append(tipped(words, name));
+    if (!rows.length) svg.append(text(label + 6, middle, `same as ${same}`, 'm s halo'));
+    rows.forEach((s, i) => svg.append(attainmentRow(s, x, y + i * bar, bar, label, right, width)));
+    y += heightOf(group);
+  }
+  return svg;
+}
+/// One bar with its diamond, its seeds and its numbers.
+function attainmentRow(s, x, y, bar, label, right, width) {
+  const attained = s.m.tbt_attainment, perToken = s.m.per_token_attainment, middle = y + bar / 2;
+  const row = tipped(el('g'), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})`,
+                     `TBT attainment ${percent(attained)} %${spread(s, 'tbt_attainment', percent)}`,
+                     `per token ${percent(perToken)} %`,
+                     `${count(s.m.deadlines_missed)} deadlines missed; longest gap ${time(s.m.longest_gap_s)}`);
+  row.append(target(label, y, width - label, bar));
+  if (!absent(attained)) {
+    const end = x(attained);
+    if (end > label) row.append(scaleBar(scales.indexOf(s.scale), label, y + 1, end - label, bar - 2));
+    const [from, to] = [attained, perToken].sort((a, b) => a - b).map(x);
+    if (!absent(perToken))
+      row.append(stroke(`M${from} ${middle}H${to}`, 'var(--fg)', 1, {'stroke-dasharray': '1.5 2'}));
+  }
+  if (!absent(perToken)) row.append(marker(3, x(perToken), middle, 3.2, 'var(--fg)', true));
+  const clipped = v => x(Math.min(1, Math.max(0, v)));
+  if (s.each) row.append(seedMarks(s.each.tbt_attainment, s.interval.tbt_attainment, clipped, middle, bar));
+  row.append(text(right + 46, middle + 4, percent(attained), 'num s', 'end'),
+             text(right + 102, middle + 4, percent(perToken), 'num s m', 'end'));
+  return row;
+}
+
+export const attainmentLegend = () => legendOf([
+  ...scales.map(
+      (x, i) => [swatch(scaleBar(i, 1, 1, 20, 10)),
+                 `TBT attainment, SLO ${scaleName(x)} (${tidy(time)(systems.find(s => s.scale === x).slo)} a token)`]),
+  [swatch(marker(3, 11, 6, 4, 'var(--fg)', true)), 'per-token attainment'],
+  ...seedEntries(),
+]);
+export function attainment(host) {
+  const hosts = deposits.map(() => host.appendChild(node('div'))); // all there, so that each has its width
+  deposits.forEach((deposit, i) => attainmentCharts(hosts[i], deposit));
+}
+export function attainmentCsv(drawn) {
+  const place = [...at('attainment').children].findIndex(host => host.contains(drawn));
+  const rows = systems.filter(s => deposits.length < 2 || s.deposit === deposits[place]);
+  const keys = ['tbt_attainment', 'per_token_attainment'];
+  const cells = s => [s.m[keys[0]], ...endsOf(s.interval?.[keys[0]]), ...eachOf(s.each?.[keys[0]]), s.m[keys[1]],
+                      ...endsOf(s.interval?.[keys[1]])];
+  return [
+    [...runHead, ...meansHead, keys[0], ...ends(keys[0]), ...eachHead(keys[0]), keys[1], ...ends(keys[1])],
+    ...rows.map(s => [...runOf(s), ...means, ...cells(s)])
+  ];
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenAiServer: the OpenAI API over HTTP in front of any GenerationEngine.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/serve/beast/http_server.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/pacer.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/what_if.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+struct OpenAiServerConfig {
+  OpenAiSetup api;
+  /// Systems that replay the requests of the last ten minutes, for /whatif; the first is the one that serves. Empty:
+  /// there is no /whatif.
+  std::vector<WhatIfSystem> what_if{};
+  HttpAddress address{};
+  HttpConnection connection{}; ///< plain HTTP; or `*Tls::make("cert.pem", "key.pem")`
+  HttpLimits limits{};
+  double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
+  bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
+  std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
+};
+
+/// Life: `listen`; make an engine that tells `listener`; `attach` it; `run` until TERM, `drain` or `stop`.
+class OpenAiServer {
+ public:
+  /// The longest drain in seconds: a day. Clocks count nanoseconds in 64 bits, which longer drains could overflow.
+  static constexpr double longest_drain = 86'400;
+
+  explicit OpenAiServer(OpenAiServerConfig config)
+      : config_(std::move(config)), http_(config_.limits, config_.connection), pacer_(http_) {
+    if (config_.what_if.empty()) return;
+    what_if_.emplace(served_, std::move(config_.what_if));
+    config_.api.what_if = [this] { return what_if_->json(); };
+  }
+  OpenAiServer(const OpenAiServer&) = delete;
+  OpenAiServer& operator=(const OpenAiServer&) = delete;
+
+  /// Errors: no such address, a port in use or not allowed.
+  [[nodiscard]] Status listen() { return http_.listen(config_.address); }
+  /// The engine's listener: holds back tokens that are not due yet, and passes them on to clients.
+  [[nodiscard]] GenerationListener& listener() { return pacer_; }
+  /// Collects requests that are over, for /whatif; null where there is none.
+  [[nodiscard]] ServedListener* served() { return what_if_ ? &served_ : nullptr; }
+  /// Clients' requests go to `engine`, which outlives `run`.
+  void attach(GenerationEngine& engine) {
+    app_.emplace(std::move(config_.api), http_, engine);
+    pacer_.tell(*app_);
+  }
+  /// Serves on this thread until the server is drained or stopped.
+  void run() {
+    SLUICE_ASSERT(app_.has_value(), "an engine, attached before the run");
+    if (config_.signals) drain_on_signal();
+    http_.run(*app_);
+  }
+  /// Ends `run` once requests under way have ended, at most `drain_s` later. From any thread.
+  void drain() {
+    http_.post([this] { drain_now(); });
+  }
+  /// Ends `run` now. From any thread.
+  void stop() {
+    http_.post([this] { http_.stop(); });
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return http_.port(); }
+  /// The address it listens on: `http://127.0.0.1:8080`.
+  [[nodiscard]] std::string url() const {
+    const std::string& host = config_.address.host;
+    return std::string{http_.scheme()} + "://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
+           std::to_string(port());
+  }
+  /// Why the engine stopped; empty while it runs. After `run`.
+  [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
+
+ private:
+  void drain_now() {
+    app_->drain();
+    const double seconds = std::clamp(config_.drain_s, 0.0, longest_drain);
+    http_.drain(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+  }
+  /// The first TERM or INT drains; the second has its default effect and ends the program at once, whatever its threads
+  /// do. (Rejected: stopping the server, and so `run`, at the second. The engine's step under way would have to end
+  /// first, and the exit status would be that of a drain in which nothing was lost.)
+  void drain_on_signal() {
+    http_.on_signal({SIGTERM, SIGINT}, [this](int) {
+      if (http_.draining()) return http_.stop(); // `drain` was called before
+      if (config_.draining) config_.draining(app_->under_way());
+      drain_now();
+    });
+  }
+
+  OpenAiServerConfig config_;
+  HttpServer http_;
+  Pacer pacer_;
+  ServedRequests served_;
+  std::optional<WhatIfThread> what_if_;
+  std::optional<OpenAiApp> app_; ///< owns exchanges, which must end before `http_`
+};
+
+} // namespace sluice

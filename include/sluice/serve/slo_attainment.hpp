@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SloAttainment: one request's SLO attainment while it is served.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/report/observer/deadlines.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+namespace sluice {
+
+/// A request's SLO attainment, by the tokens its user has received. Counts as the metrics do: a gap within the TBT is a
+/// token on time, a longer one misses the deadlines that pass in it.
+struct SloAttainment {
+  Slo slo;
+  Seconds arrival{0};
+  Seconds first{-1}; ///< when the first token was delivered; below 0: not yet
+  Seconds last{0};   ///< when the newest token was delivered
+  std::int64_t on_time = 0, missed = 0;
+
+  enum class Verdict : std::uint8_t { none, met, missed };
+  /// The changes by one release.
+  struct Counted {
+    bool first = false; ///< it included the first token
+    std::int64_t on_time = 0, missed = 0;
+  };
+
+  [[nodiscard]] bool started() const { return first.count() >= 0; }
+  [[nodiscard]] bool paces() const { return !std::isinf(slo.tbt.count()); }
+  /// Deadlines passed since the newest token.
+  [[nodiscard]] std::int64_t missing(Seconds now) const { return started() ? deadlines_passed(last, now, slo.tbt) : 0; }
+  /// Whether the first token was late, or has not come and its deadline has passed.
+  [[nodiscard]] bool first_is_late(Seconds now) const {
+    return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
+  }
+  [[nodiscard]] bool has_slo() const { return !std::isinf(slo.ttft.count()) || paces(); }
+  [[nodiscard]] Verdict verdict(Seconds now) const {
+    if (!has_slo()) return Verdict::none;
+    return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
+  }
+  /// `count` tokens, at least one, reach the user together.
+  Counted release(std::int64_t count, Seconds when) {
+    Counted now{.on_time = count - 1}; // tokens released together have no gap between them
+    if (!started()) {
+      now.first = true;
+      first = when;
+    } else if (paces()) {
+      now.missed = deadlines_missed(when - last, slo.tbt, when);
+      if (sluice::on_time(when - last, slo.tbt, when)) ++now.on_time;
+    }
+    last = when;
+    if (!paces()) now.on_time = 0;
+    on_time += now.on_time;
+    missed += now.missed;
+    return now;
+  }
+};
+
+} // namespace sluice

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holding: the residency of one request's KV, the memory that it takes, and what a change of residency moves.
+#pragma once
+
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace sluice {
+
+/// All tokens of a request, however many there will be.
+inline constexpr Tokens all_tokens{std::numeric_limits<std::int64_t>::max()};
+
+/// Where the KV of one request is, layer by layer. Plans and the ledger use the same type.
+///
+/// The sets refer to the oldest `head` tokens; newer tokens are on the device in every layer. OrbitFlow's plans refer
+/// to all tokens, eLLM's to an oldest share. A layer in neither `host` nor `nowhere` is resident.
+struct Holding {
+  Tokens head = all_tokens; ///< how many of the oldest tokens the sets refer to
+  LayerSet host{};          ///< offloaded: on the host, fetched just in time in each iteration
+  LayerSet nowhere{};       ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
+  LayerSet
+      hidden{}; ///< layers of `nowhere` whose K and V are rebuilt from hidden states that are fetched from the host
+  /// How many of the oldest tokens of resident layers also have a clean copy on the host, in whole blocks. KV is only
+  /// appended to: a full block stays clean, and need not cross the link again to leave the device.
+  Tokens copied{0};
+  /// Resident layers whose hidden states, of every computed token, are also on the host. The iteration that computes a
+  /// token writes its states out (HCache), so a preempted request's layers can become `hidden` without further writes.
+  LayerSet saved{};
+  /// The layers of `host` go back completely after every iteration, not only their new tokens, so that they cross the
+  /// link both ways (Pie). The head is then all tokens.
+  bool written_back = false;
+
+  /// Layers that are not resident for the head.
+  [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
+  /// Whether no layer is away: every step finds all KV on the device.
+  [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
+  /// Whether every layer is resident and the host has no copy or hidden state of it.
+  [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
+  /// The same without saved hidden states of resident layers.
+  [[nodiscard]] constexpr Holding without_saved() const {
+    Holding plain = *this;
+    plain.saved = {};
+    return plain;
+  }
+  /// How many of a request's `blocks` the sets refer to: the head's whole blocks.
+  [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
+    return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
+  }
+  /// How many of a request's `blocks` have a clean copy on the host, for each resident layer.
+  [[nodiscard]] constexpr TokenBlocks copied_blocks(TokenBlocks blocks, Tokens block_tokens) const {
+    return copied.count() == 0 ? TokenBlocks{0} : std::min(blocks, TokenBlocks{copied.count() / block_tokens.count()});
+  }
+  /// How many of a layer's oldest blocks are on the host, copies included.
+  [[nodiscard]] constexpr TokenBlocks on_host(int layer, TokenBlocks blocks, Tokens block_tokens) const {
+    if (host.contains(layer)) return head_blocks(blocks, block_tokens);
+    return nowhere.contains(layer) ? TokenBlocks{0} : copied_blocks(blocks, block_tokens);
+  }
+
+  friend constexpr bool operator==(const Holding&, const Holding&) = default;
+};
+
+/// The size of hidden states relative to K and V: the bytes of one layer's block of each. With grouped queries hidden
+/// states are larger. By default they have no size and take no room and no time, as in eLLM's text.
+struct HiddenSize {
+  Bytes hidden{0}; ///< hidden states of one layer for the tokens of one block
+  Bytes kv{1};     ///< K and V of the same
+
+  /// The hidden states of `blocks` layer blocks, in blocks of K and V.
+  [[nodiscard]] constexpr double blocks(double blocks) const {
+    return blocks * static_cast<double>(hidden.count()) / static_cast<double>(kv.count());
+  }
+  /// The same as room: whole blocks; one request's layers are stored one after the other.
+  [[nodiscard]] constexpr LayerBlocks room(std::int64_t blocks) const {
+    return LayerBlocks{(blocks * hidden.count() + kv.count() - 1) / kv.count()};
+  }
+};
+
+/// The room that a request's KV takes in each memory.
+struct Footprint {
+  LayerBlocks device{0}; ///< of the device's KV memory
+  LayerBlocks host{0};   ///< of the host's KV memory
+
+  friend constexpr Footprint operator+(Footprint a, Footprint b) { return {a.device + b.device, a.host + b.host}; }
+  friend constexpr Footprint operator-(Footprint a, Footprint b) { return {a.device - b.device, a.host - b.host}; }
+  friend constexpr bool operator==(const Footprint&, const Footprint&) = default;
+};
+
+/// The room that `blocks` token blocks of a request take with the residency `holding`. `room(blocks, held)`: the room
+/// of token blocks with `held` resident layers. The only place where room is counted: plans, the ledger and
+/// `still_fits` all call it.
+template <class Room>
+[[nodiscard]] constexpr Footprint footprint_by(const Room& room, const Holding& holding, TokenBlocks blocks,
+                                               Tokens block_tokens, int layers, HiddenSize hidden) {
+  const TokenBlocks copied = holding.copied_blocks(blocks, block_tokens);
+  if (holding.all_resident()) {
+    const LayerBlocks states =
+        holding.saved.empty() ? LayerBlocks{0} : hidden.room(blocks.count() * holding.saved.count());
+    return {room(blocks, layers), room(copied, layers) + states};
+  }
+  const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
+  const int resident = layers - holding.away().count();
+  // One sum: a request's states are stored one after the other, whether or not K and V are resident too.
+  const std::int64_t states = head.count() * holding.hidden.count() + blocks.count() * holding.saved.count();
+  return {room(head, resident) + room(blocks - head, layers),
+          room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
+}
+
+/// What crosses the link when a request's residency changes.
+struct Movement {
+  LayerBlocks to_device{0};
+  LayerBlocks to_host{0};
+
+  friend constexpr Movement operator+(Movement a, Movement b) {
+    return {a.to_device + b.to_device, a.to_host + b.to_host};
+  }
+};
+
+/// The least that must move. Layers newly on the host are written out, except blocks with a clean copy there; layers
+/// newly on the device are fetched; blocks in the right place stay; new copies are written. A layer that becomes
+/// `nowhere` is dropped. One that was `nowhere` and becomes `host` is first rebuilt by an iteration, then written out.
+/// If the head shrinks, the tokens that leave it become resident. Newly kept hidden states are written out, whether K
+/// and V stay (`saved`) or not (`hidden`); a change between these two moves nothing, because the host has the states.
+/// Hidden states that are no longer kept are dropped.
+[[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
+                                          Tokens block_tokens, int layers, HiddenSize hidden = {}) {
+  const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
+  const std::int64_t after = to.head_blocks(blocks, block_tokens).count();
+  const std::int64_t fetched = before * (from.host - to.away()).count() +
+                               std::max<std::int64_t>(0, before - after) * (from.host & to.away()).count();
+  const std::int64_t written =
+      after * (to.host - from.host).count() + std::max<std::int64_t>(0, after - before) * (to.host & from.host).count();
+  std::int64_t copied = 0; // copies written, less blocks that need no write because they have one
+  const std::int64_t had = from.copied_blocks(blocks, block_tokens).count();
+  const std::int64_t has = to.copied_blocks(blocks, block_tokens).count();
+  if (had > 0 || has > 0) {
+    copied -= std::min(had, after) * (to.host - from.away()).count();
+    const LayerSet here = LayerSet::all(layers) - to.away();
+    copied += std::max<std::int64_t>(0, has - had) * (here - from.away()).count() +
+              std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
+              has * (here & from.nowhere).count();
+  }
+  std::int64_t states = after * (to.hidden - from.hidden - from.saved).count() +
+                        std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
+  if (!to.saved.empty())
+    states += blocks.count() * (to.saved - from.saved - from.hidden).count() +
+              (blocks.count() - before) * (to.saved & from.hidden).count();
+  return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
+}
+
+} // namespace sluice

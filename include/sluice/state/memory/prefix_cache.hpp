@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// PrefixCache: finds KV blocks that no request holds any more, until their room is needed.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Identifies the content of a block: its tokens and all tokens before them. Equal keys mean equal KV.
+enum class BlockKey : std::uint64_t {};
+
+/// The key of the block with content `content` after the block `before` (0 for the first): splitmix64's finaliser over
+/// both. Content that no other request shares, such as an unknown token, is identified by request and position.
+constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
+  std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return BlockKey{z ^ (z >> 31)};
+}
+
+/// The device's token blocks by content, as in vLLM's automatic prefix caching: a released block can be found by its
+/// key while it is in the queue of free blocks, and is forgotten when another request takes it.
+///
+/// - Blocks are taken from the front of the queue, the longest released first. A request's blocks join it at the
+///   back, the last block first, so that a request's beginning survives longest.
+/// - A block found by several requests is held once: `free()` counts blocks, not requests.
+/// - Free blocks count as free even if they can be found; a request that attaches to one removes it from the queue.
+///
+/// A preempted request finds its blocks that were not overwritten in between; without that, the recorded run recomputes
+/// for 5 % longer (docs/fidelity.md).
+///
+/// Every operation costs O(blocks it touches). After construction only a growing table allocates.
+class PrefixCache {
+ public:
+  /// The blocks of one request, in the order of its tokens.
+  struct Table {
+    std::vector<std::uint32_t> blocks;
+    std::size_t sealed = 0; ///< how many blocks, from the first, are full and can be found
+  };
+
+  explicit PrefixCache(TokenBlocks blocks)
+      : blocks_(static_cast<std::size_t>(blocks.count()) + 1), free_(blocks.count()) {
+    SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
+    const auto count = static_cast<std::uint32_t>(blocks.count());
+    for (std::uint32_t i = 0; i <= count; ++i) { // the last entry is both ends of the queue
+      blocks_[i].after = i == count ? 0 : i + 1;
+      blocks_[i].before = i == 0 ? count : i - 1;
+    }
+    index_.resize(std::bit_ceil(blocks_.size() * 2), nobody);
+  }
+
+  [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
+
+  /// How many of `keys`, from the first on, can be found.
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
+    std::size_t found = 0;
+    while (found < keys.size() && index_[place_of(keys[found])] != nobody) ++found;
+    return found;
+  }
+  /// How many of `keys`, which can all be found, name a block that a request holds, and so take no room.
+  [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
+    std::size_t count = 0;
+    for (const BlockKey key : keys) count += blocks_[index_[place_of(key)]].holders > 0 ? 1u : 0u;
+    return count;
+  }
+
+  /// Makes an empty table start with the blocks of `keys`, which can all be found.
+  void attach(Table& table, std::span<const BlockKey> keys) {
+    SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
+    for (const BlockKey key : keys) {
+      const std::uint32_t block = index_[place_of(key)];
+      SLUICE_ASSERT(block != nobody, "a key that can be found");
+      if (blocks_[block].holders++ == 0) unlink(block);
+      table.blocks.push_back(block);
+    }
+    table.sealed = keys.size();
+  }
+  /// Adds `count` free blocks to the table; their old content can no longer be found.
+  void extend(Table& table, std::size_t count) {
+    SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
+    for (; count > 0; --count) {
+      const std::uint32_t block = blocks_[ends()].after;
+      unlink(block);
+      forget(block);
+      blocks_[block].holders = 1;
+      table.blocks.push_back(block);
+    }
+  }
+  /// The first `keys.size()` blocks of the table are full and can be found from now on. If another block already has a
+  /// key, the key stays with that block.
+  void seal(Table& table, std::span<const BlockKey> keys) {
+    SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
+    for (; table.sealed < keys.size(); ++table.sealed) {
+      const std::size_t place = place_of(keys[table.sealed]);
+      Block& block = blocks_[table.blocks[table.sealed]];
+      if (index_[place] != nobody || block.findable) continue;
+      index_[place] = table.blocks[table.sealed];
+      block.key = keys[table.sealed];
+      block.findable = true;
+    }
+  }
+  /// The request gives up its blocks; those that no other request holds join the queue.
+  void release(Table& table) {
+    for (std::size_t i = table.blocks.size(); i-- > 0;) {
+      const std::uint32_t block = table.blocks[i];
+      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
+      if (--blocks_[block].holders == 0) append(block);
+    }
+    table.blocks.clear();
+    table.sealed = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+
+  struct Block {
+    std::uint32_t before = 0; ///< in the queue of free blocks, a ring through `ends()`
+    std::uint32_t after = 0;
+    std::int32_t holders = 0;
+    bool findable = false;
+    BlockKey key{};
+  };
+
+  [[nodiscard]] std::uint32_t ends() const { return static_cast<std::uint32_t>(blocks_.size() - 1); }
+
+  void unlink(std::uint32_t block) {
+    blocks_[blocks_[block].before].after = blocks_[block].after;
+    blocks_[blocks_[block].after].before = blocks_[block].before;
+    --free_;
+  }
+  void append(std::uint32_t block) {
+    const std::uint32_t last = blocks_[ends()].before;
+    blocks_[block].before = last;
+    blocks_[block].after = ends();
+    blocks_[last].after = block;
+    blocks_[ends()].before = block;
+    ++free_;
+  }
+
+  // An open-addressed index of the findable blocks, at most half full. Rejected: std::unordered_map, which allocates a
+  // node per block taken and released in every step.
+  [[nodiscard]] std::size_t home_of(BlockKey key) const { return static_cast<std::size_t>(key) & (index_.size() - 1); }
+  /// The key's place, or the place to insert it.
+  [[nodiscard]] std::size_t place_of(BlockKey key) const {
+    std::size_t place = home_of(key);
+    while (index_[place] != nobody && blocks_[index_[place]].key != key) place = (place + 1) & (index_.size() - 1);
+    return place;
+  }
+  void forget(std::uint32_t block) {
+    if (!blocks_[block].findable) return;
+    blocks_[block].findable = false;
+    // Entries behind the hole move up, unless that would put them before their home place (Knuth, 6.4, algorithm R).
+    const std::size_t mask = index_.size() - 1;
+    std::size_t hole = place_of(blocks_[block].key);
+    for (std::size_t next = (hole + 1) & mask; index_[next] != nobody; next = (next + 1) & mask) {
+      const std::size_t home = home_of(blocks_[index_[next]].key);
+      if (((next - home) & mask) < ((next - hole) & mask)) continue;
+      index_[hole] = index_[next];
+      hole = next;
+    }
+    index_[hole] = nobody;
+  }
+
+  std::vector<Block> blocks_;
+  std::vector<std::uint32_t> index_;
+  std::int64_t free_ = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instance: one planning problem, as plain numbers.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/state/plan/weight_stream.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// A request of an instance.
+struct InstanceRequest {
+  LayerBlocks blocks{0};    ///< blocks of one layer at the plan's first step; ignored if `tokens` is set
+  Tokens tokens{0};         ///< KV tokens at the plan's first step, one more per step; 0: `blocks` stays constant
+  std::int64_t deposit = 0; ///< tokens generated and not yet released to the user
+  double slo_s = std::numeric_limits<double>::infinity(); ///< the user must get a token every `slo_s`; infinite: no SLO
+
+  friend bool operator==(const InstanceRequest&, const InstanceRequest&) = default;
+};
+
+/// A planning problem: which layers of which requests to offload, so that the next iteration is shortest and memory and
+/// SLO hold. Blocks are layer blocks throughout; layers are counted from 0.
+///
+/// A caller that plans every step reuses one object: its vectors keep their capacity.
+struct Instance {
+  std::vector<double> layer_compute_s; ///< one per layer, > 0
+  double before_s = 0;                 ///< computed before the first layer
+  double after_s = 0;                  ///< computed after the last
+  double on_link = 0;                  ///< share of all that time that also uses the link (`contended`), in [0, 1)
+  double link_blocks_per_s = 1;        ///< > 0
+  double link_per_layer_s = 0;         ///< link time of a layer's transfer on top of its blocks
+  LayerBlocks device_blocks{0};        ///< the KV budget for resident blocks and blocks in flight together
+  Tokens block_tokens{16};
+  std::vector<InstanceRequest> requests;
+  WeightStream weights;           ///< streamed with any plan; weights have slots of their own
+  double alpha = 1;               ///< allowed misses per step, on average over the window
+  int paused_without_deposit = 0; ///< paused requests with an empty deposit: each misses in every step
+  int window_min = 1;             ///< steps for which the plan must hold
+  int window_max = 1;             ///< steps for which the plan need hold at most
+  int iterations = 1;             ///< run back to back from a cold start; the objective is their mean step
+  double deadline_s = std::numeric_limits<double>::infinity(); ///< for the solver; infinite: until the plan is proven
+  /// For the solver, in search nodes: like `deadline_s`, but the same on every machine. The engine's simulator plans
+  /// with it.
+  std::int64_t node_limit = std::numeric_limits<std::int64_t>::max();
+
+  [[nodiscard]] int layers() const { return static_cast<int>(layer_compute_s.size()); }
+  [[nodiscard]] bool has_slo() const {
+    for (const InstanceRequest& request : requests)
+      if (std::isfinite(request.slo_s)) return true;
+    return false;
+  }
+  /// The layer blocks of a request per layer, `step` steps after the first.
+  [[nodiscard]] double blocks_at(std::size_t request, int step) const {
+    const InstanceRequest& r = requests[request];
+    if (r.tokens.count() <= 0) return static_cast<double>(r.blocks.count());
+    return static_cast<double>(blocks_for(r.tokens + Tokens{step}, block_tokens).count());
+  }
+  /// Blocks of all layers of all requests at the first step.
+  [[nodiscard]] double total_blocks() const {
+    double sum = 0;
+    for (std::size_t r = 0; r < requests.size(); ++r) sum += blocks_at(r, 0);
+    return sum * layers();
+  }
+};
+
+/// A starting point for the planner: the last plan's choice, one set per request of the instance, or nothing. It
+/// changes how soon the optimum is found, never the cost that is proven.
+struct Hint {
+  std::span<const LayerSet> offloaded;
+};
+
+/// Checks an instance; the error says in one line what is wrong. Solvers expect a checked instance.
+Status check(const Instance& instance);
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/plan/instance.inl.hpp"
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spaces: which sets of layers a request may offload.
+#pragma once
+
+#include "sluice/core/layer_set.hpp"
+
+#include <concepts>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// A family of layer sets, the same for every request. `candidates(layers, out)` replaces `out` by the members, the
+/// empty set first, then by ascending count. It has a `name`, and `listed` is false if only small models have few
+/// enough members to list.
+template <class S>
+concept PlacementSpace = requires(int layers, std::vector<LayerSet>& out) {
+  { S::name } -> std::convertible_to<std::string_view>;
+  { S::listed } -> std::convertible_to<bool>;
+  S::candidates(layers, out);
+};
+
+/// Layers k, 2k, 3k, … counted from 1.
+constexpr LayerSet every_kth_layer(int layers, int distance) {
+  LayerSet set;
+  for (int layer = distance; layer <= layers; layer += distance) set.insert(layer - 1);
+  return set;
+}
+
+/// `count` layers, spaced as evenly as possible: floor(i * layers / count) for i = 1..count, counted from 1.
+constexpr LayerSet evenly_spaced_layers(int layers, int count) {
+  LayerSet set;
+  for (int i = 1; i <= count; ++i) set.insert(i * layers / count - 1);
+  return set;
+}
+
+/// OrbitFlow's space (3.3.2): every k-th layer. D(L) = {floor(L/k) : k = 2..L} are the possible counts; each is
+/// represented by the *largest* distance that gives it, which starts latest and spreads widest. The empty set and the
+/// full set belong to it too: |D(L)| + 2 members, at most 2 floor(sqrt(L)) + 1.
+struct DistanceSpace {
+  static constexpr std::string_view name = "distance";
+  static constexpr bool listed = true;
+
+  static void candidates(int layers, std::vector<LayerSet>& out);
+};
+
+/// Any count 0..L, evenly spaced: L + 1 members.
+struct EvenSpace {
+  static constexpr std::string_view name = "even";
+  static constexpr bool listed = true;
+
+  static void candidates(int layers, std::vector<LayerSet>& out);
+};
+
+/// Any subset: 2^L members (OrbitFlow's Fig. 15). Lists them up to `most_listed_layers` layers; for more layers
+/// planners search without a list.
+struct FreeSpace {
+  static constexpr std::string_view name = "free";
+  static constexpr bool listed = false;
+  static constexpr int most_listed_layers = 10;
+
+  static void candidates(int layers, std::vector<LayerSet>& out);
+};
+
+/// A space as a table, for code that is compiled once for all spaces.
+struct CandidateSpace {
+  std::string_view name;
+  bool listed;
+  void (*candidates)(int layers, std::vector<LayerSet>& out);
+};
+template <PlacementSpace Space>
+inline constexpr CandidateSpace candidate_space_of{
+    Space::name, Space::listed, [](int layers, std::vector<LayerSet>& out) { Space::candidates(layers, out); }};
+
+static_assert(PlacementSpace<DistanceSpace> && PlacementSpace<EvenSpace> && PlacementSpace<FreeSpace>);
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/plan/space.inl.hpp"
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proposal: the requests that Admission schedules for the next iteration.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// One scheduled request: it should be part of the next iteration.
+struct Claim {
+  Slot slot{}; ///< which request
+  /// Tokens to compute in this iteration: 1 for a decode, a chunk of the pending ones for a prompt, or 0 for a request
+  /// that keeps its memory but waits (decodes during another request's prompt, prefill first).
+  Tokens tokens{0};
+  /// Tokens that must have room once the request joins, if more than `tokens`: a prompt that is computed in chunks is
+  /// admitted only if all of it fits (vLLM: scheduler_reserve_full_isl).
+  Tokens reserve{0};
+  /// Only Relief takes a *required* claim out; an *optional* claim joins if there is room.
+  bool required = false;
+};
+
+/// The claims in order of precedence, required ones first; and the requests that leave on purpose (rotation).
+struct Proposal {
+  std::vector<Claim> claims; ///< the proposed batch: required claims, then optional ones
+  std::vector<Slot> leaving; ///< running requests to preempt even if memory suffices
+
+  void clear() {
+    claims.clear();
+    leaving.clear();
+  }
+};
+
+} // namespace sluice

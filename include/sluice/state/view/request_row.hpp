@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestRow: what the engine knows about one live request. Only the engine writes it; every policy may read it.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/state/memory/holding.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+/// The phases of a request's life.
+enum class Phase : std::uint8_t {
+  waiting,   ///< has never run, or nothing of its computation is left: its whole context must be computed
+  running,   ///< part of the batch; holds device memory
+  preempted, ///< has run and does not run now: paused, swapped out, dropped or rotated; Retention says what remains of
+             ///< its KV
+  ended,     ///< its last token exists; the row will be reused
+};
+
+/// A live request.
+///
+/// The *context* is prompt + generated: the tokens that exist. `computed` of them have KV. The others are `pending`:
+/// the prompt at first, one token while it decodes, everything again after a drop. A token is generated whenever an
+/// iteration ends with nothing pending.
+/// whenever an iteration ends with nothing pending.
+struct RequestRow {
+  RequestId id{};                   ///< one per submission, never reused
+  Phase phase = Phase::waiting;     ///< waiting, running, preempted or ended
+  bool may_return = false;          ///< preempted, and Relief lets it return
+  std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
+
+  RequestSpec spec;                 ///< the user's request
+  Tokens computed{0};               ///< how many of its oldest context tokens have KV
+  Tokens generated{0};              ///< tokens that exist beyond the prompt
+  Tokens slack{0};                  ///< free places for tokens in its last block
+  TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
+  Holding holding;                  ///< where those blocks are
+  std::uint32_t plan_serial = 0;    ///< of the last plan that named the request
+  std::int32_t resident_layers = 0; ///< layers - |holding.away()|, stored because every step needs it
+
+  Seconds last_token{0};               ///< when the newest token was generated (undefined before the first)
+  Seconds running_since{0};            ///< when it last joined the batch
+  Seconds preempted_since{0};          ///< when it was last preempted (undefined if never)
+  std::int64_t preempted_at_step = -1; ///< the step of that preemption
+
+  // Written by Delivery for other policies.
+  Tokens delivered{0}; ///< tokens that have reached the user
+  Seconds due{0};      ///< when the next token is due (TokenDeposit)
+
+  /// The number of tokens that exist: prompt and generated.
+  [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
+  /// How many of them have no KV.
+  [[nodiscard]] constexpr Tokens pending() const { return context() - computed; }
+  /// Generated tokens that the user has not got: they cover a pause.
+  [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
+  /// Tokens still to generate. Only an oracle knows it: only policies that say so may use it.
+  [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }
+  /// Blocks after `tokens` more tokens have been computed.
+  [[nodiscard]] constexpr TokenBlocks blocks_after(Tokens tokens, Tokens block_tokens) const {
+    return tokens <= slack ? blocks : blocks + blocks_for(tokens - slack, block_tokens);
+  }
+};
+
+} // namespace sluice

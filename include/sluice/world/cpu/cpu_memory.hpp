@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuMemory: the addresses of a machine's places when both memories are parts of this machine's memory.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Addresses for KV blocks in both memories, and for homes and slots of weights: address ranges, each large enough for
+/// anything it may ever hold, committed as they are written. A machine's budget bounds how much is in use; memory that
+/// the machine gives back returns to the system when something else needs it.
+class CpuMemory {
+ public:
+  /// Error: the system has not enough address space.
+  [[nodiscard]] Status reserve(const MachineCore& core) {
+    const Bytes block = core.store.shape().bytes();
+    block_ = block.count();
+    const auto reserve_blocks = [&](std::size_t blocks, VirtualMemory& memory) -> Status {
+      Expected<VirtualMemory> reserved = VirtualMemory::reserve(block * static_cast<std::int64_t>(blocks));
+      if (!reserved) return reserved.error();
+      memory = std::move(*reserved);
+      return {};
+    };
+    if (Status status = reserve_blocks(core.store.device_blocks(), device_); !status) return status;
+    if (Status status = reserve_blocks(core.store.host_blocks(), host_); !status) return status;
+    for (int layer = 0; layer < core.layers; ++layer) {
+      Expected<VirtualMemory> home = VirtualMemory::reserve(core.weights.layer_bytes());
+      if (!home) return home.error();
+      homes_.push_back(std::move(*home));
+    }
+    return {};
+  }
+
+  /// Adopts a new plan of the weights: reserves address space for its slots. Homes that shrank and free blocks return
+  /// their pages, since weights may have taken memory from KV or the other way round.
+  [[nodiscard]] Status adopt_weights(const MachineCore& core) {
+    slots_.clear();
+    for (std::size_t i = 0; i < core.weights.slots(); ++i) {
+      Expected<VirtualMemory> slot = VirtualMemory::reserve(core.weights.slot_bytes());
+      if (!slot) return slot.error();
+      slots_.push_back(std::move(*slot));
+    }
+    const bool first = kept_.empty(); // nothing was written before the first plan
+    kept_.resize(homes_.size());
+    for (int layer = 0; layer < core.layers; ++layer) {
+      const Bytes kept{core.weights.kept(layer)};
+      const Bytes before = std::exchange(kept_[static_cast<std::size_t>(layer)], kept);
+      if (before > kept) homes_[static_cast<std::size_t>(layer)].decommit(kept, before - kept);
+    }
+    if (first) return {};
+    const auto empty = [&](std::size_t at) { return core.store.states().state(at) == BlockState::empty; };
+    for (std::size_t at = 0, end = 0; at < core.store.device_blocks(); at = end + 1) {
+      for (end = at; end < core.store.device_blocks() && empty(end);) ++end;
+      device_.decommit(Bytes{static_cast<std::int64_t>(at) * block_},
+                       Bytes{static_cast<std::int64_t>(end - at) * block_});
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::byte* address(const DevicePlace& place) const {
+    switch (place.kind) {
+    case DevicePlace::Kind::kv_block:
+      return device_.data() + place.index * block_;
+    case DevicePlace::Kind::home:
+      return homes_[static_cast<std::size_t>(place.index)].data();
+    case DevicePlace::Kind::slot:
+      break;
+    }
+    return slots_[static_cast<std::size_t>(place.index)].data();
+  }
+
+  [[nodiscard]] Copy addressed(const PlacedCopy& placed) const {
+    std::byte* const device = address(placed.device) + placed.device_at;
+    Copy copy;
+    copy.bytes = placed.bytes;
+    copy.rows = placed.rows;
+    copy.from_stride = copy.to_stride = placed.stride;
+    copy.tag = placed.tag;
+    if (placed.image != nullptr) {
+      copy.from = placed.image;
+      copy.to = device;
+      return copy;
+    }
+    std::byte* const host = host_.data() + placed.host_block * block_ + placed.host_at;
+    copy.from = placed.way == Way::to_device ? host : device;
+    copy.to = placed.way == Way::to_device ? device : host;
+    return copy;
+  }
+
+ private:
+  std::int64_t block_ = 0;
+  VirtualMemory device_, host_;      ///< KV
+  std::vector<VirtualMemory> homes_; ///< by layer
+  std::vector<VirtualMemory> slots_;
+  std::vector<Bytes> kept_; ///< by layer: bytes that its home keeps under the plan in force
+};
+
+} // namespace sluice

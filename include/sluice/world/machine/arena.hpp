@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arena: one memory cut into blocks; weights have ranges of blocks, KV has any single ones.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/world/machine/block_uses.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Where homes and slots of weights lie among the blocks. A layer's weights that are lent out are an ordinary range of
+/// blocks; to take them back, the KV in that range moves to other blocks by copies on the device, and the block tables
+/// are updated.
+///
+/// Rejected: mapping pages (cuMemMap), so that KV need not move: a call takes longer than copying a block, and a stream
+/// cannot order it.
+class Arena {
+ public:
+  explicit Arena(MachineCore& core) : core_(&core), block_(core.store.shape().bytes().count()) {}
+
+  /// The blocks of a place; for a home or a slot the range that it has now.
+  [[nodiscard]] BlockRange range(const DevicePlace& place) const {
+    if (place.kind == DevicePlace::Kind::kv_block) return {static_cast<std::size_t>(place.index), 1};
+    const std::vector<BlockRange>& ranges = ranges_[list_of(place)];
+    const auto at = static_cast<std::size_t>(place.index);
+    return at < ranges.size() ? ranges[at] : BlockRange{};
+  }
+
+  /// Finds blocks for the first `bytes` of a place: its own and those behind them, or a new range, which then holds
+  /// nothing. `relocate(from, to)` copies a block. Fails if a block in the way is in a transfer; the budget guarantees
+  /// enough free blocks.
+  template <class Relocate>
+  [[nodiscard]] WeightStore::Taken take(const DevicePlace& place, std::int64_t bytes, const Relocate& relocate) {
+    knows_holders_ = false;
+    BlockRange& mine = own(place);
+    const std::size_t wanted = blocks(bytes);
+    if (mine.count >= wanted) return WeightStore::Taken::more;
+    if (mine.count > 0 && empty({mine.end(), wanted - mine.count}, relocate)) {
+      mine.count = wanted;
+      return WeightStore::Taken::more;
+    }
+    const bool had = mine.count > 0;
+    if (had) { // rare: the plan streams another share of each layer. Moving both parts would need room for both.
+      if (any_in_transfer(0)) return WeightStore::Taken::none;
+      core_->store.states().put_back(mine.first, mine.count);
+      mine = {};
+    }
+    std::optional<BlockRange> range = cheapest(wanted);
+    if (!range && compact(relocate)) range = cheapest(wanted);
+    if (!range || !empty(*range, relocate)) {
+      SLUICE_ASSERT(!had, "nothing is in a transfer, and the budget has as many blocks");
+      return WeightStore::Taken::none;
+    }
+    mine = *range;
+    return WeightStore::Taken::anew;
+  }
+  /// The place keeps its first `bytes`.
+  void keep(const DevicePlace& place, std::int64_t bytes) {
+    BlockRange& mine = own(place);
+    const std::size_t kept = std::min(blocks(bytes), mine.count);
+    if (mine.count > kept) core_->store.states().put_back(mine.first + kept, mine.count - kept);
+    mine.count = kept;
+  }
+
+ private:
+  [[nodiscard]] std::size_t blocks(std::int64_t bytes) const {
+    return static_cast<std::size_t>((bytes + block_ - 1) / block_);
+  }
+  static std::size_t list_of(const DevicePlace& place) {
+    SLUICE_ASSERT(place.kind != DevicePlace::Kind::kv_block, "a home or a slot");
+    return place.kind == DevicePlace::Kind::home ? 0 : 1;
+  }
+  BlockRange& own(const DevicePlace& place) {
+    std::vector<BlockRange>& ranges = ranges_[list_of(place)];
+    const auto at = static_cast<std::size_t>(place.index);
+    if (at >= ranges.size()) ranges.resize(at + 1);
+    return ranges[at];
+  }
+  /// Whether a block from `first` on is in a transfer, and so cannot be moved.
+  [[nodiscard]] bool any_in_transfer(std::size_t first) const {
+    const BlockStates& states = core_->store.states();
+    for (std::size_t block = first; block < core_->store.device_blocks(); ++block)
+      if (states.state(block) == BlockState::sending || states.state(block) == BlockState::arriving) return true;
+    return false;
+  }
+  [[nodiscard]] bool is_withheld(std::size_t block) const {
+    return core_->store.states().state(block) == BlockState::withheld;
+  }
+
+  /// Moves KV out of a range and withholds the range from KV.
+  template <class Relocate>
+  [[nodiscard]] bool empty(const BlockRange& range, const Relocate& relocate) {
+    BlockStates& states = core_->store.states();
+    if (range.end() > core_->store.device_blocks()) return false;
+    std::size_t in_use = 0;
+    for (std::size_t block = range.first; block < range.end(); ++block) switch (states.state(block)) {
+      case BlockState::empty:
+        break;
+      case BlockState::filling:
+      case BlockState::full:
+      case BlockState::clean:
+        ++in_use;
+        break;
+      case BlockState::sending:
+      case BlockState::arriving:
+      case BlockState::withheld:
+        return false;
+      }
+    if (in_use > 0) move_out(range, relocate);
+    [[maybe_unused]] const bool withheld = states.withhold(range.first, range.count);
+    SLUICE_ASSERT(withheld, "the budget has as many free blocks as the range and what was in it");
+    return withheld;
+  }
+  template <class Relocate>
+  void move_out(const BlockRange& range, const Relocate& relocate) {
+    find_holders();
+    for (std::size_t block = range.first; block < range.end(); ++block) {
+      if (core_->store.states().state(block) == BlockState::empty) continue;
+      const std::optional<std::size_t> to = core_->store.states().relocate(block, range.first, range.count);
+      SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
+      relocate(block, *to);
+      KvBlock* const entry = std::exchange(holders_[block], nullptr);
+      SLUICE_ASSERT(entry != nullptr, "a block in use, and in no transfer, is in a block table");
+      entry->device = static_cast<std::int32_t>(*to);
+      holders_[*to] = entry;
+    }
+  }
+  /// Finds which table entry uses each block, once per `take`: a compaction moves blocks one by one, and there are many
+  /// entries.
+  void find_holders() {
+    if (std::exchange(knows_holders_, true)) return;
+    holders_.assign(core_->store.device_blocks(), nullptr);
+    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
+      for (auto& table : sequence.tables)
+        for (KvBlock& entry : table)
+          if (entry.on_device()) holders_[static_cast<std::size_t>(entry.device)] = &entry;
+    });
+  }
+  /// Moves all weights to the end of the arena: after plans that streamed other shares, the gaps between weights are
+  /// too small for anything. Returns false, with nothing moved, if KV between them is in a transfer.
+  template <class Relocate>
+  bool compact(const Relocate& relocate) {
+    std::vector<BlockRange*> ranges;
+    for (std::vector<BlockRange>& all : ranges_)
+      for (BlockRange& range : all)
+        if (range.count > 0) ranges.push_back(&range);
+    if (ranges.empty()) return false;
+    std::sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) { return a->first > b->first; });
+    BlockStates& states = core_->store.states();
+    if (any_in_transfer(ranges.back()->first)) return false;
+    std::size_t end = core_->store.device_blocks();
+    for (BlockRange* range : ranges) {
+      for (std::size_t i = range->count; i-- > 0;) { // from its end, because the range may overlap its destination
+        const std::size_t from = range->first + i, to = --end;
+        if (from == to) continue;
+        [[maybe_unused]] const bool cleared = empty({to, 1}, relocate);
+        SLUICE_ASSERT(cleared, "between weights is KV alone");
+        relocate(from, to);
+        states.put_back(from, 1);
+      }
+      range->first = end;
+    }
+    return true;
+  }
+  /// The range without weights that has the fewest blocks in use; among equals the last, so that weights gather at the
+  /// end.
+  [[nodiscard]] std::optional<BlockRange> cheapest(std::size_t wanted) const {
+    const std::size_t all = core_->store.device_blocks();
+    std::optional<BlockRange> best;
+    std::size_t least = all + 1;
+    std::size_t clear = 0, in_use = 0; // among the blocks up to this one: without weights, and in use
+    for (std::size_t block = 0; block < all; ++block) {
+      if (is_withheld(block)) {
+        clear = in_use = 0;
+        continue;
+      }
+      in_use += core_->store.states().state(block) != BlockState::empty ? 1U : 0U;
+      ++clear;
+      if (clear > wanted) {
+        in_use -= core_->store.states().state(block - wanted) != BlockState::empty ? 1U : 0U;
+        clear = wanted;
+      }
+      if (clear < wanted || in_use > least) continue;
+      least = in_use;
+      best = BlockRange{block + 1 - wanted, wanted};
+    }
+    return best;
+  }
+
+  MachineCore* core_;
+  std::int64_t block_;
+  std::array<std::vector<BlockRange>, 2> ranges_; ///< of homes and of slots, by their number
+  std::vector<KvBlock*> holders_;                 ///< by block, during one `take`
+  bool knows_holders_ = false;
+};
+
+} // namespace sluice

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copy, PlacedCopy, LinkRates, CopyTotals: what crosses the link between the two memories, how fast, how much.
+#pragma once
+
+#include "sluice/core/units.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// `rows` runs of `bytes` each, `from_stride` and `to_stride` bytes apart. Source and destination do not overlap.
+struct Copy {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::int64_t bytes = 0; ///< of one row
+  std::int64_t rows = 1;
+  std::int64_t from_stride = 0, to_stride = 0; ///< without meaning if there is one row
+  std::uint64_t tag = 0;                       ///< the source's own; a FaultPlan draws by it
+
+  [[nodiscard]] std::int64_t total() const { return bytes * rows; }
+};
+
+enum class Way : std::uint8_t { to_device, to_host };
+
+enum class CopyOutcome : std::uint8_t {
+  done,   ///< every byte has arrived
+  failed, ///< the second try failed too: the destination's contents are undefined
+};
+
+/// A piece of the device's memory with one owner at a time: a KV block, the home of a layer's weights, or a slot that
+/// weights pass through. The device decides where it lies.
+struct DevicePlace {
+  enum class Kind : std::uint8_t { kv_block, home, slot };
+  Kind kind = Kind::kv_block;
+  std::int32_t index = 0; ///< of the block, the layer, the slot
+
+  friend constexpr bool operator==(const DevicePlace&, const DevicePlace&) = default;
+};
+
+/// A copy that a machine requests: `rows` runs of `bytes`, `stride` apart in both memories. The machine names places; a
+/// device turns them into addresses when the copy begins, and orders the copy against their other uses.
+struct PlacedCopy {
+  Way way = Way::to_device;
+  DevicePlace device;
+  std::int64_t device_at = 0;       ///< bytes from the start of the place
+  const std::byte* image = nullptr; ///< weights: where they lie on the host, which nothing ever writes
+  std::int32_t layer = -1;          ///< weights: their layer
+  std::int32_t host_block = -1;     ///< KV: the host's block
+  std::int64_t host_at = 0;         ///< bytes from the start of that block, or of the layer's image
+  std::int64_t bytes = 0;           ///< of one row
+  std::int64_t rows = 1;
+  std::int64_t stride = 0; ///< without meaning if there is one row
+  std::uint64_t tag = 0;   ///< numbers a machine's copies; a FaultPlan draws by it
+
+  [[nodiscard]] std::int64_t total() const { return bytes * rows; }
+};
+
+/// How fast the link is. A rate of 0 or infinity means the rate of `move_bytes`, or of the device's own link.
+struct LinkRates {
+  double to_device_bytes_per_s = 0;
+  double to_host_bytes_per_s = 0;
+  bool each_way = false; ///< one lane each way; otherwise one lane serves both ways
+  double per_copy_s = 0; ///< before each copy, on the link
+};
+
+/// What a link has moved since it was made.
+struct CopyTotals {
+  struct OneWay {
+    Bytes bytes{0};          ///< of completed copies
+    Seconds busy{0};         ///< from the begin to the end of its copies
+    std::int64_t copies = 0; ///< completed
+    std::int64_t retries = 0;
+    std::int64_t failed = 0; ///< after the second try
+  };
+  OneWay to_device, to_host;
+};
+
+} // namespace sluice

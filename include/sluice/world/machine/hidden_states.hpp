@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hidden states of a machine's sequences: which ones the host gets, which ones a layer keeps, and which ones a layer
+// starts from.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/policy/cost/rebuild.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace sluice {
+
+// A hidden state is kept when the layer that it enters is launched, for new tokens and for a prefix that passes the
+// layer again. It lies in a block like those of K and V; the block crosses the link and then leaves the device. If K
+// and V of a prefix are nowhere, the layer starts from the prefix's hidden states on the host; without them the prefix
+// passes the earlier layers again. Missing hidden states therefore cost only time: without room for them they are given
+// up.
+
+/// How many of the oldest `total` tokens should have this layer's hidden states on the host.
+[[nodiscard]] inline std::int64_t hidden_wanted(const MachineCore& core, const RequestRow& row, int layer,
+                                                std::int64_t total) {
+  if (core.store.shape().hidden_tokens() == 0) return 0;
+  if (row.holding.saved.contains(layer)) return total;
+  return row.holding.hidden.contains(layer) ? std::min(total, core.head_of(row) * core.block_tokens) : 0;
+}
+/// How many blocks the hidden states of `tokens` tokens take.
+[[nodiscard]] inline std::int64_t hidden_blocks(const MachineCore& core, std::int64_t tokens) {
+  const std::int64_t each = core.store.shape().hidden_tokens();
+  return tokens == 0 ? 0 : (tokens + each - 1) / each;
+}
+/// Whether the layer's hidden states of the oldest `tokens` exist.
+[[nodiscard]] inline bool has_hidden(const KvSequence& sequence, int layer, std::int64_t tokens) {
+  const HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+  return !hidden.failed && hidden.kept >= tokens;
+}
+
+/// Keeps the hidden states of the oldest `tokens`, in whole blocks, and releases the rest.
+inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std::int64_t tokens) {
+  auto& table = sequence.hidden_table(layer);
+  HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+  const std::int64_t blocks = hidden_blocks(core, tokens);
+  while (static_cast<std::int64_t>(table.size()) > blocks) {
+    core.store.release(table.back());
+    table.pop_back();
+  }
+  hidden.kept = std::min(hidden.kept, blocks * core.store.shape().hidden_tokens());
+  hidden.wanted = hidden.kept;
+  if (blocks == 0) hidden.failed = false;
+}
+
+/// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
+/// are made now. A request that does not compute keeps none on the device.
+inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
+  for (int layer = 0; layer < core.layers; ++layer) {
+    auto& table = sequence.hidden_table(layer);
+    if (table.empty()) continue;
+    if (sequence.hidden[static_cast<std::size_t>(layer)].failed) trim_hidden(core, sequence, layer, 0);
+    const auto& kv = sequence.tables[static_cast<std::size_t>(layer)];
+    const bool makes_kv =
+        !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.front().exists());
+    if (!makes_kv) trim_hidden(core, sequence, layer, hidden_wanted(core, row, layer, sequence.computed));
+    for (KvBlock& entry : table) {
+      entry.awaited = entry.first = entry.restores = false;
+      if (core.store.state(entry) == BlockState::arriving) {
+        entry.leaves = !computes;
+      } else if (core.store.state(entry) == BlockState::clean && !computes) {
+        leave(core, entry);
+      }
+    }
+  }
+}
+
+/// Plans an iteration's use of a request's hidden states, once its missing K and V are known: which layers the prefix
+/// passes, where it starts again, and which states are kept on the way.
+inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequence& sequence) {
+  LayerSet there;
+  if (scheduled.rebuilt > 0)
+    for (int layer = 0; layer <= scheduled.made.highest(); ++layer)
+      if (has_hidden(sequence, layer, scheduled.rebuilt)) there.insert(layer);
+  scheduled.passed = passed_layers(scheduled.made, there);
+  scheduled.restored = there & (scheduled.made | scheduled.passed);
+  for (int layer = 0; layer < core.layers; ++layer) {
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    hidden.wanted = hidden.kept;
+    hidden.reserved = 0;
+    auto& table = sequence.hidden_table(layer);
+    const std::int64_t read = scheduled.restored.contains(layer) ? hidden_blocks(core, scheduled.rebuilt) : 0;
+    for (std::size_t block = 0; block < table.size(); ++block) {
+      table[block].restores = static_cast<std::int64_t>(block) < read;
+      // Prefetched for a layer that does not start from them after all.
+      if (!table[block].restores && core.store.state(table[block]) == BlockState::clean) leave(core, table[block]);
+    }
+    const std::int64_t wanted = hidden_wanted(core, *scheduled.row, layer, scheduled.total());
+    if (scheduled.rebuilds(layer)) hidden.wanted = std::max(hidden.wanted, std::min(scheduled.rebuilt, wanted));
+    const bool older_have = hidden.wanted == scheduled.held; // no gap in between
+    if (scheduled.fresh > 0 && older_have) hidden.wanted = std::max(hidden.wanted, wanted);
+  }
+}
+/// A prefix that has no rows is not rebuilt, so it keeps nothing.
+inline void plan_no_hidden(KvSequence& sequence) {
+  for (HiddenTokens& hidden : sequence.hidden) hidden.wanted = hidden.kept;
+  for (std::size_t layer = 0; layer < sequence.hidden.size(); ++layer)
+    for (KvBlock& entry : sequence.hidden_table(static_cast<int>(layer))) entry.restores = false;
+}
+
+/// How many device blocks a layer has to take for the hidden states that it keeps of a sequence.
+[[nodiscard]] inline std::int64_t hidden_to_take(const MachineCore& core, const KvSequence& sequence, int layer) {
+  const HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+  if (hidden.wanted <= hidden.kept) return 0;
+  const auto& table = sequence.hidden_table(layer);
+  const std::int64_t first = hidden.kept / core.store.shape().hidden_tokens();
+  std::int64_t taken = 0; // the last one, if not full, may still be on the device
+  if (first < static_cast<std::int64_t>(table.size())) {
+    const KvBlock& last = table[static_cast<std::size_t>(first)];
+    if (core.store.state(last) == BlockState::filling) taken = 1;
+  }
+  return hidden_blocks(core, hidden.wanted) - first - taken;
+}
+
+/// After the layer's launch: sends the hidden states that it kept to the host.
+inline void close_hidden(MachineCore& core, KvSequence& sequence, int layer) {
+  HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+  if (hidden.wanted <= hidden.kept) return;
+  auto& table = sequence.hidden_table(layer);
+  const std::int64_t each = core.store.shape().hidden_tokens();
+  for (std::int64_t block = hidden.kept / each; block < hidden_blocks(core, hidden.wanted); ++block) {
+    table[static_cast<std::size_t>(block)].tokens =
+        static_cast<std::int32_t>(std::min(each, hidden.wanted - block * each));
+    core.schedule.send(core.sequences.ref(sequence, core.layers + layer, block), true);
+  }
+  hidden.kept = hidden.wanted;
+}
+
+} // namespace sluice

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkSchedule: what a link moves next, by the transfer rule's order and the available room.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/core/ring_queue.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/fault.hpp"
+#include "sluice/world/machine/kv_sequences.hpp"
+#include "sluice/world/machine/kv_store.hpp"
+#include "sluice/world/machine/layer_room.hpp"
+#include "sluice/world/machine/weight_passages.hpp"
+#include "sluice/world/machine/weight_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// KV or hidden states of one layer of one sequence that must be on the device before that layer computes.
+struct KvNeed {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+  int layer = 0;           ///< as in a BlockRef: L more for hidden states
+  int position = 0;        ///< the layer; L more for the next token's layer
+  int number = 0;          ///< in the order of the batch
+  int previous = -1;       ///< position of the sequence's previous offloaded layer; -1: none
+  bool first = false;      ///< before any other need, and before the first layer starts
+  bool passing = true;     ///< for this iteration only; false: it stays
+  bool idle = false;       ///< no layer of this iteration reads it
+  std::int64_t copies = 0; ///< of KV that stays: how many of its oldest blocks keep their copy on the host
+  std::vector<std::int32_t> blocks;
+  std::size_t next = 0; ///< index in `blocks` of the first that has not begun
+};
+
+/// A run of consecutive copies to the device; times are the monotonic clock's.
+struct LinkSpan {
+  using Time = std::chrono::steady_clock::time_point;
+  std::uint32_t slot = 0;
+  bool weights = false;
+  int position = 0; ///< as in a need
+  Time start, end;
+};
+
+/// When blocks change hands: when a copy begins, if a device's lanes wait for each other by tickets, since the device
+/// orders the block's next use behind the copy; when the copy has ended, on other devices and wherever copies may fail.
+enum class CopiesCount : std::uint8_t { when_begun, when_ended };
+
+/// The link's work during an iteration and in the background after it: needs in the order of a transfer rule
+/// (`TransferOrder`), KV that iterations write out, evictions, early copies. The lanes of a link ask for one copy after
+/// the other, and report each end in the same order. If the link has threads, every caller holds the mutex; otherwise
+/// only the thread that steps the machine calls. A copy is chosen only when a lane has room for it, so a nearer need
+/// waits for a farther one no longer than the copies under way take.
+///
+/// A copy takes room when it begins. A need that is not the next may take a block only if the layers before it still
+/// have the room they need; so no order of transfers can block the computation.
+class LinkSchedule {
+ public:
+  /// With `faults.reorders`, blocks come in an order drawn from its seed, within what room and the start of streams
+  /// allow.
+  LinkSchedule(KvStore& store, KvSequences& sequences, WeightStore& weights, int layers, bool each_way,
+               CopiesCount count, const FaultPlan& faults = {})
+      : store_(&store),
+        sequences_(&sequences),
+        weights_(&weights),
+        layers_(layers),
+        each_way_(each_way),
+        count_(count),
+        drawn_(faults.reorders ? std::optional{Random{faults.seed}} : std::nullopt),
+        room_(layers),
+        passages_(weights, layers) {}
+
+  /// Wakes the lane that brings blocks in: room has become free. Set before any lane has work.
+  std::function<void()> wake_inward = [] {};
+  /// How the computing thread waits for the link: if lanes have threads, it sleeps until `progress` is notified.
+  std::function<void(std::unique_lock<std::mutex>&)> rest = [this](auto& lock) { progress.wait(lock); };
+
+  std::mutex mutex;
+  std::condition_variable progress; ///< something arrived or left, or nothing can move
+
+  // By the lanes of the link -----------------------------------------------------------------------------------------
+
+  /// The next copy of a way; the schedule counts it as begun.
+  std::optional<PlacedCopy> next(Way way) {
+    if (halted_) return std::nullopt;
+    Flight flight;
+    std::optional<PlacedCopy> copy = way == Way::to_device ? next_in(flight) : next_out(flight);
+    if (!copy) {
+      if (idle_at(way) != version_) {
+        idle_at(way) = version_;
+        progress.notify_all();
+      }
+      return std::nullopt;
+    }
+    copy->way = way;
+    copy->tag = ++copies_begun_; // each copy draws its own fault
+    ++in_flight_;
+    last_ = way;
+    if (count_ == CopiesCount::when_begun) {
+      complete(way, flight, false);
+      notify_progress();
+    }
+    flights(way).push_back(flight);
+    return copy;
+  }
+
+  /// The oldest copy under way has ended, after its last byte.
+  void ended(Way way, CopyOutcome outcome, LinkSpan::Time begun, LinkSpan::Time end) {
+    const Flight flight = flights(way).front();
+    flights(way).pop_front();
+    if (way == Way::to_device) note_span(flight, begun, end);
+    --in_flight_;
+    ++version_;
+    SLUICE_ASSERT(count_ == CopiesCount::when_ended || outcome == CopyOutcome::done, "a copy that counts already");
+    if (count_ == CopiesCount::when_ended) complete(way, flight, outcome == CopyOutcome::failed);
+    if (flight.weights) passages_.ended(flight.piece);
+    notify_progress();
+  }
+
+  // By the computing thread ------------------------------------------------------------------------------------------
+
+  /// What has arrived on the device since the last call.
+  void take_spans(std::vector<LinkSpan>& spans) {
+    spans.clear();
+    spans.swap(spans_);
+  }
+  /// Room that weights will still take, in KV blocks.
+  [[nodiscard]] std::int64_t weights_blocks() const {
+    const std::int64_t block = store_->shape().bytes().count();
+    return (weights_->to_take().count() + block - 1) / block;
+  }
+  /// An iteration begins: its needs, in no particular order. Needs of the previous iteration that have not begun are
+  /// forgotten.
+  void begin(TransferOrder order, std::vector<KvNeed>& needs, std::vector<WeightNeed>& weights) {
+    order_ = order;
+    needs_.swap(needs);
+    std::sort(needs_.begin(), needs_.end(), [](const KvNeed& a, const KvNeed& b) { // a stable sort allocates
+      return a.first != b.first ? a.first : a.position != b.position ? a.position < b.position : a.number < b.number;
+    });
+    std::size_t copies = spans_.size(); // each may become a span of its own
+    for (const KvNeed& need : needs_) copies += need.blocks.size();
+    spans_.reserve(std::bit_ceil(copies + 1));
+    RingQueue<Flight>& under_way = flights(Way::to_device);
+    for (std::size_t i = 0; i < under_way.size(); ++i)
+      if (under_way[i].weights) passages_.turn(under_way[i].piece);
+    passages_.begin(weights);
+    at_ = {};
+    computed_ = 0;
+    turn_ = 0;
+    ++version_;
+  }
+  /// The device was given the layer: nothing of it is fetched any more.
+  void launched(int layer) {
+    at_.launched = layer + 1;
+    ++version_;
+  }
+  /// The device computes the layer now. Layers before it have been computed.
+  void computes(int layer) {
+    at_.computing = layer;
+    computed_ = std::max(computed_, layer);
+    ++version_;
+  }
+  void computed(int layer) {
+    computed_ = layer + 1;
+    ++version_;
+  }
+  [[nodiscard]] LayerRoom& room() { return room_; }
+  /// Whether everything that a layer needs is on the device.
+  [[nodiscard]] bool arrived(int layer) { return room_.arrived(layer) && weights_->ready(layer); }
+  /// Room has become free.
+  void freed() { ++version_; }
+  /// Forgets the previous iteration's needs that no lane has begun.
+  void forget_needs() {
+    for (KvNeed& need : needs_) need.next = need.blocks.size(); // keeps their lists for reuse
+    passages_.forget();
+    room_.forget();
+    ++version_;
+  }
+  /// Waits until something changes: for a layer, for room if `for_room`, or because nothing can move.
+  void wait(std::unique_lock<std::mutex>& lock, int layer, bool for_room) {
+    waiting_layer_ = layer;
+    waiting_room_ = for_room;
+    rest(lock);
+    waiting_layer_ = -1;
+    waiting_room_ = false;
+  }
+
+  /// Queues a block to be sent. `leaves`: it is then no longer on the device; blocks that are only copied go when
+  /// nothing else does.
+  void send(const BlockRef& ref, bool leaves) {
+    KvBlock& entry = *sequences_->find(ref);
+    if (entry.queued && entry.leaves == leaves) return;
+    // A block that was only to be copied is queued again: whichever entry comes first counts.
+    entry.queued = true;
+    entry.leaves = leaves;
+    (!leaves ? copies_ : entry.passing ? written_ : evicted_).push_back(ref);
+    ++version_;
+  }
+  /// Whether hidden states are on their way to the host, whose blocks will become free.
+  [[nodiscard]] bool sends_hidden() {
+    RingQueue<Flight>& sending = flights(Way::to_host);
+    for (std::size_t i = 0; i < sending.size(); ++i)
+      if (is_hidden(sending[i].ref)) return true;
+    for (std::size_t i = 0; i < written_.size(); ++i)
+      if (is_hidden(written_[i]) && is_queued(written_[i])) return true;
+    return false;
+  }
+  /// Blocks that have to leave and have not left yet.
+  [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
+  /// Whether nothing moves, and nothing can move before another call changes something.
+  [[nodiscard]] bool stuck() const {
+    return in_flight_ == 0 && computed_ >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
+  }
+  /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights is about to change.
+  void halt_weights(std::unique_lock<std::mutex>& lock) {
+    passages_.halt();
+    while (passages_.any_in_flight()) wait(lock, -1, true);
+  }
+  /// No lane begins anything from now on.
+  void halt() { halted_ = true; }
+  /// Whether a transfer of a layer's weights has failed twice since `forgive_weights`.
+  [[nodiscard]] bool weights_failed() const { return passages_.failed(); }
+  void forgive_weights() { passages_.forgive(); }
+
+ private:
+  /// A copy that has begun, and its purpose.
+  struct Flight {
+    bool weights = false;
+    int position = 0; ///< of its need, when the copy began
+    WeightPassages::Piece piece;
+    BlockRef ref;
+    std::size_t device_block = 0;
+    std::int64_t copies = 0; ///< how many of the oldest resident blocks keep their copy on the host
+  };
+
+  RingQueue<Flight>& flights(Way way) { return flights_[static_cast<std::size_t>(way)]; }
+  std::uint64_t& idle_at(Way way) { return idle_at_[static_cast<std::size_t>(way)]; }
+  void notify_progress() {
+    if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
+  }
+
+  [[nodiscard]] bool may_start(const KvNeed& need) const {
+    if (need.position >= layers_ && at_.launched <= need.position - layers_)
+      return false; // the current token still uses it
+    switch (order_.start) {
+    case TransferOrder::Start::room:
+      return true;
+    case TransferOrder::Start::previous_layer_starts:
+      return need.position == 0 || at_.computing >= need.position - 1;
+    case TransferOrder::Start::previous_own_layer_ends:
+      return need.previous < 0 || computed_ > need.previous;
+    }
+    return true;
+  }
+  /// The first block of a need that could be fetched now, or the end of its list.
+  std::size_t fetchable(KvNeed& need) {
+    if (need.position < layers_ && at_.launched > need.position)
+      need.next = need.blocks.size(); // the layer's blocks have gone back
+    // Hidden states that the layer has already read are on the host again, and not needed any more.
+    const bool once = need.layer >= layers_ && need.position < layers_;
+    const auto block_of = [&](std::size_t i) -> const KvBlock* {
+      const KvBlock* entry = sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
+      return entry != nullptr && once && !entry->awaited ? nullptr : entry;
+    };
+    while (need.next < need.blocks.size()) { // skips blocks that are on the device already, or gone
+      const KvBlock* entry = block_of(need.next);
+      if (entry != nullptr && (!entry->on_device() || entry->leaves)) break; // on the host, or will be
+      if (entry != nullptr && need.position >= layers_) break; // on the device, and leaves after this token
+      ++need.next;
+    }
+    for (std::size_t i = need.next; i < need.blocks.size(); ++i) {
+      const KvBlock* entry = block_of(i);
+      if (entry != nullptr && entry->on_host() && !store_->host_busy(*entry)) return i;
+    }
+    return need.blocks.size();
+  }
+  [[nodiscard]] bool has_room(const KvNeed& need) const {
+    // Hidden states that the next layer reads give their blocks back before the layer takes any.
+    if (need.layer >= layers_ && need.position == at_.launched) return store_->free_blocks() > 0;
+    const std::int64_t needed =
+        need.idle ? room_.needed_before_idle(at_.launched, weights_blocks())
+                  : room_.needed_before(need.first ? 0 : need.position, at_.launched, weights_blocks());
+    return store_->free_blocks() > needed;
+  }
+
+  [[nodiscard]] bool is_queued(const BlockRef& ref) {
+    const KvBlock* entry = sequences_->find(ref);
+    return entry != nullptr && entry->queued;
+  }
+  std::optional<PlacedCopy> next_in(Flight& flight) {
+    // On a single lane, outgoing blocks alternate with incoming ones.
+    while (!written_.empty() && !is_queued(written_.front())) written_.pop_front();
+    if (!each_way_ && last_ == Way::to_device && !written_.empty()) return std::nullopt;
+    constexpr int never = std::numeric_limits<int>::max();
+    int nearest = never;
+    std::size_t chosen = needs_.size();
+    std::size_t chosen_block = 0;
+    if (drawn_ && !needs_.empty()) turn_ = drawn_->below(needs_.size());
+    const bool equal = order_.share == TransferOrder::Share::equal || drawn_;
+    for (std::size_t k = 0; k < needs_.size(); ++k) {
+      const std::size_t at = equal ? (turn_ + k) % needs_.size() : k;
+      KvNeed& need = needs_[at];
+      if (need.next >= need.blocks.size() || !(need.first || may_start(need))) continue;
+      if (chosen < needs_.size() && !need.first) continue;
+      const std::size_t block = fetchable(need);
+      if (block == need.blocks.size() || !has_room(need)) continue;
+      nearest = need.first ? -1 : need.position;
+      chosen = at;
+      chosen_block = block;
+      if (need.first || !equal) break;
+    }
+    if (const std::optional<PlacedCopy> copy = passages_.next(nearest, at_, order_, flight.piece)) {
+      flight.weights = true;
+      flight.position = flight.piece.position;
+      ++version_;
+      return copy;
+    }
+    if (chosen == needs_.size()) return std::nullopt;
+    if (equal) turn_ = chosen + 1;
+    return fetch(needs_[chosen], chosen_block, flight);
+  }
+  std::optional<PlacedCopy> fetch(KvNeed& need, std::size_t i, Flight& flight) {
+    const BlockRef ref{need.slot, need.layer, need.blocks[i], need.generation};
+    KvBlock& entry = *sequences_->find(ref);
+    const std::optional<PlacedCopy> copy = store_->fetch(entry);
+    if (!copy) return std::nullopt;
+    entry.passing = need.passing;
+    flight.ref = ref;
+    flight.position = need.position;
+    flight.device_block = static_cast<std::size_t>(entry.device);
+    flight.copies = need.copies;
+    if (entry.awaited)
+      --room_.reserved(need.position, need.passing);
+    else if (need.idle)
+      --room_.reserved_idle();
+    ++version_;
+    return copy;
+  }
+
+  std::optional<PlacedCopy> next_out(Flight& flight) {
+    for (RingQueue<BlockRef>* queue : {&written_, &evicted_, &copies_})
+      while (!queue->empty()) {
+        const BlockRef ref = queue->front();
+        queue->pop_front();
+        KvBlock* entry = sequences_->find(ref);
+        if (entry == nullptr || !entry->queued) continue;
+        entry->queued = false;
+        std::optional<PlacedCopy> copy;
+        [[maybe_unused]] const bool begun = store_->send(*entry, entry->leaves, copy);
+        SLUICE_ASSERT(begun || !entry->leaves, "what is to leave can be sent");
+        ++version_;
+        if (!copy) { // its copy was clean, so it has left; or it is no longer full
+          if (!entry->on_device()) entry->leaves = entry->passing = false;
+          wake_inward();
+          if (waiting_room_) progress.notify_all();
+          continue;
+        }
+        flight.ref = ref;
+        flight.device_block = static_cast<std::size_t>(entry->device);
+        return copy;
+      }
+    return std::nullopt;
+  }
+
+  void note_span(const Flight& flight, LinkSpan::Time begun, LinkSpan::Time end) {
+    if (!spans_.empty()) {
+      LinkSpan& last = spans_.back();
+      if (last.weights == flight.weights && last.position == flight.position &&
+          (flight.weights || last.slot == flight.ref.slot)) {
+        last.end = end;
+        return;
+      }
+    }
+    spans_.push_back({flight.ref.slot, flight.weights, flight.position, begun, end});
+  }
+
+  /// Blocks change hands.
+  void complete(Way way, const Flight& flight, bool failed) {
+    if (flight.weights)
+      passages_.complete(flight.piece, failed);
+    else if (way == Way::to_device)
+      complete_in(flight, failed);
+    else
+      complete_out(flight, failed);
+  }
+  /// The entry whose block was copied, if it still has that block.
+  KvBlock* copied(const Flight& flight) {
+    KvBlock* entry = sequences_->find(flight.ref);
+    const bool same =
+        entry != nullptr && entry->on_device() && static_cast<std::size_t>(entry->device) == flight.device_block;
+    return same ? entry : nullptr;
+  }
+  void complete_in(const Flight& flight, bool failed) {
+    KvBlock* entry = copied(flight);
+    if (entry == nullptr) {
+      store_->ended_unwanted(flight.device_block, false);
+      return;
+    }
+    store_->fetched(*entry);
+    if (failed && is_hidden(flight.ref) && !entry->restores)
+      entry->leaves = true; // fetched ahead: the host still has the block
+    else if (failed)
+      lose(flight.ref, "a transfer to the device failed twice");
+    if (entry->leaves) { // the engine no longer wants the block on the device
+      std::optional<PlacedCopy> nothing;
+      [[maybe_unused]] const bool left = store_->send(*entry, true, nothing);
+      SLUICE_ASSERT(left && !nothing, "what has just arrived is clean");
+      entry->leaves = entry->passing = false;
+      return; // if a layer awaits it, it has been requested again
+    }
+    if (!entry->passing) { // the block stays, with a host copy if wanted
+      if (entry->tokens < store_->shape().tokens) {
+        store_->reopen(*entry);
+        store_->give_up_copy(*entry);
+      } else if (flight.ref.block >= flight.copies) {
+        store_->give_up_copy(*entry);
+      }
+    }
+    room_.no_longer_awaited(*entry, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
+  }
+  void complete_out(const Flight& flight, bool failed) {
+    KvBlock* entry = copied(flight);
+    if (entry == nullptr) {
+      store_->ended_unwanted(flight.device_block, true);
+      return;
+    }
+    if (failed && is_hidden(flight.ref) && !entry->restores) // its layers are passed again if needed
+      sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
+          true;
+    else if (failed)
+      lose(flight.ref, "a transfer to the host failed twice");
+    store_->sent(*entry);
+    if (entry->on_device()) return;
+    entry->leaves = entry->passing = false;
+    wake_inward();
+  }
+  [[nodiscard]] bool is_hidden(const BlockRef& ref) const { return ref.layer >= layers_; }
+  void lose(const BlockRef& ref, std::string_view reason) {
+    KvSequence* sequence = sequences_->find(Slot{ref.slot});
+    sequence->lost = true;
+    sequence->reason = reason;
+  }
+
+  KvStore* store_;
+  KvSequences* sequences_;
+  WeightStore* weights_;
+  int layers_;
+  bool each_way_;
+  CopiesCount count_;
+  std::optional<Random> drawn_; ///< set if the order is a fault
+  TransferOrder order_;
+
+  std::vector<KvNeed> needs_; ///< by position
+  std::size_t turn_ = 0;      ///< the need whose turn it is, under equal shares
+  LayerRoom room_;
+  WeightPassages passages_;
+  RingQueue<BlockRef> written_, evicted_, copies_;
+  std::array<RingQueue<Flight>, 2> flights_; ///< by way: begun, and not ended
+
+  WeightPassages::Progress at_;
+  int computed_ = 0;
+  int waiting_layer_ = -1; ///< what the computing thread waits for
+  bool waiting_room_ = false;
+  std::vector<LinkSpan> spans_;
+  int in_flight_ = 0;
+  Way last_ = Way::to_host;
+  std::uint64_t version_ = 1;
+  std::uint64_t copies_begun_ = 0;
+  std::array<std::uint64_t, 2> idle_at_{0, 0};
+  bool halted_ = false;
+};
+
+} // namespace sluice

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkWaits: how the computing thread waits for the link: for room, and for what a layer needs.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/reconcile.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// An iteration's waits, how long they took, and what happens to requests whose wait would never end. Callers hold the
+/// schedule's mutex.
+class LinkWaits {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  /// `wake`: the link may have something to move. `now`: the machine's clock.
+  LinkWaits(MachineCore& core, std::function<void()> wake, std::function<Seconds()> now)
+      : core_(&core), wake_(std::move(wake)), now_(std::move(now)) {}
+
+  void begin() { stalled_ = Seconds{0}; }
+  /// Since the iteration began.
+  [[nodiscard]] Seconds stalled() const { return stalled_; }
+
+  /// Finds device blocks for new KV that stays. If there are too few, prefetched blocks go first; then blocks that have
+  /// to leave anyway leave before they are read again, and are fetched for that read like any others: the plan
+  /// guarantees room then.
+  void make_room(Lock& lock) {
+    if (blocks_wanted() > core_->store.free_blocks() + blocks_leaving()) {
+      drop_prefetched();
+      core_->each_block([this](const ScheduledRequest& scheduled, KvSequence& sequence, int layer, std::int64_t block,
+                               const KvBlock& entry) {
+        if (entry.on_device() && scheduled.place(layer, block) == KvPlace::host) evict(*core_, sequence, layer, block);
+      });
+    }
+    core_->each_block(
+        [&](const ScheduledRequest& scheduled, KvSequence& sequence, int layer, std::int64_t block, KvBlock& entry) {
+          // Rebuilt KV takes its block together with its layer.
+          if (entry.exists() || block * core_->block_tokens < scheduled.held || sequence.lost) return;
+          if (scheduled.place(layer, block) == KvPlace::device && !take_block(lock, entry, -1))
+            core_->lose(scheduled.slot, no_room);
+        });
+  }
+
+  /// Waits until hidden states that the layer starts from are on the device: all that are still to be read, or as many
+  /// as have room, since their blocks become free once they have been read. Returns false if none is left.
+  bool await_hidden(Lock& lock, int layer) {
+    if (!core_->batch.restores(layer)) return false;
+    const Seconds asked = now_();
+    for (;;) {
+      wake_();
+      release_lost(layer);
+      bool there = false, missing = false;
+      each_restored(layer,
+                    [&](const ScheduledRequest&, const KvBlock& entry) { (entry.awaited ? missing : there) = true; });
+      const bool stuck = missing && core_->schedule.stuck();
+      if (!missing || (stuck && there)) {
+        stalled_ += now_() - asked;
+        return there;
+      }
+      if (stuck) {
+        each_restored(
+            layer, [this](const ScheduledRequest& scheduled, const KvBlock&) { core_->lose(scheduled.slot, no_room); });
+        continue;
+      }
+      core_->schedule.wait(lock, layer, true);
+    }
+  }
+
+  /// Waits until everything that the layer needs is on the device, or under way in an order that the device keeps, and
+  /// until there are blocks for what the layer itself makes.
+  void await_layer(Lock& lock, int layer) {
+    release_lost(layer);
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      if (!scheduled.uses(layer)) continue;
+      KvSequence& sequence = core_->sequence(scheduled);
+      auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+      for (std::int64_t block = 0; block < scheduled.blocks && !sequence.lost; ++block) {
+        KvBlock& entry = table[static_cast<std::size_t>(block)];
+        if (entry.exists()) continue;
+        if (!take_block(lock, entry, layer)) {
+          core_->lose(scheduled.slot, no_room);
+          release_lost(layer);
+          break;
+        }
+        entry.passing = scheduled.place(layer, block) != KvPlace::device;
+        --core_->schedule.room().reserved(layer, entry.passing);
+      }
+    }
+    await_arrivals(lock, layer);
+    // Last, so that they take no block that the layer's K and V need.
+    for (const ScheduledRequest& scheduled : core_->batch.requests())
+      if (scheduled.uses(layer) && !core_->sequence(scheduled).lost)
+        open_hidden(lock, core_->sequence(scheduled), layer);
+  }
+
+ private:
+  static constexpr std::string_view no_room = "its KV finds no room on the device";
+
+  void await_arrivals(Lock& lock, int layer) {
+    if (core_->schedule.arrived(layer)) return;
+    const Seconds asked = now_();
+    while (!core_->schedule.arrived(layer)) {
+      wake_();
+      if (release_lost(layer) || core_->schedule.arrived(layer)) continue;
+      if (core_->schedule.stuck()) {
+        give_up(layer);
+        break;
+      }
+      core_->schedule.wait(lock, layer, false);
+    }
+    stalled_ += now_() - asked;
+  }
+  /// Takes an empty device block as soon as there is one; returns false if there will never be one.
+  bool take_block(Lock& lock, KvBlock& entry, int layer) {
+    return try_until_stuck(lock, layer, [&] { return core_->store.take(entry); });
+  }
+  /// Repeats `attempt()` until it succeeds, or can never succeed.
+  template <class Attempt>
+  bool try_until_stuck(Lock& lock, int layer, const Attempt& attempt) {
+    if (attempt()) return true;
+    const Seconds asked = now_();
+    wake_(); // may already bring the block, if the link has no thread of its own
+    bool done = attempt();
+    while (!done && !core_->schedule.stuck()) {
+      core_->schedule.wait(lock, layer, true);
+      wake_();
+      done = attempt();
+    }
+    stalled_ += now_() - asked;
+    return done;
+  }
+
+  /// Visits the layer's hidden states that are still to be read, of requests that are not lost.
+  template <class Visit>
+  void each_restored(int layer, const Visit& visit) {
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      KvSequence& sequence = core_->sequence(scheduled);
+      if (sequence.lost || !scheduled.restored.contains(layer)) continue;
+      for (const KvBlock& entry : sequence.hidden_table(layer))
+        if (entry.restores) visit(scheduled, entry);
+    }
+  }
+  /// Takes blocks for the hidden states that the layer keeps of a sequence. If there will never be room, the layer's
+  /// hidden states are given up, those of earlier tokens included.
+  void open_hidden(Lock& lock, KvSequence& sequence, int layer) {
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    if (hidden.wanted <= hidden.kept) return;
+    auto& table = sequence.hidden_table(layer);
+    const auto blocks = static_cast<std::size_t>(hidden_blocks(*core_, hidden.wanted));
+    table.resize(std::max(table.size(), blocks));
+    auto block = static_cast<std::size_t>(hidden.kept / core_->store.shape().hidden_tokens());
+    for (bool opened = true; opened && block < blocks; ++block) {
+      KvBlock& entry = table[block];
+      // Waits only while hidden states leave: nothing else is known to make room.
+      const auto hopeless = [&] {
+        return !entry.exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
+      };
+      opened =
+          try_until_stuck(lock, layer, [&] { return core_->store.append(entry) || hopeless(); }) && entry.on_device();
+      if (!opened) {
+        trim_hidden(*core_, sequence, layer, 0);
+        break;
+      }
+      entry.passing = true;
+      entry.queued = entry.leaves =
+          false; // states of the last iteration that waited to be sent go with this iteration's
+    }
+    core_->schedule.room().reserved(layer, true) -= std::exchange(hidden.reserved, 0);
+  }
+
+  [[nodiscard]] std::int64_t blocks_wanted() {
+    std::int64_t stay = 0;
+    pass_.assign(static_cast<std::size_t>(core_->layers), 0);
+    core_->each_block(
+        [&](const ScheduledRequest& scheduled, KvSequence&, int layer, std::int64_t block, const KvBlock& entry) {
+          if (entry.on_device() && !entry.leaves) return;
+          if (scheduled.place(layer, block) == KvPlace::device)
+            ++stay;
+          else if (scheduled.uses(layer))
+            ++pass_[static_cast<std::size_t>(layer)];
+        });
+    // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
+    // taken.
+    for (const ScheduledRequest& scheduled : core_->batch.requests())
+      for (int layer = 0; layer < core_->layers; ++layer)
+        pass_[static_cast<std::size_t>(layer)] += hidden_to_take(*core_, core_->sequence(scheduled), layer);
+    return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
+  }
+  [[nodiscard]] std::int64_t blocks_leaving() {
+    std::int64_t leaving = 0;
+    core_->sequences.for_each([&](Slot, const KvSequence& sequence) {
+      for (const auto& table : sequence.tables)
+        leaving += std::count_if(table.begin(), table.end(),
+                                 [](const KvBlock& entry) { return entry.on_device() && entry.leaves; });
+    });
+    return leaving;
+  }
+  /// Evicts what was prefetched for another iteration than this one. (All of it: one block less here is one block more
+  /// for a layer.)
+  void drop_prefetched() {
+    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
+      for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
+        auto& table = sequence.tables[layer];
+        for (std::size_t block = 0; block < table.size(); ++block)
+          if (table[block].on_device() && table[block].passing && !table[block].queued)
+            evict(*core_, sequence, static_cast<int>(layer), static_cast<std::int64_t>(block));
+      }
+    });
+  }
+
+  /// Frees the memory of lost requests, and stops waiting for what they needed from `layer` on; returns whether there
+  /// were any. Called between layers: no computation on the host uses their blocks.
+  bool release_lost(int layer) {
+    bool any = false;
+    LayerRoom& room = core_->schedule.room();
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      KvSequence& sequence = core_->sequence(scheduled);
+      if (!sequence.lost || sequence.released) continue;
+      any = true;
+      for (int l = 0; l < core_->layers; ++l) {
+        auto& table = sequence.tables[static_cast<std::size_t>(l)];
+        for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
+          KvBlock& entry = table[static_cast<std::size_t>(block)];
+          const bool passes = scheduled.place(l, block) != KvPlace::device;
+          const bool to_come = !entry.on_device() || entry.leaves;
+          if (scheduled.uses(l) && l >= layer && (!entry.exists() || (entry.awaited && to_come)))
+            --room.reserved(l, passes);
+          else if (!scheduled.uses(l) && entry.exists() && !passes && to_come)
+            --room.reserved_idle();
+          room.no_longer_awaited(entry, l);
+        }
+        for (KvBlock& entry : sequence.hidden_table(l)) {
+          if (entry.awaited && (!entry.on_device() || entry.leaves)) --room.reserved(l, true);
+          room.no_longer_awaited(entry, l);
+        }
+        room.reserved(l, true) -= std::exchange(sequence.hidden[static_cast<std::size_t>(l)].reserved, 0);
+      }
+      core_->sequences.abandon(sequence);
+    }
+    if (any) wake_();
+    return any;
+  }
+
+  /// Nothing can bring what the layer still waits for: the requests whose KV is missing are lost. This does not happen
+  /// while the ledger and the two memories agree.
+  void give_up(int layer) {
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      const auto& table = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+      if (std::any_of(table.begin(), table.end(), [](const KvBlock& entry) { return entry.awaited; }))
+        core_->lose(scheduled.slot, no_room);
+    }
+    if (!core_->weights.ready(layer))
+      for (const ScheduledRequest& scheduled : core_->batch.requests())
+        core_->lose(scheduled.slot, core_->schedule.weights_failed()
+                                        ? "a transfer of its model's weights failed twice"
+                                        : "its model's weights find no room on the device");
+    release_lost(layer);
+  }
+
+  MachineCore* core_;
+  std::function<void()> wake_;
+  std::function<Seconds()> now_;
+  Seconds stalled_{0};
+  std::vector<std::int64_t> pass_; ///< by layer: blocks that are on the device only while it computes
+};
+
+} // namespace sluice

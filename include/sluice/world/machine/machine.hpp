@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine: runs iterations with a model, two memories and a link.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/doorbell.hpp"
+#include "sluice/world/machine/async_thread.hpp"
+#include "sluice/world/machine/close_layer.hpp"
+#include "sluice/world/machine/device.hpp"
+#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/layer_rows.hpp"
+#include "sluice/world/machine/link_waits.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/need_blocks.hpp"
+#include "sluice/world/machine/reconcile.hpp"
+#include "sluice/world/machine/token_requests.hpp"
+#include "sluice/world/machine/token_world.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The world of a real backend, on any device. Before each iteration the machine compares where every block is with
+/// where the engine's rows want it, and moves the difference. (A simulation is told what moves; the machine finds out.)
+/// Then it computes the layers in order, each after everything it needs has arrived.
+///
+/// MachineCore and its functions decide, in block numbers; the device turns numbers into addresses and copies into
+/// transfers; the runner computes. One thread steps the machine; links and planning may have threads of their own. Do
+/// not move a Machine: lanes hold its address.
+template <MachineDevice Device>
+class Machine final : public TokenWorld {
+ public:
+  /// Makes a machine, which keeps `weights`. Errors: an iteration's buffers do not fit, or the system refuses the
+  /// memory.
+  template <class... Args>
+  static Expected<std::shared_ptr<Machine>> make(ModelWeights weights, std::unique_ptr<ModelRunner> runner,
+                                                 const MachineSetup& setup, TokenListener listener = {},
+                                                 Args&&... args) {
+    auto machine = std::shared_ptr<Machine>{
+        new Machine(std::move(weights), std::move(runner), setup, std::move(listener), std::forward<Args>(args)...)};
+    if (!machine->memory_.take(machine->core_.workspace))
+      return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
+                   "more memory, or smaller limits"};
+    if (Status status = machine->device_.connect(machine->core_, *machine->runner_); !status) return status.error();
+    return machine;
+  }
+  ~Machine() override {
+    {
+      const std::lock_guard lock{core_.schedule.mutex};
+      core_.schedule.halt();
+    }
+    device_.stop(); // before the state that the lanes work on
+  }
+
+  void enter(RequestId id, TokenRequest request) override { requests_.enter(id, std::move(request)); }
+  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const override { return requests_.tokens(id); }
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const override {
+    return requests_.generated(id, first, count);
+  }
+  void forget(RequestId id) override { requests_.forget(id); }
+
+  [[nodiscard]] const ModelWeights& weights() const override { return core_.weights.host(); }
+  [[nodiscard]] const DeviceMemory& device_memory() const override { return memory_; }
+  [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
+  [[nodiscard]] std::optional<GraphCounts> graphs() const override { return runner_->graphs(); }
+  [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
+
+  [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
+  void idle_until(Seconds when) override {
+    device_.wake(); // lets a link without a thread of its own continue
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (core_.setup.skips_idle)
+      skipped_ += left;
+    else
+      std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
+  }
+  void idle_until(Seconds when, Doorbell& bell) override {
+    device_.wake();
+    const Seconds left = when - now();
+    if (left <= Seconds{0}) return;
+    if (!core_.setup.skips_idle || std::isinf(left.count()))
+      bell.wait_for(std::chrono::duration<double>(left.count()));
+    else if (!bell.hear())
+      skipped_ += left;
+  }
+
+  /// Loads all weights, or as many layers as fit; the first iteration moves whatever its plan wants otherwise.
+  [[nodiscard]] Status load() override {
+    if (loaded_) return {};
+    const Expected<WeightsPlan> plan = core_.weights.fitting();
+    return plan ? load_by(*plan) : Status{plan.error()};
+  }
+  /// The weights are on the device: the first iteration does not wait for them.
+  [[nodiscard]] bool ready() const { return loaded_; }
+
+  void launch(const Iteration& iteration, TransferOrder order) override {
+    if (!loaded_) {
+      [[maybe_unused]] const Status status = load_by(iteration.view.plan->weights);
+      SLUICE_ASSERT(status, "who made the engine counted the memory of weights that do not stream");
+    }
+    start_ = now();
+    waits_.begin();
+    outcomes_.clear();
+    {
+      Lock lock{core_.schedule.mutex};
+      core_.schedule.forget_needs();
+      reconcile(core_, iteration);
+      gather(core_, iteration,
+             [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
+      adopt_weights(lock, iteration.view.plan->weights);
+      waits_.make_room(lock);
+      needs_.collect(core_);
+      needs_.begin(core_.schedule, order);
+    }
+    device_.wake();
+  }
+  IterationCost wait(const Iteration& /*iteration*/) override {
+    runner_->begin(core_.batch.tokens(), core_.batch.positions());
+    times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
+    for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
+    choose_tokens();
+    if (const Status status = runner_->status(); status)
+      report_lost();
+    else
+      report_failed(status.error());
+    const double stalled = collect_times();
+    return {now() - start_, Seconds{stalled}};
+  }
+
+  [[nodiscard]] double leaving_blocks() override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    return static_cast<double>(core_.schedule.leaving());
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const override { return outcomes_; }
+  [[nodiscard]] std::span<const LayerTimes> layer_times() const override { return times_; }
+  [[nodiscard]] std::span<const LinkTimes> link_times() const override { return link_times_; }
+  [[nodiscard]] std::span<const double> computed_layers() const override { return computed_; }
+  /// The tokens stay until `forget(id)`: the user may want those generated so far.
+  void cancelled(Slot slot, std::int64_t /*submitted*/) override {
+    {
+      const std::lock_guard lock{core_.schedule.mutex};
+      if (KvSequence* sequence = core_.sequences.find(slot)) core_.sequences.leave(*sequence);
+      core_.schedule.freed();
+    }
+    device_.wake(); // room has become free
+  }
+  void released(Seconds /*until*/) override {}
+  void async(void (*work)(void*), void* what) override { async_.start(work, what); }
+  [[nodiscard]] bool async_done() override { return async_.done(); }
+  void join_async() override { async_.join(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Clock = std::chrono::steady_clock;
+
+  template <class... Args>
+  Machine(ModelWeights weights, std::unique_ptr<ModelRunner> runner, const MachineSetup& setup, TokenListener listener,
+          Args&&... args)
+      : memory_(setup.device_memory),
+        device_(std::forward<Args>(args)...),
+        runner_(std::move(runner)),
+        core_(std::move(weights), setup,
+              kv_block_shape(runner_->config().shape, setup.limits.block_tokens, device_.element_bytes()), memory_,
+              runner_->workspace(setup.rows(), setup.limits.batch), device_),
+        requests_(std::move(listener)),
+        waits_(
+            core_, [this] { device_.wake(); }, [this] { return now(); }),
+        began_(Clock::now()) {}
+
+  [[nodiscard]] Seconds since_began(Clock::time_point when) const {
+    return Seconds{std::chrono::duration<double>(when - began_).count()} + skipped_;
+  }
+  [[nodiscard]] double in_iteration(Clock::time_point when) const { return (since_began(when) - start_).count(); }
+
+  /// The clock stands still meanwhile: a server loads before it serves.
+  [[nodiscard]] Status load_by(const WeightsPlan& plan) {
+    const Seconds before = now();
+    device_.load(core_);
+    Status status = core_.weights.load(plan, [this](const PlacedCopy& copy) { device_.put(copy); });
+    if (status) status = device_.adopt_weights(core_);
+    loaded_ = status.ok();
+    skipped_ -= now() - before;
+    return status;
+  }
+  void adopt_weights(Lock& lock, const WeightsPlan& plan) {
+    if (!core_.weights.differs(plan)) return;
+    core_.schedule.halt_weights(lock);
+    core_.weights.adopt(plan);
+    [[maybe_unused]] const Status status = device_.adopt_weights(core_);
+    SLUICE_ASSERT(status, "address space for slots");
+  }
+
+  void launch_layer(int layer) {
+    auto& lane = device_.lane();
+    Lock lock{core_.schedule.mutex};
+    const Seconds waited = waits_.stalled();
+    restore_hidden(lock, layer);
+    waits_.await_layer(lock, layer);
+    times_[static_cast<std::size_t>(layer)].stall_s = (waits_.stalled() - waited).count();
+    if constexpr (Device::computes_at_once) core_.schedule.computes(layer);
+    open_layer(core_, layer);
+    if (core_.weights.ready(layer)) point_at_weights(layer); // otherwise all requests are lost, and nothing is computed
+    rows_.collect(core_, layer, lane);
+    rows_.collect_kept(core_, layer, lane);
+    if constexpr (Device::computes_at_once) { // the link continues meanwhile; on other devices a launch is short
+      lock.unlock();
+      device_.wake();
+    }
+    lane.begins(layer);
+    if (!rows_.rows().empty())
+      runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer),
+                            rows_.hidden());
+    lane.launched(layer);
+    if constexpr (Device::computes_at_once) lock.lock();
+    close_layer(core_, layer);
+    core_.weights.computed(layer);
+    core_.schedule.launched(layer);
+    if constexpr (Device::computes_at_once) core_.schedule.computed(layer);
+    lock.unlock();
+    device_.wake();
+  }
+  /// Restores the prefixes that start again at the layer, before the blocks for their KV are taken.
+  void restore_hidden(Lock& lock, int layer) {
+    auto& lane = device_.lane();
+    while (waits_.await_hidden(lock, layer)) {
+      rows_.collect_restored(core_, layer, lane);
+      if constexpr (Device::computes_at_once) lock.unlock();
+      runner_->restore(rows_.hidden());
+      lane.given();
+      if constexpr (Device::computes_at_once) lock.lock();
+      rows_.leave_restored(core_);
+    }
+  }
+  void point_at_weights(int layer) {
+    auto& lane = device_.lane();
+    const WeightStore& weights = core_.weights;
+    const std::optional<DevicePlace> slot = weights.slot_place(layer);
+    weights_.point_at(weights.host().layout, lane.reads(WeightStore::home_of(layer)),
+                      slot ? lane.reads(*slot) : nullptr, weights.kept(layer));
+  }
+
+  /// A request that is lost by now is reported after this iteration; one that is lost during sampling, after the next.
+  void choose_tokens() {
+    {
+      const Lock lock{core_.schedule.mutex};
+      losing_.clear();
+      core_.sequences.for_each([this](Slot slot, const KvSequence& sequence) {
+        if (sequence.lost) losing_.push_back(slot);
+      });
+      requests_.collect_samples(core_);
+    }
+    const bool any = !requests_.samples().empty();
+    if (any) runner_->launch_samples(requests_.samples());
+    device_.lane().finish(); // the link continues while the device computes
+    if (any) requests_.take(*runner_, outcomes_);
+  }
+  /// Reports the requests that were lost when tokens were chosen, running or not.
+  void report_lost() {
+    const Lock lock{core_.schedule.mutex};
+    core_.schedule.forgive_weights();
+    for (const Slot slot : losing_) {
+      KvSequence& sequence = *core_.sequences.find(slot);
+      outcomes_.push_back({slot, true, sequence.reason});
+      core_.sequences.leave(sequence);
+    }
+  }
+  /// A failed device has lost everything: all requests that have KV end with the device's message, whatever their
+  /// tokens were.
+  void report_failed(const Error& error) {
+    failure_ = error.line();
+    outcomes_.clear();
+    const Lock lock{core_.schedule.mutex};
+    core_.sequences.for_each([this](Slot slot, KvSequence& sequence) {
+      outcomes_.push_back({slot, true, failure_});
+      core_.sequences.leave(sequence);
+    });
+  }
+  /// Collects the iteration's times of layers and transfers. Returns the seconds that the computation waited for the
+  /// link.
+  double collect_times() {
+    double stalled = 0;
+    computed_.clear();
+    for (int layer = 0; layer < core_.layers; ++layer) {
+      LayerTimes& times = times_[static_cast<std::size_t>(layer)];
+      const LayerMoments moments = device_.lane().times(layer);
+      times.start_s = in_iteration(moments.begun);
+      times.end_s = in_iteration(moments.ended);
+      // A device that runs behind its launches waits by itself, between two layers, for the last copy it needs.
+      if constexpr (!Device::computes_at_once) {
+        const double before = layer == 0 ? 0 : times_[static_cast<std::size_t>(layer) - 1].end_s;
+        const bool waited = moments.arrived != LayerMoments::Time::min();
+        times.stall_s = waited ? std::max(0.0, in_iteration(moments.arrived) - before) : 0;
+      }
+      times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
+      stalled += times.stall_s;
+      computed_.push_back(times.end_s - times.start_s);
+    }
+    {
+      const Lock lock{core_.schedule.mutex};
+      core_.schedule.take_spans(spans_);
+    }
+    link_times_.clear();
+    for (const LinkSpan& span : spans_)
+      link_times_.push_back({span.slot, span.weights, span.position, in_iteration(span.start), in_iteration(span.end)});
+    return Device::computes_at_once ? waits_.stalled().count() : stalled;
+  }
+
+  DeviceMemory memory_;
+  Device device_;
+  std::unique_ptr<ModelRunner> runner_; ///< destroyed before the device, in whose memory it computes
+  MachineCore core_;
+  TokenRequests requests_;
+  LinkWaits waits_;
+  BlockNeeds needs_;
+  LayerRows rows_;
+  LayerWeights weights_; ///< of the layer being launched
+  bool loaded_ = false;
+
+  std::vector<LayerTimes> times_; // of the last iteration
+  std::vector<double> computed_;
+  std::vector<LinkTimes> link_times_;
+  std::vector<LinkSpan> spans_;
+  std::vector<RequestOutcome> outcomes_;
+  std::string failure_;      ///< the device's message
+  std::vector<Slot> losing_; ///< slots whose loss this iteration reports
+  Seconds start_{0};
+
+  AsyncThread async_;
+  Clock::time_point began_;
+  Seconds skipped_{0};
+};
+
+} // namespace sluice

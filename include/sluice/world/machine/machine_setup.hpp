@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// MachineSetup: how a machine is made, apart from its weights and runner.
+#pragma once
+
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/kinds.hpp"
+#include "sluice/state/view/view.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/fault.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+struct MachineSetup {
+  Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
+  LayerBlocks host_blocks{0};
+  /// Layers whose weights a plan may stream. A device that copies asynchronously keeps a second image of them in pinned
+  /// host memory, which costs that much memory for the machine's lifetime. A streamed layer that is not listed is
+  /// copied from where ModelWeights has it: the result is the same, but the host waits for the copy.
+  LayerSet staged;
+  Limits limits;
+  /// The most tokens that one iteration passes again because their KV is nowhere (a placement with
+  /// PrefixStates::passed), in addition to the batch's: the buffers have rows for them.
+  Tokens rebuilt{0};
+  /// Device blocks, besides those for KV, that hold hidden states between the layer that keeps them and the link
+  /// (`hidden_in_flight`). With fewer a layer waits; if none is free its states are given up.
+  LayerBlocks hidden_blocks{0};
+  LinkRates link;
+  FaultPlan faults{};
+  /// For a GPU; a CPU has only one implementation.
+  Products products = Products::invariant;
+  bool graphs = true;      ///< for a GPU: small iterations are launched as graphs, if the driver can
+  bool skips_idle = false; ///< time with nothing to run passes at once
+
+  /// The most rows of an iteration: the batch's and the rebuilt.
+  [[nodiscard]] std::int64_t rows() const { return (limits.batch_tokens + rebuilt).count(); }
+};
+
+} // namespace sluice

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// RunnerTimer: how long one iteration's launches take on a device with memory of its own.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/batch_timer.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/beside.hpp"
+#include "sluice/world/machine/memory_device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// How much a RunnerTimer reserves.
+struct TimerRoom {
+  Tokens block_tokens{16};
+  std::int64_t element_bytes = 2; ///< of K, V and the weights
+  int rows = 256;                 ///< of the largest batch
+  int samples = 16;       ///< of the largest batch in which every row yields a token; larger batches yield this many
+  Bytes weights{1 << 30}; ///< of the layers that the timer holds: whole ones, at least one
+  Bytes kv{1 << 30};
+};
+
+/// Runs batches through a runner as a machine would: launches layer after layer without waiting, and times them by the
+/// device's own tickets. A layer's time is therefore its time in a row of layers, including the host's launch where the
+/// device is faster. With more than one layer the first is not timed: the device idles before it while the host plans,
+/// once per iteration and not once per layer.
+///
+/// The layers' weights lie one after another, and K and V of every layer elsewhere, so that caches hold what they hold
+/// in serving. For a large model the timer holds only the first layers, `TimerRoom::weights` of them, which must be
+/// more than a cache holds. K and V that nothing has computed contain numbers of the weights: fresh memory is mostly
+/// zeros, which cost a multiplication less power, or is not a number.
+///
+/// A pass in which the runner launched layers for the first time, or recorded graphs, is not representative: it is
+/// repeated until everything that can be replayed is replayed (GraphCounts).
+template <MemoryDevice Memory>
+class RunnerTimer final : public BatchTimer {
+ public:
+  /// `memory`: not reserved yet. `weights`: whole images of layers, as a machine would copy them. Error: the device has
+  /// not enough memory.
+  [[nodiscard]] static Expected<std::unique_ptr<RunnerTimer>> make(std::shared_ptr<Memory> memory,
+                                                                   std::unique_ptr<ModelRunner> runner,
+                                                                   const ModelWeights& weights, const TimerRoom& room) {
+    std::unique_ptr<RunnerTimer> timer(new RunnerTimer(std::move(memory), std::move(runner), weights, room));
+    if (Status status = timer->load(weights); !status) return status.error();
+    return timer;
+  }
+
+  [[nodiscard]] bool fits(const TimedBatch& batch) const override {
+    const int longest = std::max(batch.past + batch.chunk, batch.decodes > 0 ? batch.context + 1 : 0);
+    return longest <= config().max_positions && batch.rows() <= room_.rows && blocks_of(batch) <= blocks_;
+  }
+
+  [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
+    SLUICE_ASSERT(batch.rows() > 0 && fits(batch), "a batch with rows, that fits");
+    for (int untimed = 0;; ++untimed) {
+      const GraphCounts before = runner_->graphs().value_or(GraphCounts{});
+      const BatchTimes times = pass(batch);
+      const GraphCounts after = runner_->graphs().value_or(GraphCounts{});
+      const bool settled = after.made == before.made && (after.launched == before.launched || !after.refused.empty());
+      if (settled || untimed == most_untimed) return times;
+    }
+  }
+
+  [[nodiscard]] int layers() const { return static_cast<int>(layers_.size()); }
+
+ private:
+  static constexpr int most_untimed =
+      2; ///< one that launches, and one that makes graphs: a third finds no room for any
+
+  [[nodiscard]] BatchTimes pass(const TimedBatch& batch) {
+    write_rows(batch);
+    const Ticket begun = memory_->record(StreamId::compute);
+    runner_->begin(tokens_, positions_);
+    const Ticket embedded = memory_->record(StreamId::compute);
+    Ticket before = embedded;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      point_at_blocks(batch);
+      runner_->launch_layer(static_cast<int>(i), layers_[i], sequences_, batch.rows(), 0, {});
+      if (i == 0 && layers_.size() > 1) before = memory_->record(StreamId::compute);
+    }
+    const Ticket computed = memory_->record(StreamId::compute);
+    runner_->launch_samples(samples_);
+    const Ticket sampled = memory_->record(StreamId::compute);
+    (void)runner_->tokens();
+    const auto there = std::chrono::steady_clock::now();
+    memory_->synchronize(sampled);
+    const auto seconds = [](auto time) { return Seconds{std::max(0.0, std::chrono::duration<double>(time).count())}; };
+    const auto between = [&](const Ticket& from, const Ticket& to) {
+      return seconds(memory_->time(to) - memory_->time(from));
+    };
+    BatchTimes times;
+    times.begin = between(begun, embedded);
+    times.layer = between(before, computed) / static_cast<double>(std::max<std::size_t>(1, layers_.size() - 1));
+    times.head = between(computed, sampled);
+    times.sampler = seconds(there - memory_->time(sampled)); // until the host has the tokens
+    return times;
+  }
+
+  RunnerTimer(std::shared_ptr<Memory> memory, std::unique_ptr<ModelRunner> runner, const ModelWeights& weights,
+              const TimerRoom& room)
+      : memory_(std::move(memory)), runner_(std::move(runner)), room_(room) {
+    const ModelShape& shape = weights.config.shape;
+    layer_bytes_ = (weights.layout.bytes.count() + beside_alignment - 1) / beside_alignment * beside_alignment;
+    held_ = std::clamp<std::int64_t>(room.weights.count() / layer_bytes_, 1, shape.layers);
+    block_bytes_ = kv_block_shape(shape, room.block_tokens, room.element_bytes).bytes().count();
+    blocks_ = std::max<std::int64_t>(1, room.kv.count() / block_bytes_);
+  }
+
+  Status load(const ModelWeights& weights) {
+    const Bytes workspace = runner_->workspace(room_.rows, room_.samples);
+    const Bytes kv{blocks_ * block_bytes_};
+    if (Status status = memory_->reserve(Bytes{held_ * layer_bytes_} + kv, bytes_beside(weights, workspace), Bytes{0});
+        !status)
+      return status;
+    std::byte* const beside = memory_->beside_arena();
+    std::byte* const outer = beside + detail::outer_weights_at(workspace);
+    runner_->place({{beside, static_cast<std::size_t>(workspace.count())}, weights.moved_to(outer, beside_alignment)});
+    copy_outer(*memory_, StreamId::compute, weights, outer);
+    std::byte* const first = memory_->device_arena();
+    for (std::int64_t layer = 0; layer < held_; ++layer) {
+      const auto& tensors = weights.layers[static_cast<std::size_t>(layer)];
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const TensorPlace& place = weights.layout.places[i];
+        copy(tensors[i], first + layer * layer_bytes_ + place.offset, place.bytes());
+      }
+      layers_.emplace_back(weights.layout, first + layer * layer_bytes_, nullptr, weights.layout.bytes.count());
+    }
+    kv_ = first + held_ * layer_bytes_;
+    // The largest tensor is a projection: numbers throughout.
+    const auto largest = std::max_element(weights.layout.places.begin(), weights.layout.places.end(),
+                                          [](const auto& a, const auto& b) { return a.bytes() < b.bytes(); });
+    for (std::int64_t at = 0; at < kv.count(); at += largest->bytes())
+      copy(first + largest->offset, kv_ + at, std::min(largest->bytes(), kv.count() - at));
+    memory_->synchronize(memory_->record(StreamId::compute));
+    return {};
+  }
+  void copy(const std::byte* from, std::byte* to, std::int64_t bytes) {
+    Copy one;
+    one.from = from;
+    one.to = to;
+    one.bytes = bytes;
+    memory_->copy_async(StreamId::compute, one);
+  }
+
+  [[nodiscard]] const DecoderConfig& config() const { return runner_->config(); }
+  [[nodiscard]] std::int64_t blocks_for_tokens(int tokens) const {
+    return blocks_for(Tokens{tokens}, room_.block_tokens).count();
+  }
+  /// Blocks of one layer: its sequences share none.
+  [[nodiscard]] std::int64_t blocks_of(const TimedBatch& batch) const {
+    if (!batch.attends) return batch.rows();
+    return (batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0) +
+           batch.decodes * blocks_for_tokens(batch.context + 1);
+  }
+
+  void write_rows(const TimedBatch& batch) {
+    tokens_.clear();
+    positions_.clear();
+    samples_.clear();
+    for (int row = 0; row < batch.rows(); ++row) {
+      const int place = row < batch.chunk ? batch.past + row : batch.context;
+      tokens_.push_back(static_cast<std::int32_t>(std::int64_t{row} * 7919 % config().shape.vocabulary));
+      positions_.push_back(batch.attends ? place : 0);
+    }
+    const int first = batch.chunk > 0 ? batch.chunk - 1 : 0;
+    for (int row = first; row < batch.rows() && static_cast<int>(samples_.size()) < room_.samples; ++row)
+      samples_.push_back({row, {}, 0, positions_[static_cast<std::size_t>(row)] + 1});
+  }
+  /// Assigns the next blocks, in turn.
+  void point_at_blocks(const TimedBatch& batch) {
+    sequences_.clear();
+    pointers_.clear();
+    const std::int64_t count = blocks_of(batch);
+    for (std::int64_t i = 0; i < count; ++i, next_ = (next_ + 1) % blocks_)
+      pointers_.push_back(kv_ + next_ * block_bytes_);
+    std::size_t at = 0;
+    const auto add = [&](int first_row, int rows, int position) {
+      sequences_.push_back({first_row, rows, position, pointers_.data() + at, position});
+      at += static_cast<std::size_t>(blocks_for_tokens(position + rows));
+    };
+    if (!batch.attends) { // each row is a sequence of its own, so that it computes with valid numbers
+      for (int row = 0; row < batch.rows(); ++row) add(row, 1, 0);
+      return;
+    }
+    if (batch.chunk > 0) add(0, batch.chunk, batch.past);
+    for (int i = 0; i < batch.decodes; ++i) add(batch.chunk + i, 1, batch.context);
+  }
+
+  std::shared_ptr<Memory> memory_;
+  std::unique_ptr<ModelRunner> runner_; // destroyed before the memory, after waiting
+  TimerRoom room_;
+  std::int64_t layer_bytes_ = 0, held_ = 0, block_bytes_ = 0, blocks_ = 0, next_ = 0;
+  std::byte* kv_ = nullptr;
+  std::vector<LayerWeights> layers_;
+  std::vector<std::int32_t> tokens_, positions_;
+  std::vector<SampleRow> samples_;
+  std::vector<std::byte*> pointers_;
+  std::vector<SequenceRows> sequences_;
+};
+
+} // namespace sluice

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemoryDevice: a device with memory and streams of its own, such as a GPU.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/world/machine/copy.hpp"
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+/// A device executes one stream's work in order, and two streams' work in any order.
+enum class StreamId : std::uint8_t { compute, to_device, to_host };
+inline constexpr std::size_t stream_count = 3;
+inline constexpr std::array<StreamId, stream_count> all_streams{StreamId::compute, StreamId::to_device,
+                                                                StreamId::to_host};
+
+/// Everything that a stream had been given when the ticket was taken. Number 0 is nothing; a larger number of the same
+/// stream includes all smaller ones.
+struct Ticket {
+  StreamId stream = StreamId::compute;
+  std::uint64_t number = 0;
+
+  friend constexpr bool operator==(const Ticket&, const Ticket&) = default;
+};
+
+/// One reservation of the device's memory, one of host memory that the device can access, and streams.
+///
+/// - `reserve(blocks, beside, host)`: reserves everything, once: device memory for the blocks and for what lies beside
+///   them (beside.hpp), and host memory. Each begins at a multiple of 256 bytes. Error: there is not that much.
+/// - `device_arena()`, `beside_arena()`, `host_arena()`: their first bytes.
+/// - `copy_async(stream, copy)`: copies from any memory to any other, or within the device's. The bytes may be read and
+///   written until a ticket taken after the copy is done.
+/// - `record(stream)`: takes a ticket. `wait(stream, ticket)`: later work of the stream begins when that ticket is
+///   done; the host does not wait.
+/// - `done(ticket)`: the host asks. `synchronize(ticket)`: the host waits. `time(ticket)`: the device's time at which a
+///   completed ticket was done.
+/// - `rest()`: the host has nothing to do until something is done. Returns when that may be so, or soon.
+template <class M>
+concept MemoryDevice = requires(M& memory, StreamId stream, const Ticket& ticket, const Copy& copy, Bytes bytes) {
+  { memory.reserve(bytes, bytes, bytes) } -> std::same_as<Status>;
+  { memory.device_arena() } -> std::same_as<std::byte*>;
+  { memory.beside_arena() } -> std::same_as<std::byte*>;
+  { memory.host_arena() } -> std::same_as<std::byte*>;
+  { memory.copy_async(stream, copy) } -> std::same_as<void>;
+  { memory.record(stream) } -> std::same_as<Ticket>;
+  { memory.wait(stream, ticket) } -> std::same_as<void>;
+  { memory.done(ticket) } -> std::same_as<bool>;
+  { memory.synchronize(ticket) } -> std::same_as<void>;
+  { memory.time(ticket) } -> std::same_as<std::chrono::steady_clock::time_point>;
+  { memory.rest() } -> std::same_as<void>;
+};
+
+} // namespace sluice

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockNeeds: what the link must bring for an iteration, and what it may bring for the next one.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/link_schedule.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// Counts the blocks that an iteration's layers wait for or make into the schedule's room, and requests them. Reuses
+/// the memory of its lists.
+class BlockNeeds {
+ public:
+  void collect(MachineCore& core) {
+    kv_.clear();
+    weights_.clear();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      int previous = -1;
+      for (int layer = 0; layer < core.layers; ++layer) {
+        int with_kv = previous, with_hidden = previous; // within one layer neither waits for the other
+        need_layer(core, scheduled, layer, with_kv);
+        need_hidden(core, scheduled, layer, with_hidden);
+        previous = std::max(with_kv, with_hidden);
+      }
+      if (scheduled.fresh > 0) need_next_token(core, scheduled, previous);
+    }
+    for (int layer = 0; layer < core.layers; ++layer) {
+      if (core.weights.missing(layer) > 0) weights_.push_back({layer, true});
+      if (core.weights.streams(layer) && !core.weights.is_coming(layer)) weights_.push_back({layer, false});
+    }
+    for (int layer = 0; layer < core.layers; ++layer)
+      if (core.weights.streams(layer)) weights_.push_back({layer + core.layers, false});
+  }
+  /// Hands the needs over; the schedule returns the previous iteration's lists for reuse.
+  void begin(LinkSchedule& schedule, TransferOrder order) {
+    schedule.begin(order, kv_, weights_);
+    for (KvNeed& used : kv_) spare_.push_back(std::move(used.blocks));
+  }
+
+ private:
+  KvNeed need_of(const MachineCore& core, const ScheduledRequest& scheduled, int layer, int position, int previous) {
+    KvNeed need;
+    need.slot = index(scheduled.slot);
+    need.generation = core.sequences.generation(scheduled.slot);
+    need.layer = layer;
+    need.position = position;
+    need.previous = previous;
+    if (!spare_.empty()) {
+      need.blocks = std::move(spare_.back());
+      need.blocks.clear();
+      spare_.pop_back();
+    }
+    need.blocks.reserve(
+        std::bit_ceil(static_cast<std::size_t>(scheduled.blocks))); // grows a few times in a sequence's life
+    return need;
+  }
+  void put(KvNeed& need, int& previous) {
+    if (need.blocks.empty()) {
+      spare_.push_back(std::move(need.blocks));
+      return;
+    }
+    previous = need.position;
+    need.number = static_cast<int>(kv_.size());
+    kv_.push_back(std::move(need));
+  }
+
+  /// Requests the blocks that only passed in this iteration again, for the next token.
+  void need_next_token(MachineCore& core, const ScheduledRequest& scheduled, int& previous) {
+    for (int layer = 0; layer < core.layers; ++layer) {
+      if (!scheduled.row->holding.host.contains(layer)) continue;
+      KvNeed next = need_of(core, scheduled, layer, layer + core.layers, previous);
+      for (std::int64_t block = 0; block < std::min(scheduled.head, scheduled.blocks); ++block)
+        next.blocks.push_back(static_cast<std::int32_t>(block));
+      previous = layer + core.layers;
+      next.number = static_cast<int>(kv_.size());
+      kv_.push_back(std::move(next));
+    }
+    for (int layer = 0; layer < core.layers; ++layer) {
+      if (!scheduled.row->holding.hidden.contains(layer)) continue;
+      KvNeed next = need_of(core, scheduled, core.layers + layer, layer + core.layers, previous);
+      const auto blocks = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
+      for (std::int32_t block = 0; block < blocks; ++block) next.blocks.push_back(block);
+      put(next, previous);
+    }
+  }
+
+  /// Requests the hidden states that the layer starts from, and counts blocks for those that the layer keeps.
+  void need_hidden(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    LayerRoom& room = core.schedule.room();
+    KvSequence& sequence = core.sequence(scheduled);
+    auto& table = sequence.hidden_table(layer);
+    if (scheduled.restored.contains(layer)) {
+      KvNeed need = need_of(core, scheduled, core.layers + layer, layer, previous);
+      for (std::int64_t block = 0; block < hidden_blocks(core, scheduled.rebuilt); ++block) {
+        KvBlock& entry = table[static_cast<std::size_t>(block)];
+        const bool leaving = entry.on_device() && entry.leaves;
+        if (entry.on_device() && !leaving && core.store.state(entry) != BlockState::arriving) continue;
+        entry.awaited = true;
+        ++room.missing(layer);
+        if (entry.on_device() && !leaving) continue; // arriving already
+        need.blocks.push_back(static_cast<std::int32_t>(block));
+        ++room.reserved(layer, true);
+      }
+      put(need, previous);
+    }
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    hidden.reserved = hidden_to_take(core, sequence, layer);
+    room.reserved(layer, true) += hidden.reserved;
+  }
+
+  /// One layer of one request: counts blocks that must be fetched, and blocks that the layer makes.
+  void need_layer(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    LayerRoom& room = core.schedule.room();
+    KvNeed stays = need_of(core, scheduled, layer, layer, previous);
+    stays.idle = !scheduled.uses(layer);
+    stays.first = scheduled.whole || stays.idle;
+    stays.passing = false;
+    stays.copies = scheduled.row->holding.copied_blocks(scheduled.row->blocks, core.setup.limits.block_tokens).count();
+    KvNeed passes = need_of(core, scheduled, layer, layer, previous);
+    passes.copies = stays.copies;
+    auto& table = core.sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+    for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
+      KvBlock& entry = table[static_cast<std::size_t>(block)];
+      const KvPlace where = scheduled.place(layer, block);
+      if (!entry.exists()) { // this layer makes it
+        if (scheduled.uses(layer)) ++room.reserved(layer, where != KvPlace::device);
+        continue;
+      }
+      const bool leaving = entry.on_device() && entry.leaves;
+      if (entry.on_device() && !leaving && core.store.state(entry) != BlockState::arriving) continue;
+      const bool arriving = entry.on_device() && !leaving;
+      KvNeed& need = where == KvPlace::device ? stays : passes;
+      if (!arriving) {
+        if (!scheduled.uses(layer) && where != KvPlace::device)
+          continue; // the layer does not read it, so it stays where it is
+        need.blocks.push_back(static_cast<std::int32_t>(block));
+      }
+      if (!scheduled.uses(layer)) {
+        if (!arriving) ++room.reserved_idle();
+        continue;
+      }
+      entry.awaited = true;
+      ++room.missing(layer);
+      if (!arriving) ++room.reserved(layer, where != KvPlace::device);
+      if (need.first && !arriving) {
+        entry.first = true;
+        ++room.first_missing();
+      }
+    }
+    put(stays, previous);
+    put(passes, previous);
+  }
+
+  std::vector<KvNeed> kv_;
+  std::vector<WeightNeed> weights_;
+  std::vector<std::vector<std::int32_t>> spare_; ///< lists of blocks, for reuse
+};
+
+} // namespace sluice

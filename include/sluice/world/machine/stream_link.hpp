@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// StreamLink: gives a link's streams their copies in batches, as late as keeps them busy.
+#pragma once
+
+#include "sluice/core/ring_queue.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/world/machine/arena.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/fault.hpp"
+#include "sluice/world/machine/fed_stream.hpp"
+#include "sluice/world/machine/host_images.hpp"
+#include "sluice/world/machine/link_schedule.hpp"
+#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/machine/stream_lane.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace sluice {
+
+/// LinkBatches sets the size and number of batches; a batch ends when its ticket is done. Not synchronised: callers
+/// hold the schedule's mutex.
+template <MemoryDevice Memory, class Waits>
+class StreamLink {
+ public:
+  using Lane = StreamLane<Memory, Waits>;
+
+  StreamLink(Memory& memory, MachineCore& core, Arena& arena, const HostImages& images, Lane& to_device, Lane& to_host)
+      : memory_(&memory), core_(&core), arena_(&arena), images_(&images), lanes_{&to_device, &to_host} {}
+
+  /// Copies at once, before anything runs.
+  void put(const PlacedCopy& placed) {
+    memory_->copy_async(lane(Way::to_device).stream(), addressed(Way::to_device, placed));
+    memory_->synchronize(lane(Way::to_device).launched());
+  }
+
+  /// Retires completed batches, and begins new ones while there is room, until nothing changes.
+  void pump() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Way way : {Way::to_device, Way::to_host}) changed = retire(way) || changed;
+      if (core_->setup.link.each_way) {
+        for (const Way way : {Way::to_device, Way::to_host}) changed = begin(way) || changed;
+      } else { // one stream: the schedule chooses the way
+        changed = begin(Way::to_device) || begin(Way::to_host) || changed;
+      }
+    }
+  }
+  [[nodiscard]] CopyTotals totals() const { return {totals_[0], totals_[1]}; }
+
+ private:
+  struct Batch {
+    Ticket begun, ended;
+    int copies = 0;
+    std::int64_t bytes = 0;
+    std::array<bool, LinkBatches::copies> failed{};
+  };
+
+  Lane& lane(Way way) { return core_->setup.link.each_way ? *lanes_[static_cast<std::size_t>(way)] : *lanes_[0]; }
+  RingQueue<Batch>& batches(Way way) { return batches_[static_cast<std::size_t>(way)]; }
+  [[nodiscard]] bool has_room(Way way) {
+    return core_->setup.link.each_way ? batches(way).size() < LinkBatches::most
+                                      : batches_[0].size() + batches_[1].size() < LinkBatches::most;
+  }
+
+  bool retire(Way way) {
+    bool any = false;
+    while (!batches(way).empty() && memory_->done(batches(way).front().ended)) {
+      const Batch batch = batches(way).front();
+      batches(way).pop_front();
+      const auto begun = memory_->time(batch.begun), ended = memory_->time(batch.ended);
+      CopyTotals::OneWay& totals = totals_[static_cast<std::size_t>(way)];
+      totals.busy += Seconds{std::chrono::duration<double>(ended - begun).count()};
+      totals.bytes += Bytes{batch.bytes};
+      for (int i = 0; i < batch.copies; ++i) {
+        const bool failed = batch.failed[static_cast<std::size_t>(i)];
+        ++(failed ? totals.failed : totals.copies);
+        core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, begun, ended);
+      }
+      any = true;
+    }
+    return any;
+  }
+  bool begin(Way way) {
+    if (!has_room(way)) return false;
+    Batch batch;
+    const int most = core_->setup.link.each_way ? LinkBatches::copies : 1; // a single lane changes ways copy by copy
+    while (batch.copies < most && batch.bytes < LinkBatches::bytes) {
+      const std::optional<PlacedCopy> placed = core_->schedule.next(way);
+      if (!placed) break;
+      const Copy copy = addressed(way, *placed);
+      if (batch.copies == 0)
+        batch.begun = memory_->record(lane(way).stream()); // behind the uses that the copy waits for
+      bool& failed = batch.failed[static_cast<std::size_t>(batch.copies++)];
+      failed = !give(way, copy);
+      if (!failed) batch.bytes += placed->total();
+    }
+    if (batch.copies == 0) return false;
+    batch.ended = lane(way).launched();
+    batches(way).push_back(batch);
+    return true;
+  }
+
+  /// Gives the stream a copy; a planned failure is tried once more. Returns false if that fails too.
+  bool give(Way way, const Copy& copy) {
+    if (!core_->setup.faults.any()) {
+      memory_->copy_async(lane(way).stream(), copy);
+      return true;
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const Fault fault = core_->setup.faults.of(way, copy.tag, attempt);
+      if (!fault.fails) {
+        memory_->copy_async(lane(way).stream(), copy);
+        return true;
+      }
+      Copy part = copy; // of each row, the bytes that the failed try moved
+      part.bytes = static_cast<std::int64_t>(fault.moved * static_cast<double>(copy.bytes));
+      if (part.bytes > 0) memory_->copy_async(lane(way).stream(), part);
+      if (attempt == 0) ++totals_[static_cast<std::size_t>(way)].retries;
+    }
+    return false;
+  }
+  [[nodiscard]] Copy addressed(Way way, const PlacedCopy& placed) {
+    using Content = StreamWait::Content;
+    const Content content = placed.image != nullptr ? Content::weights : Content::kv;
+    BlockPiece there{arena_->range(placed.device), placed.device_at};
+    if (content == Content::weights)
+      there = piece_of(there.blocks, there.at, placed.bytes, core_->store.shape().bytes().count());
+    Copy copy;
+    copy.bytes = placed.bytes;
+    copy.rows = placed.rows;
+    copy.from_stride = copy.to_stride = placed.stride;
+    copy.tag = placed.tag;
+    if (way == Way::to_device) {
+      copy.to = lane(way).writes(there.blocks, content) + there.at;
+      copy.from = content == Content::weights ? image(placed) : host(way, placed, false) + placed.host_at;
+    } else {
+      copy.from = lane(way).reads(there.blocks, content) + there.at;
+      copy.to = const_cast<std::byte*>(host(way, placed, true)) + placed.host_at;
+    }
+    return copy;
+  }
+  /// Weights come from the host's arena if it has the layer's image.
+  const std::byte* image(const PlacedCopy& placed) {
+    const std::optional<BlockPiece> piece = images_->find(placed.layer, placed.host_at, placed.bytes);
+    return piece ? lane(Way::to_device).reads(piece->blocks, StreamWait::Content::host) + piece->at : placed.image;
+  }
+  const std::byte* host(Way way, const PlacedCopy& placed, bool writes) {
+    const BlockRange block{static_cast<std::size_t>(placed.host_block), 1};
+    return writes ? lane(way).writes(block, StreamWait::Content::host)
+                  : lane(way).reads(block, StreamWait::Content::host);
+  }
+
+  Memory* memory_;
+  MachineCore* core_;
+  Arena* arena_;
+  const HostImages* images_;
+  std::array<Lane*, 2> lanes_;               ///< by way; both are the same if the link has one lane
+  std::array<RingQueue<Batch>, 2> batches_;  ///< by way; under way
+  std::array<CopyTotals::OneWay, 2> totals_; ///< by way
+};
+
+} // namespace sluice

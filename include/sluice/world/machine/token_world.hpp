@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// TokenWorld: a machine, on any device, for programs that give it tokens and get tokens back.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/token_requests.hpp"
+#include "sluice/world/machine/world.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace sluice {
+
+/// An abstract class, so that a program that chooses its device at run time compiles without that device's library.
+/// Machine (world/machine/machine.hpp) implements it.
+class TokenWorld : public BackendWorld {
+ public:
+  /// Gives the machine a request's tokens; call it before the first iteration in which the engine may run the request.
+  virtual void enter(RequestId id, TokenRequest request) = 0;
+  /// The prompt, and the tokens generated so far.
+  [[nodiscard]] virtual std::span<const std::int32_t> tokens(RequestId id) const = 0;
+  /// The request's generated tokens from number `first` on, `count` of them; usually those that Delivery has released.
+  /// Valid at least until the next iteration.
+  [[nodiscard]] virtual std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const = 0;
+  virtual void forget(RequestId id) = 0;
+
+  [[nodiscard]] virtual const ModelWeights& weights() const = 0;
+  [[nodiscard]] virtual const DeviceMemory& device_memory() const = 0;
+  [[nodiscard]] virtual CopyTotals moved() const = 0;
+  /// For a GPU: whether layers were replayed as graphs.
+  [[nodiscard]] virtual std::optional<GraphCounts> graphs() const = 0;
+  [[nodiscard]] virtual LayerBlocks host_peak() const = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded: adds a record of the clock to any backend.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/world/clock_record.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// Does what `Base` does and records its answers. If `Base` is a handle, so is this; copies share one record.
+///
+/// The clock shows the time of the last recorded event: it advances only when an iteration has run, the engine has
+/// idled, or a plan was waited for. If it moved during a decision, the engine would read a new time at each look, and a
+/// replay with one more observer would read other times.
+template <class Base>
+class Recorded {
+ public:
+  using role = roles::Backend;
+  using base_type = Base;
+  static constexpr bool keeps_requests = true;
+  static constexpr bool real_time = Base::real_time;
+  static constexpr bool ends_requests = Base::ends_requests;
+  static constexpr bool plans_async = Base::plans_async;
+  static constexpr bool predicts = false;
+
+  /// `record` is empty, and outlives this.
+  Recorded(Base base, ClockRecord& record) : base_(std::move(base)), record_(&record) {
+    SLUICE_ASSERT(record.events.empty(), "a record of one run");
+    record_->events.push_back(detail::plain_event(ClockEvent::Kind::start));
+    record_->events.back().now = base_.now();
+  }
+
+  [[nodiscard]] Seconds now() const { return record_->events.back().now; }
+  void idle_until(Seconds when) {
+    if (when <= now()) return;
+    base_.idle_until(when);
+    write(detail::idle_event(when), base_.now());
+  }
+  void idle_until(Seconds when, Doorbell& bell) requires is_real_time<Base> {
+    if (when <= now()) return;
+    base_.idle_until(when, bell);
+    write(detail::plain_event(ClockEvent::Kind::wait), base_.now());
+  }
+  [[nodiscard]] Status load() requires is_real_time<Base> { return base_.load(); }
+
+  template <class Transfer>
+  void launch(const Iteration& iteration) {
+    base_.template launch<Transfer>(iteration);
+  }
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    ClockEvent event = detail::run_event(iteration);
+    event.cost = base_.template wait<Transfer>(iteration, state);
+    const Seconds end = base_.now();
+    event.background_blocks = state.background_blocks;
+    if constexpr (EndsRequests<Base>)
+      for (const RequestOutcome& outcome : base_.outcomes()) {
+        SLUICE_ASSERT(outcome.reason.find('\n') == std::string_view::npos, "a reason is one line");
+        event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}});
+      }
+    write(std::move(event), end);
+    return record_->events.back().cost;
+  }
+
+  template <class Transfer, class Sink>
+  void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    base_.template replay<Transfer>(iteration, state, sink);
+  }
+
+  [[nodiscard]] auto layer_times() const requires MeasuresTimes<Base> { return base_.layer_times(); }
+  [[nodiscard]] auto link_times() const requires MeasuresTimes<Base> { return base_.link_times(); }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> {
+    return base_.outcomes();
+  }
+  void cancelled(Slot slot, std::int64_t submitted) {
+    if constexpr (KeepsRequests<Base>) base_.cancelled(slot, submitted);
+    write(detail::cancel_event(slot, submitted), now());
+  }
+  void released(Seconds until) {
+    if constexpr (KeepsRequests<Base>) base_.released(until);
+    write(detail::release_event(until), now());
+  }
+  void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
+  [[nodiscard]] bool async_done() requires PlansAsync<Base> {
+    const bool done = base_.async_done();
+    write(detail::plain_event(done ? ClockEvent::Kind::ready : ClockEvent::Kind::late), now());
+    return done;
+  }
+  void join_async() requires PlansAsync<Base> {
+    base_.join_async();
+    write(detail::plain_event(ClockEvent::Kind::joined), base_.now());
+  }
+
+ private:
+  void write(ClockEvent event, Seconds end) {
+    event.now = std::max(now(), end);
+    record_->events.push_back(std::move(event));
+  }
+
+  Base base_;
+  ClockRecord* record_;
+};
+
+} // namespace sluice

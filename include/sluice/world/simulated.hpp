@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulated: a virtual clock driven by a cost model (the default backend).
+#pragma once
+
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/world/backend.hpp"
+
+#include <concepts>
+#include <utility>
+
+namespace sluice {
+
+/// Runs an iteration with the evaluator and the *world's* cost model. That is another object than the planner's cost
+/// model, so the two can differ, and a planner that calibrates learns from the world and not from itself.
+template <class World>
+class BasicSimulated {
+ public:
+  using role = roles::Backend;
+  static constexpr bool keeps_requests = false;
+  static constexpr bool real_time = false;
+  static constexpr bool ends_requests = false;
+  static constexpr bool plans_async = false;
+  static constexpr bool predicts = true;
+  using world_type = World;
+
+  BasicSimulated() requires std::default_initializable<World>
+  = default;
+  explicit BasicSimulated(World world, Seconds start = Seconds{0}) : world_(std::move(world)), now_(start) {}
+
+  [[nodiscard]] Seconds now() const { return now_; }
+  void idle_until(Seconds when) {
+    if (when > now_) now_ = when;
+  }
+
+  /// A simulated iteration takes no time until `wait` is called.
+  template <class Transfer>
+  void launch(const Iteration& /*iteration*/) {}
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
+    now_ += cost.duration;
+    return cost;
+  }
+
+  /// For a node whose engines share a bus.
+  template <class Transfer, class Sink>
+  IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    if (iteration.computes_only() && state.background_blocks <= 0)
+      return evaluate<Transfer>(iteration, world_, compute_, state);
+    const StepCost cost = evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
+    return {Seconds{cost.step_s}, Seconds{cost.stall_s}};
+  }
+
+  template <class Transfer, class Sink>
+  void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
+    evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
+  }
+
+  [[nodiscard]] const World& world() const { return world_; }
+
+ private:
+  World world_;
+  Seconds now_{0};
+  LayerArray compute_{};
+};
+
+using Simulated = BasicSimulated<Roofline>;
+
+template <>
+struct Default<roles::Backend> {
+  using type = Simulated;
+};
+
+} // namespace sluice

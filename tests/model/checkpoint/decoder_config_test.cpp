@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
+
+#include "support/checkpoint_writer.hpp"
+#include "support/program.hpp"
+#include "support/small_decoders.hpp"
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+DecoderConfig decoder_of(const json& config) {
+  Expected<DecoderConfig> decoder = decoder_from_hf_config(config, "config.json");
+  if (!decoder) FAIL(decoder.error().line());
+  return *decoder;
+}
+
+std::string error_of(const json& config) {
+  const Expected<DecoderConfig> decoder = decoder_from_hf_config(config, "config.json");
+  return decoder ? "none" : decoder.error().line();
+}
+
+/// A config with some fields replaced.
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+json config_of_family(const std::string& name) {
+  for (const DecoderConfig& config : testing::small_decoders())
+    if (config.shape.name == name) return testing::hf_config_of(config);
+  FAIL("no family " << name);
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("Llama 3.1's own config is read as in its paper") {
+  const DecoderConfig decoder = decoder_of(json::parse(R"({"architectures": ["LlamaForCausalLM"],
+    "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": [128001, 128008, 128009],
+    "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
+    "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+    "num_hidden_layers": 32, "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192, "rope_type": "llama3"}, "rope_theta": 500000.0,
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 128256})"));
+  CHECK(decoder.norm == NormKind::rms);
+  CHECK(decoder.norm_epsilon == 1e-5F);
+  CHECK(decoder.position == PositionKind::rotary);
+  CHECK(decoder.rope_theta == 500000);
+  CHECK(decoder.rope_scaling == RopeScaling{8, 1, 4, 8192});
+  CHECK(decoder.max_positions == 131072);
+  CHECK(decoder.mlp == MlpKind::gated_silu);
+  CHECK_FALSE(decoder.qkv_bias);
+  CHECK_FALSE(decoder.output_bias);
+  CHECK(decoder.end_tokens == std::vector<int>{128001, 128008, 128009});
+  CHECK(decoder.begin_token == 128000);
+  CHECK(decoder.shape.weight_element_bytes == 2);
+  CHECK(decoder.shape.kv_element_bytes == 4);
+}
+
+TEST_CASE("each family's config is read back") {
+  for (const DecoderConfig& config : testing::small_decoders()) {
+    CAPTURE(config.shape.name);
+    DecoderConfig expected = config;
+    DecoderConfig found = decoder_of(testing::hf_config_of(config));
+    if (config.position == PositionKind::learned)
+      expected.rope_theta = found.rope_theta; // an OPT config has no rotations
+    if (config.shape.experts == 0) found.shape.moe_intermediate = expected.shape.moe_intermediate;
+    CHECK(found == expected);
+  }
+  json mistral = with(config_of_family("llama"), {{"model_type", "mistral"}, {"sliding_window", nullptr}});
+  mistral.erase("_name_or_path");
+  DecoderConfig expected = testing::small_llama();
+  expected.shape.name = "mistral";
+  CHECK(decoder_of(mistral) == expected);
+}
+
+TEST_CASE("absent fields have Hugging Face's defaults") {
+  json llama = config_of_family("llama");
+  for (const char* field : {"rope_theta", "rope_scaling", "hidden_act", "eos_token_id", "bos_token_id"})
+    llama.erase(field);
+  const DecoderConfig decoder = decoder_of(llama);
+  CHECK(decoder.rope_theta == 10000);
+  CHECK(decoder.end_tokens.empty());
+  CHECK(decoder.begin_token == -1);
+  json mixtral = config_of_family("mixtral");
+  mixtral.erase("rope_theta");
+  CHECK(decoder_of(mixtral).rope_theta == 1e6);
+  CHECK(decoder_of(with(llama, {{"eos_token_id", 7}})).end_tokens == std::vector<int>{7});
+  const DecoderConfig biased = decoder_of(with(llama, {{"attention_bias", true}}));
+  CHECK(biased.qkv_bias);
+  CHECK(biased.output_bias);
+  CHECK(decoder_of(with(llama, {{"rope_scaling", {{"type", "default"}}}})).rope_scaling == RopeScaling{});
+  const DecoderConfig newer =
+      decoder_of(with(llama, {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}));
+  CHECK(newer.rope_theta == 5e5);
+  CHECK(decoder_of(with(llama, {{"sliding_window", 128}})).max_positions == 128);
+  CHECK(decoder_of(with(config_of_family("qwen2"), {{"use_sliding_window", false}, {"sliding_window", 64}})).qkv_bias);
+}
+
+TEST_CASE("features that would be computed wrongly are refused by name") {
+  const struct {
+    const char* family;
+    json changes;
+    const char* error;
+  } wrong[] = {
+      {"llama", {{"hidden_act", "gelu"}}, "config.json: hidden_act is 'gelu'; expected silu"},
+      {"opt", {{"activation_function", "gelu"}}, "config.json: activation_function is 'gelu'; expected relu"},
+      {"opt", {{"do_layer_norm_before", false}}, "config.json: do_layer_norm_before is false; expected true"},
+      {"opt", {{"enable_bias", false}}, "config.json: enable_bias is false; expected true"},
+      {"opt", {{"_remove_final_layer_norm", true}}, "config.json: _remove_final_layer_norm is true; expected false"},
+      {"llama", {{"mlp_bias", true}}, "config.json: mlp_bias is true; expected false"},
+      {"llama",
+       {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}},
+       "config.json: rope_scaling: the rotation's kind is 'yarn'; expected default or llama3"},
+      {"llama",
+       {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}},
+       "config.json: rope_scaling: the rotation's kind is 'linear'; expected default or llama3"},
+      {"llama",
+       {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 4.0}, {"low_freq_factor", 1}, {"high_freq_factor", 4}}}},
+       "config.json: rope_scaling: original_max_position_embeddings is missing; expected a whole number from 1 to "
+       "16777216"},
+      {"llama3",
+       {{"rope_scaling",
+         {{"rope_type", "llama3"},
+          {"factor", 8},
+          {"low_freq_factor", 4},
+          {"high_freq_factor", 4},
+          {"original_max_position_embeddings", 64}}}},
+       "config.json: rope_scaling: high_freq_factor is not above low_freq_factor; expected a range between them"},
+      {"llama", {{"rope_scaling", 4}}, "config.json: rope_scaling is no JSON object; expected null, or an object"},
+      {"llama", {{"rope_theta", -1}}, "config.json: rope_theta is -1; expected a number of at least 1"},
+      {"llama",
+       {{"partial_rotary_factor", 0.5}},
+       "config.json: partial_rotary_factor is below 1; expected heads that are rotated whole"},
+      {"llama",
+       {{"model_type", "mistral"}, {"sliding_window", 64}},
+       "config.json: sliding_window is 64, shorter than max_position_embeddings 128; expected attention to the whole "
+       "context: null, or a max_position_embeddings within the window"},
+      {"llama",
+       {{"model_type", "mistral"}, {"max_position_embeddings", 32768}},
+       "config.json: sliding_window is 4096, shorter than max_position_embeddings 32768; expected attention to the "
+       "whole "
+       "context: null, or a max_position_embeddings within the window"},
+      {"qwen2",
+       {{"use_sliding_window", true}, {"sliding_window", 64}},
+       "config.json: sliding_window is 64, shorter than max_position_embeddings 128; expected attention to the whole "
+       "context: null, or a max_position_embeddings within the window"},
+      {"llama", {{"head_dim", 5}}, "config.json: the head size is 5; expected an even one, for its halves rotate"},
+      {"llama", {{"eos_token_id", 50}}, "config.json: eos_token_id is or holds 50; expected tokens from 0 to 49"},
+      {"llama",
+       {{"eos_token_id", {1, "a"}}},
+       "config.json: eos_token_id is or holds string; expected tokens from 0 to 49"},
+      {"llama", {{"bos_token_id", -1}}, "config.json: bos_token_id is or holds -1; expected tokens from 0 to 49"},
+      {"llama", {{"rms_norm_eps", nullptr}}, "config.json: rms_norm_eps is missing; expected a number from 1e-12 to 1"},
+      {"llama",
+       {{"max_position_embeddings", nullptr}},
+       "config.json: max_position_embeddings is missing; expected a whole number from 1 to 16777216"},
+      {"llama", {{"attention_bias", 1}}, "config.json: attention_bias is 1; expected true or false"},
+      {"llama",
+       {{"model_type", "gpt2"}},
+       "config.json: model_type is 'gpt2'; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+      {"llama",
+       {{"model_type", nullptr}},
+       "config.json: model_type is missing; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+      // What sluice-compare simulates but the decoder cannot compute: programs that compute do not offer it.
+      {"llama", {{"torch_dtype", "int8"}}, "config.json: torch_dtype is 'int8'; expected float32, float16 or bfloat16"},
+      {"llama",
+       {{"dtype", "float8_e4m3fn"}},
+       "config.json: dtype is 'float8_e4m3fn'; expected float32, float16 or bfloat16"},
+      {"mixtral",
+       {{"model_type", "qwen3_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 8}},
+       "config.json: model_type is 'qwen3_moe'; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+  };
+  for (const auto& row : wrong) CHECK(error_of(with(config_of_family(row.family), row.changes)) == row.error);
+}
+
+TEST_CASE("a folder's generation_config.json sets the end tokens") {
+  const sluice_test::TemporaryFolder folder;
+  const auto read = [&] { return read_decoder_config(folder.path.string()); };
+  CHECK(read().error().line() ==
+        folder.path.string() + ": the folder has no config.json; expected a Hugging Face model folder");
+  CHECK(read_decoder_config((folder.path / "none").string()).error().what == "there is no such folder");
+  json config = config_of_family("llama");
+  config.erase("_name_or_path");
+  testing::write_file(folder.path / "config.json", config.dump());
+  CHECK(read().value().end_tokens == std::vector<int>{3});
+  CHECK(read().value().shape.name == folder.path.filename().string());
+  testing::write_file(folder.path / "generation_config.json", R"({"eos_token_id": [4, 5], "top_p": 0.9})");
+  CHECK(read().value().end_tokens == std::vector<int>{4, 5});
+  testing::write_file(folder.path / "generation_config.json", "{}");
+  CHECK(read().value().end_tokens == std::vector<int>{3});
+  testing::write_file(folder.path / "generation_config.json", R"({"eos_token_id": 1000})");
+  CHECK(read().error().line() == (folder.path / "generation_config.json").string() +
+                                     ": eos_token_id is or holds 1000; expected tokens from 0 to 49");
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small decoders of each family, with weights that a few lines in any language can reproduce.
+#pragma once
+
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/weights.hpp"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice::testing {
+
+/// The hidden sizes are no multiples of 16 where the family allows it, to test the tails.
+inline DecoderConfig family_config(const std::string& family) {
+  DecoderConfig config;
+  config.shape = {.name = family,
+                  .layers = 3,
+                  .hidden = 64,
+                  .heads = 4,
+                  .kv_heads = 2,
+                  .head_dim = 16,
+                  .mlp = 96,
+                  .gated_mlp = true,
+                  .vocabulary = 101,
+                  .weight_element_bytes = 4,
+                  .kv_element_bytes = 4};
+  if (family == "llama2") {
+    config.shape.kv_heads = 4;
+    config.shape.mlp = 88;
+  } else if (family == "llama3") {
+    config.rope_theta = 500;
+    config.rope_scaling = {
+        .factor = 8, .low_frequency_factor = 1, .high_frequency_factor = 4, .original_positions = 64};
+  } else if (family == "qwen2") {
+    config.qkv_bias = true;
+    config.norm_epsilon = 1e-6F;
+    config.rope_theta = 1000000;
+    config.shape.tied_embeddings = true;
+  } else if (family == "qwen3") {
+    config.shape.hidden = 56;
+    config.shape.head_dim = 24;
+    config.query_key_norm = true;
+    config.norm_epsilon = 1e-6F;
+    config.rope_theta = 1000000;
+  } else if (family == "opt") {
+    config.norm = NormKind::layer;
+    config.position = PositionKind::learned;
+    config.position_offset = 2;
+    config.max_positions = 80;
+    config.mlp = MlpKind::relu;
+    config.shape.gated_mlp = false;
+    config.shape.kv_heads = 4;
+    config.qkv_bias = config.output_bias = config.mlp_bias = true;
+    config.shape.tied_embeddings = true;
+  } else if (family == "mixtral") {
+    config.mlp = MlpKind::experts;
+    config.shape.experts = 5;
+    config.shape.experts_per_token = 2;
+    config.shape.moe_intermediate = 40;
+    config.rope_theta = 1000000;
+  }
+  return config;
+}
+
+inline const char* const families[] = {"llama2", "llama3", "qwen2", "qwen3", "opt", "mixtral"};
+
+/// Element `element` of tensor `tensor`: uniform in [-1, 1) in steps of 2^-23, from splitmix64's finish of both
+/// numbers.
+inline float made_number(std::uint64_t tensor, std::uint64_t element) {
+  std::uint64_t z = (tensor << 32) + element + 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  z ^= z >> 31;
+  return static_cast<float>(z >> 40) * 0x1p-23F - 1.0F;
+}
+
+enum class OuterTensor : std::uint8_t { embedding, positions, final_norm, final_norm_bias, head };
+
+/// The scale and offset of a tensor's numbers.
+struct Range {
+  float scale = 0.25F;
+  float middle = 0;
+};
+
+inline void write_number(float value, ElementType type, std::byte* to) {
+  if (type == ElementType::f32) {
+    std::memcpy(to, &value, sizeof value);
+  } else {
+    const std::uint16_t bits = type == ElementType::bf16
+                                   ? Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value
+                                   : Eigen::half_impl::float_to_half_rtne(value).x;
+    std::memcpy(to, &bits, sizeof bits);
+  }
+}
+
+inline void write_tensor(std::uint64_t tensor, std::int64_t count, Range range, ElementType type, std::byte* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = made_number(tensor, static_cast<std::uint64_t>(i)) * range.scale + range.middle;
+    write_number(value, type, to + i * bytes_of(type));
+  }
+}
+
+inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
+  const ModelShape& shape = config.shape;
+  const std::int64_t hidden = shape.hidden;
+  const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
+  const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.head_dim;
+  const std::int64_t mlp = shape.experts > 0 ? shape.moe_intermediate : shape.mlp;
+  LayerLayout layout;
+  const auto vector = [&](LayerTensor tensor, std::int64_t columns) { layout.add(tensor, 1, columns, type); };
+  vector(LayerTensor::attention_norm, hidden);
+  vector(LayerTensor::mlp_norm, hidden);
+  if (config.norm == NormKind::layer) {
+    vector(LayerTensor::attention_norm_bias, hidden);
+    vector(LayerTensor::mlp_norm_bias, hidden);
+  }
+  if (config.qkv_bias) {
+    vector(LayerTensor::query_bias, queries);
+    vector(LayerTensor::key_bias, keys);
+    vector(LayerTensor::value_bias, keys);
+  }
+  if (config.output_bias) vector(LayerTensor::output_bias, hidden);
+  if (config.query_key_norm) {
+    vector(LayerTensor::query_norm, shape.head_dim);
+    vector(LayerTensor::key_norm, shape.head_dim);
+  }
+  if (config.mlp_bias) {
+    vector(LayerTensor::up_bias, mlp);
+    vector(LayerTensor::down_bias, hidden);
+  }
+  if (shape.experts > 0) layout.add(LayerTensor::router, shape.experts, hidden, type);
+  layout.add(LayerTensor::query, queries, hidden, type);
+  layout.add(LayerTensor::key, keys, hidden, type);
+  layout.add(LayerTensor::value, keys, hidden, type);
+  layout.add(LayerTensor::output, hidden, queries, type);
+  for (int expert = 0; expert < std::max(1, shape.experts); ++expert) {
+    const int number = shape.experts > 0 ? expert : -1;
+    if (shape.gated_mlp) layout.add(LayerTensor::gate, mlp, hidden, type, number);
+    layout.add(LayerTensor::up, mlp, hidden, type, number);
+    layout.add(LayerTensor::down, hidden, mlp, type, number);
+  }
+  return layout;
+}
+
+/// Weights that live as long as this object: each layer's image, and the tensors outside.
+struct MadeModel {
+  using Image = std::vector<std::byte>;
+
+  MadeModel(const DecoderConfig& config, ElementType type) {
+    const ModelShape& shape = config.shape;
+    weights.config = config;
+    weights.layout = made_layout(config, type);
+    for (int layer = 0; layer < shape.layers; ++layer) {
+      Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
+      std::vector<const std::byte*> places;
+      for (const TensorPlace& place : weights.layout.places) {
+        const bool norm = place.tensor == LayerTensor::attention_norm || place.tensor == LayerTensor::mlp_norm ||
+                          place.tensor == LayerTensor::query_norm || place.tensor == LayerTensor::key_norm;
+        const auto number =
+            static_cast<std::uint64_t>(((layer + 1) * 64 + static_cast<int>(place.tensor)) * 64 + place.expert + 1);
+        write_tensor(number, place.rows * place.columns, {0.25F, norm ? 1.0F : 0.0F}, type,
+                     image.data() + place.offset);
+      }
+      images.push_back(std::move(image));
+      for (const TensorPlace& place : weights.layout.places) places.push_back(images.back().data() + place.offset);
+      weights.layers.push_back(std::move(places));
+    }
+    const auto outer = [&](OuterTensor tensor, std::int64_t rows, std::int64_t columns, Range range) {
+      Image image(static_cast<std::size_t>(rows * columns * bytes_of(type)));
+      write_tensor(static_cast<std::uint64_t>(tensor), rows * columns, range, type, image.data());
+      images.push_back(std::move(image));
+      return Matrix::whole(images.back().data(), rows, columns, type);
+    };
+    weights.embedding = outer(OuterTensor::embedding, shape.vocabulary, shape.hidden, {1, 0});
+    if (config.position == PositionKind::learned) {
+      weights.positions =
+          outer(OuterTensor::positions, config.max_positions + config.position_offset, shape.hidden, {1, 0});
+    }
+    weights.final_norm = outer(OuterTensor::final_norm, 1, shape.hidden, {0.25F, 1});
+    if (config.norm == NormKind::layer) {
+      weights.final_norm_bias = outer(OuterTensor::final_norm_bias, 1, shape.hidden, {});
+    }
+    weights.head =
+        shape.tied_embeddings ? weights.embedding : outer(OuterTensor::head, shape.vocabulary, shape.hidden, {});
+  }
+
+  [[nodiscard]] LayerWeights layer(int at) const {
+    return {weights.layout, images[static_cast<std::size_t>(at)].data(), nullptr, weights.layout.bytes.count()};
+  }
+
+  ModelWeights weights;
+  std::vector<Image> images; // the layers', then the others
+};
+
+} // namespace sluice::testing

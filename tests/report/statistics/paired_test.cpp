@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Means, intervals and paired differences: what holds whatever the values.
+#include "sluice/report/statistics/paired.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+const double none_there = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<double> drawn(Random& random, std::size_t count) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(random.uniform());
+  return values;
+}
+
+} // namespace
+
+TEST_CASE("a mean's interval, by hand") {
+  const std::vector<double> values{2, 4, 4, 6, 9}; // mean 5, squares 9 + 1 + 1 + 1 + 16 = 28, error sqrt(28 / 4 / 5)
+  const Interval of = mean_interval(values);
+  CHECK(of.mean == 5);
+  CHECK(of.count == 5);
+  CHECK(of.half_width() == doctest::Approx(2.7764451 * std::sqrt(28.0 / 20)));
+  CHECK(of.most - of.mean == doctest::Approx(of.mean - of.least));
+  CHECK(of.contains(5));
+  CHECK(!of.contains(0));
+}
+
+TEST_CASE("what does not exist is left out, and one value has no interval") {
+  CHECK(std::isnan(mean_interval({}).mean));
+  CHECK(mean_interval({}).count == 0);
+  const std::vector<double> one{3}, two{1, none_there, 3}, none{none_there, none_there};
+  CHECK(mean_interval(one).mean == 3);
+  CHECK(!mean_interval(one).known());
+  CHECK(mean_interval(two).count == 2);
+  CHECK(mean_interval(two).mean == 2);
+  CHECK(mean_interval(two).half_width() == doctest::Approx(12.7062)); // one degree of freedom, an error of 1
+  CHECK(std::isnan(mean_interval(none).mean));
+  const Paired single = paired(one, std::vector<double>{1});
+  CHECK(single.difference.mean == 2);
+  CHECK(!single.judged());
+  CHECK(!single.tie()); // one pair tells nothing, not even that they are alike
+}
+
+TEST_CASE("pairs: a difference that is the same for every seed is no tie, however the seeds differ") {
+  Random random{3};
+  for (const std::size_t count : std::vector<std::size_t>{2, 5, 8, 20}) {
+    const std::vector<double> a = drawn(random, count);
+    std::vector<double> b = a;
+    for (double& value : b) value -= 0.25; // exact
+    const Paired of = paired(a, b);
+    CHECK(of.difference.mean == doctest::Approx(0.25));
+    CHECK(of.difference.half_width() < 1e-12);
+    CHECK(!of.tie());
+    CHECK(of.wins == count);
+    CHECK(of.losses == 0);
+    const Paired alike = paired(a, a);
+    CHECK(alike.tie());
+    CHECK(alike.wins + alike.losses == 0);
+    CHECK(alike.pairs() == count);
+  }
+}
+
+TEST_CASE("pairs: turned around, everything is; shifted, the interval is; scaled, it is") {
+  Random random{7};
+  for (int trial = 0; trial < 40; ++trial) {
+    const std::size_t count = 2 + random.below(14);
+    const std::vector<double> a = drawn(random, count), b = drawn(random, count);
+    const Paired forth = paired(a, b), back = paired(b, a);
+    CHECK(forth.wins == back.losses);
+    CHECK(forth.losses == back.wins);
+    CHECK(forth.difference.mean == doctest::Approx(-back.difference.mean));
+    CHECK(forth.tie() == back.tie());
+    std::vector<double> higher = a, wider_a = a, wider_b = b;
+    for (double& value : higher) value += 1;
+    for (double& value : wider_a) value *= 8;
+    for (double& value : wider_b) value *= 8;
+    const Interval shifted = paired(higher, b).difference, scaled = paired(wider_a, wider_b).difference;
+    CHECK(shifted.least == doctest::Approx(forth.difference.least + 1));
+    CHECK(shifted.most == doctest::Approx(forth.difference.most + 1));
+    CHECK(scaled.least == doctest::Approx(8 * forth.difference.least));
+    CHECK(paired(a, b).difference == forth.difference); // no state: equal pairs, equal intervals
+    CHECK(forth.difference.contains(forth.difference.mean));
+  }
+}
+
+TEST_CASE("pairs: what is NaN on either side is left out, and few pairs get Student's t") {
+  const std::vector<double> a{1, none_there, 3, 4, 6, 5, 9}, b{0, 1, none_there, 2, 2, 4, 3};
+  const Paired of = paired(a, b);
+  const std::vector<double> left_a{1, 4, 6, 5, 9}, left_b{0, 2, 2, 4, 3};
+  CHECK(of.pairs() == 5);
+  CHECK(of.wins == 5);
+  CHECK(of.difference == paired(left_a, left_b).difference);
+  Random random{5};
+  for (std::size_t count = 2; count <= 12; ++count) {
+    const std::vector<double> values = drawn(random, count), zeros(count, 0.0);
+    CHECK((paired(values, zeros).difference == mean_interval(values)) == (count < 8));
+  }
+}
+
+TEST_CASE("the limits are the studentized bootstrap's: exhaustively over all resamples of five values") {
+  // All 5^5 resamples with equal weight are what a bootstrap draws from.
+  const std::vector<double> values{0.1, 0.4, 0.35, 0.9, 0.2};
+  const detail::MeanError of = detail::mean_error(5, [&](std::size_t i) { return values[i]; });
+  std::vector<double> all;
+  for (int code = 0; code < 3125; ++code) {
+    std::size_t at[5];
+    for (int i = 0, rest = code; i < 5; ++i, rest /= 5) at[i] = static_cast<std::size_t>(rest % 5);
+    const detail::MeanError again = detail::mean_error(5, [&](std::size_t i) { return values[at[i]]; });
+    if (again.error > 1e-12) all.push_back((again.mean - of.mean) / again.error);
+  }
+  std::sort(all.begin(), all.end());
+  const auto share_below = [&](double t) {
+    return static_cast<double>(std::lower_bound(all.begin(), all.end(), t) - all.begin()) /
+           static_cast<double>(all.size());
+  };
+  const Interval drawn_one = detail::bootstrap_t(values, {});
+  CHECK(share_below((of.mean - drawn_one.least) / of.error) == doctest::Approx(0.975).epsilon(0.006));
+  CHECK(share_below((of.mean - drawn_one.most) / of.error) == doctest::Approx(0.025).epsilon(0.25));
+}

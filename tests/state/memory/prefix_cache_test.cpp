@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// PrefixCache: compared with a plain reference, and its rules for forgetting.
+#include "sluice/core/random.hpp"
+#include "sluice/state/memory/prefix_cache.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+std::vector<BlockKey> keys_of(std::uint64_t content, std::size_t count) {
+  std::vector<BlockKey> keys;
+  BlockKey key{};
+  for (std::size_t i = 0; i < count; ++i) keys.push_back(key = next_key(key, content * 1000 + i));
+  return keys;
+}
+
+/// The same rules with plain lists and maps.
+class PlainCache {
+ public:
+  explicit PlainCache(int blocks) : holders_(static_cast<std::size_t>(blocks)), key_(holders_.size()) {
+    for (int i = 0; i < blocks; ++i) line_.push_back(i);
+  }
+  std::size_t free() const { return line_.size(); }
+  std::size_t find(const std::vector<BlockKey>& keys) const {
+    std::size_t n = 0;
+    while (n < keys.size() && by_key_.count(keys[n]) > 0) ++n;
+    return n;
+  }
+  std::size_t held(const std::vector<BlockKey>& keys) const {
+    return static_cast<std::size_t>(
+        std::count_if(keys.begin(), keys.end(), [this](BlockKey key) { return holders(by_key_.at(key)) > 0; }));
+  }
+  void attach(std::vector<int>& table, const std::vector<BlockKey>& keys) {
+    for (const BlockKey key : keys) {
+      const int block = by_key_.at(key);
+      if (holders(block)++ == 0) line_.remove(block);
+      table.push_back(block);
+    }
+  }
+  void extend(std::vector<int>& table, std::size_t count) {
+    for (; count > 0; --count) {
+      const int block = line_.front();
+      line_.pop_front();
+      for (auto it = by_key_.begin(); it != by_key_.end();)
+        it = it->second == block ? by_key_.erase(it) : std::next(it);
+      holders(block) = 1;
+      table.push_back(block);
+    }
+  }
+  void seal(const std::vector<int>& table, const std::vector<BlockKey>& keys) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const bool named = std::any_of(by_key_.begin(), by_key_.end(), [&](auto& e) { return e.second == table[i]; });
+      if (!named) by_key_.emplace(keys[i], table[i]);
+    }
+  }
+  void release(std::vector<int>& table) {
+    for (auto block = table.rbegin(); block != table.rend(); ++block)
+      if (--holders(*block) == 0) line_.push_back(*block);
+    table.clear();
+  }
+
+ private:
+  int& holders(int block) { return holders_[static_cast<std::size_t>(block)]; }
+  const int& holders(int block) const { return holders_[static_cast<std::size_t>(block)]; }
+
+  std::vector<int> holders_;
+  std::vector<BlockKey> key_;
+  std::list<int> line_;
+  std::map<BlockKey, int> by_key_;
+};
+
+} // namespace
+
+TEST_CASE("released blocks are found until their room is taken, the last block first") {
+  PrefixCache cache(TokenBlocks{10});
+  const std::vector<BlockKey> keys = keys_of(1, 6);
+  PrefixCache::Table one;
+  cache.extend(one, 6);
+  cache.seal(one, keys);
+  cache.release(one);
+  CHECK(cache.free() == TokenBlocks{10});
+  CHECK(cache.find(keys) == 6);
+
+  PrefixCache::Table other;
+  cache.extend(other, 4); // the blocks that never held anything
+  CHECK(cache.find(keys) == 6);
+  cache.extend(other, 2);
+  CHECK(cache.find(keys) == 4);
+
+  cache.attach(one, std::span(keys).first(4));
+  CHECK(cache.free() == TokenBlocks{0});
+  CHECK(one.blocks.size() == 4);
+}
+
+TEST_CASE("a prefix that two requests share is held once") {
+  PrefixCache cache(TokenBlocks{8});
+  const std::vector<BlockKey> keys = keys_of(7, 3);
+  PrefixCache::Table one, other;
+  cache.extend(one, 4);
+  cache.seal(one, keys);
+  CHECK(cache.find(keys) == 3);
+  CHECK(cache.held(keys) == 3);
+  cache.attach(other, keys);
+  CHECK(cache.free() == TokenBlocks{4});
+  cache.release(one);
+  CHECK(cache.free() == TokenBlocks{5}); // the other still holds three
+  CHECK(cache.held(keys) == 3);
+  cache.release(other);
+  CHECK(cache.free() == TokenBlocks{8});
+  CHECK(cache.held(keys) == 0);
+  CHECK(cache.find(keys) == 3);
+}
+
+TEST_CASE("a key stays with the block that had it first") {
+  PrefixCache cache(TokenBlocks{4});
+  const std::vector<BlockKey> keys = keys_of(9, 1);
+  PrefixCache::Table one, other;
+  cache.extend(one, 1);
+  cache.extend(other, 1);
+  cache.seal(one, keys);
+  cache.seal(other, keys); // computed twice, because neither existed when the other started
+  cache.release(other);
+  CHECK(cache.held(keys) == 1);
+}
+
+TEST_CASE("random requests: found, held and free agree with the plain reference") {
+  Random random(5);
+  for (int round = 0; round < 20; ++round) {
+    const auto size = static_cast<int>(random.below(60) + 8);
+    PrefixCache cache(TokenBlocks{size});
+    PlainCache plain(size);
+    struct Request {
+      std::vector<BlockKey> keys;
+      PrefixCache::Table table;
+      std::vector<int> plain;
+    };
+    std::vector<Request> requests(12);
+    for (Request& request : requests) { // some share a prefix
+      request.keys = keys_of(random.below(3), random.below(6) + 1);
+      BlockKey key = request.keys.back();
+      for (std::uint64_t i = random.below(8); i > 0; --i) request.keys.push_back(key = next_key(key, random()));
+    }
+    for (int step = 0; step < 500; ++step) {
+      Request& request = requests[random.below(requests.size())];
+      const std::vector<BlockKey>& keys = request.keys;
+      if (!request.table.blocks.empty() && random.below(3) == 0) {
+        cache.release(request.table);
+        plain.release(request.plain);
+      } else if (request.table.blocks.empty()) {
+        const std::size_t found = cache.find(keys);
+        REQUIRE(found == plain.find(keys));
+        const std::vector<BlockKey> first(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(found));
+        REQUIRE(cache.held(first) == plain.held(first));
+        cache.attach(request.table, first);
+        plain.attach(request.plain, first);
+      } else if (request.table.blocks.size() < keys.size() && cache.free().count() > 0) {
+        const auto most =
+            std::min(keys.size() - request.table.blocks.size(), static_cast<std::size_t>(cache.free().count()));
+        const std::size_t count = random.below(most) + 1;
+        cache.extend(request.table, count);
+        plain.extend(request.plain, count);
+        const std::vector<BlockKey> full(keys.begin(),
+                                         keys.begin() + static_cast<std::ptrdiff_t>(request.table.blocks.size()));
+        cache.seal(request.table, full);
+        plain.seal(request.plain, full);
+      }
+      REQUIRE(cache.free() == TokenBlocks{plain.free()});
+      for (const Request& each : requests) REQUIRE(cache.find(each.keys) == plain.find(each.keys));
+    }
+  }
+}

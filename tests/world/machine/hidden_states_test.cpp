@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/world/machine/hidden_states.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace sluice {
+namespace {
+
+constexpr KvBlockShape states_shape{4, 32, 4, 100}; // blocks of 512 bytes: five states of 100
+
+struct StateStores {
+  DeviceMemory device;
+  KvStore store;
+  explicit StateStores(std::int64_t blocks, std::int64_t host = 64)
+      : device(Bytes{blocks * states_shape.bytes().count()}), store(states_shape, device, LayerBlocks{host}, blocks) {}
+
+  /// Sends the block, which has `tokens` states, and ends the copy.
+  PlacedCopy send(KvBlock& entry, std::int32_t tokens) {
+    entry.tokens = tokens;
+    std::optional<PlacedCopy> copy;
+    REQUIRE(store.send(entry, true, copy));
+    REQUIRE(copy);
+    REQUIRE(store.sent(entry));
+    return *copy;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a block holds whole hidden states, and two layers' worth of blocks wait for the link") {
+  CHECK(states_shape.hidden_tokens() == 5);
+  CHECK(KvBlockShape{4, 32, 4}.hidden_tokens() == 0);
+  CHECK(KvBlockShape{4, 32, 4, 513}.hidden_tokens() == 0);
+  CHECK(hidden_in_flight(states_shape, 11, 2).count() == 2 * (3 + 2));
+  CHECK(hidden_in_flight({4, 32, 4}, 11, 2).count() == 0);
+}
+
+TEST_CASE("appended hidden states are sent alone, behind those that the host has") {
+  StateStores stores(2);
+  KvStore& store = stores.store;
+  KvBlock entry;
+  REQUIRE(store.append(entry));
+  CHECK(entry.hidden);
+  CHECK(store.append(entry)); // already open
+  PlacedCopy copy = stores.send(entry, 2);
+  CHECK(copy.device_at == 0);
+  CHECK(copy.total() == 200);
+  CHECK(stores.device.used().count() == 0);
+  const std::int32_t host = entry.host;
+
+  REQUIRE(store.append(entry));
+  CHECK(entry.on_device());
+  CHECK(store.writable(entry));
+  copy = stores.send(entry, 3);
+  CHECK(copy.host_block == host);
+  CHECK(copy.device_at == 200);
+  CHECK(copy.host_at == 200);
+  CHECK(copy.total() == 100);
+
+  const std::optional<PlacedCopy> back = store.fetch(entry);
+  REQUIRE(back);
+  CHECK(back->total() == 300);
+  CHECK_FALSE(store.append(entry)); // arriving
+  REQUIRE(store.fetched(entry));
+  REQUIRE(store.append(entry)); // clean: read, then appended to
+  copy = stores.send(entry, 5);
+  CHECK(copy.device_at == 300);
+  CHECK(copy.total() == 200);
+  store.release(entry);
+  CHECK(store.host_used().count() == 0);
+}
+
+TEST_CASE("hidden states take no host place that a device block may need") {
+  for (const bool kv_first : {false, true}) {
+    CAPTURE(kv_first);
+    StateStores stores(2, 2); // four places on the host, two of them for what the device may hold
+    KvStore& store = stores.store;
+    KvBlock kv, first, second, third;
+    if (kv_first) REQUIRE(store.take(kv));
+    REQUIRE(store.append(first));
+    stores.send(first, 5);
+    REQUIRE(store.append(second));
+    stores.send(second, 5);
+    CHECK_FALSE(store.has_place_for_hidden());
+    CHECK_FALSE(store.append(third));
+    if (!kv_first) REQUIRE(store.take(kv));
+    for (KvBlock* one : {&kv, &third}) {
+      if (one == &third) REQUIRE(store.take(third));
+      one->tokens = 4;
+      std::optional<PlacedCopy> copy;
+      CHECK(store.send(*one, true, copy));
+    }
+  }
+}
+
+} // namespace sluice
