@@ -75,8 +75,8 @@ TEST_CASE("a full disk under --out does not take the table, and leaves no part o
   const std::string prompts = "--prompt-ids 1,2,3 --prompt-ids 4,5 --max-tokens 24 --ignore-end ";
   const struct {
     std::string name, arguments, table, left;
-  } programs[] = {{"compare", generated, "What users got", "report.html  to look at"},
-                  {"explore", generated, "VllmSwap", "explore.html  to look at"},
+  } programs[] = {{"compare", generated, "What users got", "report.html  for reading"},
+                  {"explore", generated, "VllmSwap", "explore.html  for reading"},
                   {"run", prompts, "iterations", "report.json"}};
   for (const auto& of : programs) {
     CAPTURE(of.name);

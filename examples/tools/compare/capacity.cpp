@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The searches of --capacity: each system on each seed, and what came of them as a table and as JSON.
+// The searches of --capacity: each system on each seed, with the results as a table and as JSON.
 //
-// A seed's searches are on one workload: the same requests in the same order, their arrivals closer or further apart,
-// as
-// --rate-scale makes them. So what two systems differ by is in pairs, and any rate can be asked again by hand.
+// All searches of a seed use one workload: the same requests in the same order, with arrivals closer or further apart,
+// as --rate-scale makes them. Systems are therefore compared in pairs, and any rate that was tried can be run again by
+// hand.
 #include "compare/capacity.hpp"
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -61,7 +61,7 @@ Interval CapacityRow::attained() const {
 
 Status check_capacity(const CommandLine& asked, const Sweep& sweep) {
   if (asked.given("--columns"))
-    return flag_error("--columns", "the table of capacities has columns of its own", "no columns, or no --capacity");
+    return flag_error("--columns", "the table of capacities has fixed columns", "no columns, or no --capacity");
   if (asked.given("--trace-at"))
     return flag_error("--trace-at", "--capacity leaves no traces", "a comparison at one rate, or no --trace-at");
   if (asked.given("--wall-times"))
@@ -75,7 +75,9 @@ Status check_capacity(const CommandLine& asked, const Sweep& sweep) {
       return flag_error("--capacity", fmt::format("it is {:g}", *options.capacity), "a share above 0, at most 1");
     if (!options.tenants.empty())
       return flag_error("--capacity", "there are tenants, each with a rate of its own", "one model");
-    if (options.cells) return flag_error("--cells", "--capacity has one report of all", "one of the two");
+    if (options.cells)
+      return flag_error("--cells", "--capacity writes one report for all comparisons",
+                        "--cells or --capacity, not both");
   }
   return {};
 }
@@ -115,7 +117,7 @@ void from_json(const nlohmann::json& json, CapacitySearch& search, CapacityRow& 
   row.slo_ttft_s = json.at("ttft");
 }
 
-/// A search's outcome, with what of its row only a run tells.
+/// A search's outcome, and those cells of its row that only a run can give.
 struct Searched {
   CapacitySearch search;
   CapacityRow row;
@@ -223,7 +225,7 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
       of.deposit = row.deposit;
       of.slo_scale = row.scale;
       of.own_rates.clear();
-      bool whole = true; // of all seeds, or none to set beside others
+      bool whole = true; // all seeds have run; else the row cannot be compared with the others
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed, ++next) {
         whole = whole && finished[next];
         if (!whole) continue;
@@ -247,7 +249,7 @@ std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLatti
   for (const CapacityRow& row : cell.rows) {
     if (row.deposit != deposit || row.slo_scale != slo_scale) continue;
     const std::vector<double> logs = row.scales(lattice);
-    double sum = 0; // with seeds beyond an end at that end
+    double sum = 0; // a seed beyond an end counts as that end
     for (const double log : logs)
       sum += std::clamp(log, std::log2(lattice.rate(lattice.first())), std::log2(lattice.rate(lattice.last())));
     places.push_back({&row, median_of(row.rates(lattice)), sum / static_cast<double>(logs.size())});
@@ -320,8 +322,8 @@ std::vector<double> scales_of(const CapacityCell& cell) {
 
 namespace {
 
-/// The table of capacities: which columns there are, and a row's cells in that order. As CSV (`raw`) limits of
-/// intervals have columns of their own.
+/// The table of capacities: its columns, and a row's cells in that order. As CSV (`raw`) interval limits are separate
+/// columns.
 class CapacityTable {
  public:
   CapacityTable(const CapacityReport& report, std::string_view style)
@@ -377,7 +379,7 @@ class CapacityTable {
     head("remark", true);
   }
 
-  /// As CSV as they come; else by rank within each SLO scale.
+  /// As CSV in their original order; else by rank within each SLO scale.
   [[nodiscard]] std::vector<const CapacityRow*> in_order(const CapacityCell& cell, bool deposit) const {
     std::vector<const CapacityRow*> order;
     if (raw_) {
@@ -424,7 +426,7 @@ class CapacityTable {
            : median == lies_above ? "above all"
                                   : short_text(number_of(median));
   }
-  /// The row beside the best other one, seed by seed.
+  /// The comparison of the row with its best rival, seed by seed.
   void add_rival(Line& line, const CapacityRow& row, const CapacityRow* rival) const {
     if (rival == nullptr) {
       line.emplace_back(raw_ ? "" : "-");
@@ -449,7 +451,7 @@ class CapacityTable {
   std::string_view style_;
   bool raw_, seeds_, scales_ = false, cases_ = false;
   std::vector<std::string> heads_;
-  std::vector<bool> left_; ///< columns of words
+  std::vector<bool> left_; ///< columns that contain text
 };
 
 } // namespace
@@ -459,17 +461,17 @@ std::string capacity_text(const CapacityReport& report, std::string_view style) 
   if (table.raw()) return table.text(false);
   const WorkloadReport& w = report.cells.front().workload;
   const CapacityRow& row = report.cells.front().rows.front();
-  const std::string title = fmt::format(
-      "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
-      "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
-      "{:.3g} to {:.3g} times the workload's own{}\n\n",
-      100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
-      table.scales() || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests, seeds_of(w), w.model,
-      w.device, 100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),
-      report.lattice.rate(report.lattice.last()),
-      table.seeds()
-          ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and what at least half of them bear"
-          : "");
+  const std::string title =
+      fmt::format("Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
+                  "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
+                  "{:.3g} to {:.3g} times the workload's own{}\n\n",
+                  100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
+                  table.scales() || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests,
+                  seeds_of(w), w.model, w.device, 100 * (report.lattice.rate(1) - 1),
+                  report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
+                  table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and the rate "
+                                  "that at least half of them sustain"
+                                : "");
   return title + table.text(false) + table.text(true);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacity: of each system the highest arrival rate at which enough requests keep both promises, TTFT and TPOT.
+// Capacity: each system's highest arrival rate at which enough requests keep both SLOs, TTFT and TPOT.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -28,22 +28,23 @@ struct CapacityRow {
   bool deposit = false, control = false;
   double slo_scale = 1, slo_tbt_s = 0, slo_ttft_s = 0;
   std::string engine;                ///< the composition in one line
-  std::vector<CapacitySearch> seeds; ///< a search each
-  std::vector<double> own_rates;     ///< requests a second of each seed's workload at rate scale 1 of the search
+  std::vector<CapacitySearch> seeds; ///< one search per seed
+  std::vector<double> own_rates;     ///< requests per second of each seed's workload at rate scale 1
 
-  /// Seeds whose capacity lies beyond the lattice's end.
+  /// Seeds whose capacity is below, between or above the rates of the lattice.
   [[nodiscard]] std::size_t count(Found found) const;
-  [[nodiscard]] std::size_t doubted() const; ///< whose attainment crosses the share more than once
-  /// Each seed's capacity in requests a second, as a base-2 logarithm, or beyond which end it lies
+  [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the share more than once
+  /// Each seed's capacity in requests per second, as a base-2 logarithm, or the end that it is beyond
   /// (capacity_pairs.hpp).
   [[nodiscard]] std::vector<double> rates(const RateLattice& lattice) const;
-  [[nodiscard]] std::vector<double> scales(const RateLattice& lattice) const; ///< the same, of the workload's own rate
-  [[nodiscard]] sluice::Interval attained() const;                            ///< at the capacity
+  [[nodiscard]] std::vector<double>
+  scales(const RateLattice& lattice) const;        ///< the same, relative to the workload's own rate
+  [[nodiscard]] sluice::Interval attained() const; ///< at the capacity
 };
 
-/// Of one comparison.
+/// The capacities of one comparison.
 struct CapacityCell {
-  std::vector<std::pair<std::string, std::string>> at; ///< of a grid
+  std::vector<std::pair<std::string, std::string>> at; ///< place in a grid
   std::string label;                                   ///< a preset's case
   sluice::WorkloadReport workload;
   std::string baseline;
@@ -53,30 +54,31 @@ struct CapacityCell {
 struct CapacityReport {
   double share = 0.9;
   RateLattice lattice;
-  std::vector<Axis> axes; ///< none of one comparison
+  std::vector<Axis> axes; ///< empty for one comparison
   std::vector<CapacityCell> cells;
   std::string command, note;
   sluice::RunCount searches{};
 };
 
-/// What cannot be searched: rates given besides, tenants.
+/// Reports what cannot be searched: several rates, or tenants.
 sluice::Status check_capacity(const CommandLine& asked, const Sweep& sweep);
 
-/// Searches every system's capacity on every seed of every cell, side by side. `grid`: as prepared. Nothing where the
-/// crew is led by another process. After an interrupt it has the rows that were searched on every seed, and the cells
-/// that have any.
+/// Searches every system's capacity on every seed of every cell, in parallel. `grid`: as prepared. Empty if another
+/// process leads the crew. After an interrupt it has the rows that were searched on every seed, and the cells with such
+/// rows.
 sluice::Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, sluice::Crew& crew);
 
-/// The rows under one SLO, with a deposit or without, by what at least half of the seeds bear: the median orders rows
-/// with seeds beyond an end too, which have no mean. Ties by the mean with such seeds at that end; controls last.
+/// The rows under one SLO, with or without a deposit, by the rate that at least half of the seeds sustain. The median
+/// also orders rows with seeds beyond an end, which have no mean. Ties are ordered by the mean with such seeds at that
+/// end; controls come last.
 std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLattice& lattice, bool deposit,
                                        double slo_scale);
 
-/// Whom `row` is judged against: the baseline, else the best of its block. Null: it is that one, or nobody bears any
-/// rate.
+/// The row that `row` is compared with: the baseline, else the best of its block. Null: `row` is that one, or no row
+/// sustains any rate.
 const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice, const CapacityRow& row);
 
-/// Why a row has no capacity, or one that is doubted: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
+/// Why a row has no capacity, or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
 std::string remark_of(const CapacityReport& report, const CapacityRow& row);
 
 /// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of capacities: its data, its tables and its facts.
+// The HTML page of capacities: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/capacity.hpp"
@@ -23,7 +23,7 @@ using detail::escaped;
 
 namespace {
 
-/// What report/pages/capacity.js draws.
+/// The data that report/pages/capacity.js draws.
 std::string page_data(const CapacityReport& report) {
   constexpr int digits = 6;
   std::string text;
@@ -45,7 +45,7 @@ std::string page_data(const CapacityReport& report) {
       const bool numbers = !std::isnan(of.mean);
       const double median = median_of(rates);
       const std::vector<const CapacityRow*> order = ranked(cell, report.lattice, row.deposit, row.slo_scale);
-      // Where a seed lies beyond the rates that were tried there is no mean: the median stands for it.
+      // If a seed's capacity is beyond the tried rates, there is no mean: the median replaces it.
       json.key("capacity").rounded(numbers ? of.mean : number_of(median), digits);
       json.key("mean").rounded(of.mean, digits).key("middle").rounded(number_of(median), digits);
       if (median == lies_below) json.field("beyond", "below");
@@ -87,7 +87,7 @@ Varied varied(const CapacityReport& report) {
 
 std::string table_row(const CapacityReport& report, const CapacityCell& cell, const CapacityRow& row,
                       const Varied& what) {
-  // Among the rows of several comparisons a control sorts as all others do.
+  // Among the rows of several comparisons, controls are sorted like all other rows.
   const bool apart = row.control && report.cells.size() == 1 && !what.scales;
   std::string out = std::string{apart ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
                     escaped(row.name) + "\">" + escaped(row.name) + (row.control ? " (control)" : "") + "</th>";
@@ -123,7 +123,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   return out + "<td class=\"words\">" + escaped(remark_of(report, row)) + "</td></tr>\n";
 }
 
-/// Every capacity with a deposit, or without: by comparison, by SLO, the highest first.
+/// Every capacity with a deposit, or without: by comparison, then by SLO, the highest first.
 std::string number_table(const CapacityReport& report, bool deposit) {
   const Varied what = varied(report);
   std::string rows;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacities of several seeds as one: means, medians and pairs of numbers that multiply, and of which some are known
-// only to lie beyond an end.
+// Statistics of several seeds' capacities: geometric means, medians and paired ratios, where some capacities are only
+// known to be beyond an end.
 //
-// Rates that are tried are powers, so that capacities differ by factors: their mean is the geometric one, its interval
-// is a factor each way, and a system bears so many times what another bears. (Of rates themselves a t interval reaches
-// below zero.) A seed whose capacity lies beyond the highest or the lowest rate tried has no number, but it has an
-// order: a median and pairs can count it.
+// The tried rates are powers, so capacities differ by factors. Their mean is therefore the geometric one, its interval
+// is a factor each way, and systems are compared by ratio. (A t interval of the rates themselves can reach below zero.)
+// A seed whose capacity is beyond the highest or the lowest tried rate has no number, but it can be ordered: medians
+// and pairs count it.
 #pragma once
 
 #include "sluice/report/statistics/paired.hpp"
@@ -20,30 +20,30 @@
 
 namespace compared {
 
-/// Of a seed whose capacity lies below all rates tried, and above.
+/// A seed's capacity below, or above, all tried rates.
 inline constexpr double lies_below = -std::numeric_limits<double>::infinity();
 inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 
-/// Geometric mean and its interval of base-2 logarithms. Nothing where one of them has no number: a mean of the others
-/// would flatter, or the reverse.
+/// Geometric mean and its interval, of base-2 logarithms. Empty if one of them has no number: leaving that seed out
+/// would bias the mean.
 [[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs) {
   if (!std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); })) return {};
   const sluice::Interval of = sluice::mean_interval(logs);
   return {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
 }
 
-/// The factor each way of such an interval: 1.3 of "0.22 ×/÷ 1.3".
+/// The interval's factor each way: 1.3 in "0.22 ×/÷ 1.3".
 [[nodiscard]] inline double factor_of(const sluice::Interval& geometric) {
   return std::sqrt(geometric.most / geometric.least);
 }
 
-/// The rate of such a logarithm; NaN beyond an end.
+/// The rate that has this logarithm; NaN beyond an end.
 [[nodiscard]] inline double number_of(double log) {
   return std::isfinite(log) ? std::exp2(log) : sluice::Interval::absent;
 }
 
-/// What at least half of the seeds bear: the median, of an even number the lower of the two. So it is one of the
-/// values, whatever the others.
+/// The rate that at least half of the seeds sustain: the median, or the lower of the two medians of an even number. It
+/// is therefore always one of the values.
 [[nodiscard]] inline double median_of(std::vector<double> logs) {
   if (logs.empty()) return sluice::Interval::absent;
   const auto middle = logs.begin() + static_cast<std::ptrdiff_t>((logs.size() - 1) / 2);
@@ -51,15 +51,15 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
   return *middle;
 }
 
-/// One row's capacities against another's, seed by seed, in base-2 logarithms.
+/// One row's capacities compared with another's, seed by seed, in base-2 logarithms.
 struct CapacityPairs {
-  sluice::Interval ratio;             ///< geometric, with the interval of `paired`; nothing where a pair has no number
-  std::size_t wins = 0, losses = 0;   ///< pairs in which the first bears more; in which it bears less
-  std::size_t ordered = 0, seeds = 0; ///< pairs of which one knows who bears more, or that both bear the same
-  double chance = 1;                  ///< of so uneven a count or worse, were both alike: the sign test, two sides
+  sluice::Interval ratio;             ///< geometric, with the interval of `paired`; empty if a pair has no number
+  std::size_t wins = 0, losses = 0;   ///< pairs in which the first row has the higher capacity; the lower capacity
+  std::size_t ordered = 0, seeds = 0; ///< pairs whose order, or equality, is known
+  double chance = 1;                  ///< probability of a count this uneven if both were equal: two-sided sign test
 
   [[nodiscard]] bool judged() const { return ratio.known() || (!std::isfinite(ratio.mean) && ordered > 1); }
-  /// By the interval where there is one, else by the sign test.
+  /// By the interval if it exists, else by the sign test.
   [[nodiscard]] bool tie() const {
     return judged() && (ratio.known() ? ratio.contains(1) : chance > 1 - sluice::usual_confidence);
   }
@@ -75,7 +75,8 @@ struct CapacityPairs {
   }
 };
 
-/// How likely `count` fair coins fall as unevenly as `few` to the rest, or more so, either way.
+/// The probability that `count` fair coins fall as unevenly as `few` against the others, or more so, in either
+/// direction.
 [[nodiscard]] inline double sign_test(std::size_t few, std::size_t count) {
   double sum = 0, term = std::exp2(-static_cast<double>(count));
   for (std::size_t i = 0; i <= few; ++i) {

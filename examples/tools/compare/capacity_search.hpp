@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// search_capacity: the highest rate that is still served well, by bisection, and whether bisection may be believed.
+// search_capacity: the highest rate that is still served well, by bisection, and whether bisection was valid.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,15 +13,15 @@
 
 namespace compared {
 
-/// The rates that are tried: 2^(step / steps) times a workload's own, for whole steps. One lattice for all systems and
-/// seeds, whatever rate a search is around, so that each pair of systems is asked at the same rates, and a rate that is
-/// named can be asked again.
+/// The rates that are tried: 2^(step / steps) times a workload's own rate, for integer steps. All systems and seeds use
+/// one lattice, whatever rate a search is around. Each pair of systems is therefore measured at the same rates, and any
+/// reported rate can be run again.
 struct RateLattice {
-  int steps = 32;  ///< to twice the rate: 2.2 % each
+  int steps = 32;  ///< per doubling of the rate: 2.2 % each
   int octaves = 6; ///< from 1/64 to 64 times the rate of the octave that the search is around
   int around = 0;  ///< that octave: 0 is the workload's own rate
 
-  /// Of searches around a rate in multiples of the workload's own: its nearest octave.
+  /// The lattice for searches around `rate` (a multiple of the workload's own rate): its nearest octave.
   [[nodiscard]] static RateLattice near(double rate) {
     return {.around = static_cast<int>(std::lround(std::log2(rate)))};
   }
@@ -30,20 +30,20 @@ struct RateLattice {
   [[nodiscard]] double rate(int step) const { return std::exp2(static_cast<double>(step) / steps); }
 };
 
-/// What one rate gave.
+/// The result at one rate.
 struct Probe {
   int step = 0;
-  double attained = 0;     ///< share of the requests; NaN where none was promised anything
-  bool livelocked = false; ///< then what was served before says nothing of the rest
+  double attained = 0;     ///< share of the requests; NaN if no request has an SLO
+  bool livelocked = false; ///< then the requests served before it are not representative
 
   [[nodiscard]] bool meets(double share) const { return !livelocked && attained >= share; }
 };
 
-/// Where a workload's capacity lies.
+/// Where a workload's capacity is.
 enum class Found : std::uint8_t {
-  between, ///< `step` meets the share and the next does not
+  between, ///< `step` meets the share and the next step does not
   below,   ///< no octave meets it, not even the lowest
-  above,   ///< the highest octave does
+  above,   ///< the highest octave meets it
 };
 
 [[nodiscard]] inline std::string_view name_of(Found found) {
@@ -52,9 +52,10 @@ enum class Found : std::uint8_t {
 
 struct CapacitySearch {
   Found found = Found::below;
-  int step = 0;              ///< the capacity; of `below` and `above` the lattice's end
+  int step = 0;              ///< the capacity; for `below` and `above` the lattice's end
   std::vector<Probe> probes; ///< by rate
-  /// Rates below the capacity that do not meet the share: there is more than one crossing, and this is the highest.
+  /// Rates below the capacity that do not meet the share: attainment crosses the share more than once, and this is the
+  /// highest.
   std::vector<int> against;
 
   [[nodiscard]] bool monotone() const { return against.empty(); }
@@ -63,17 +64,17 @@ struct CapacitySearch {
   }
 };
 
-/// Asks `attain(step)`, an Expected<Probe>, at as few rates as tell.
+/// Calls `attain(step)`, which returns an Expected<Probe>, at as few rates as possible.
 ///
-/// The capacity is the highest octave that meets the share, and what bisection adds to it before the next. So octaves
-/// are asked from the highest down to the first that meets it, whichever rate the search is around: searches around two
-/// rates have one answer where both see that octave. Bisection supposes that who is served well at a rate is served
-/// well at every lower one, which engines do not promise (a batch that fills, a queue that is reordered): the two
-/// octaves below are asked as well, and every probe there that does not meet the share is kept.
+/// The capacity is the highest octave that meets the share, refined by bisection towards the next octave. Octaves are
+/// tried from the highest down to the first that meets the share, whichever rate the search is around: two searches
+/// around different rates agree if both cover that octave. Bisection assumes that attainment falls as the rate rises.
+/// Engines do not guarantee that (a batch that fills, a queue that is reordered), so the two octaves below are tried as
+/// well, and every probe there that misses the share is kept.
 ///
-/// Rejected: up or down from one rate to the first crossing, which finds the lowest or the highest of several, by where
-/// it began; the lowest crossing from a common low end, which is not the highest rate at which the share is met; every
-/// rate of the lattice, which would see all crossings and takes twenty times the runs.
+/// Rejected: stepping up or down from one rate to the first crossing, which depends on the start when there are
+/// several; the lowest crossing from a common low end, which is not the highest rate that meets the share; trying every
+/// rate of the lattice, which would find all crossings but takes twenty times the runs.
 template <class Attain>
 [[nodiscard]] sluice::Expected<CapacitySearch> search_capacity(double share, const RateLattice& lattice,
                                                                Attain&& attain) {
@@ -98,7 +99,8 @@ template <class Attain>
     break;
   }
   if (search.found == Found::between)
-    for (int high = search.step + lattice.steps; high - search.step > 1;) { // the first known not to meet it
+    for (int high = search.step + lattice.steps;
+         high - search.step > 1;) { // `high` is the lowest rate known to miss the share
       const int middle = search.step + (high - search.step) / 2;
       const sluice::Expected<bool> met = meets(middle);
       if (!met) return met.error();

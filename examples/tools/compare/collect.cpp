@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what was recorded of a run to its row of the report and its trace.
+// Turns a recorded run into its row of the report and its trace.
 #include "compare/collect.hpp"
 
 #include "sluice/report/observer/merged.hpp"
@@ -21,7 +21,7 @@ namespace compared {
 
 namespace {
 
-/// The composition as one would write it: the roles that differ from the defaults.
+/// The composition in short: the roles that differ from the defaults.
 std::string engine_text(const engines::Composed& engine) {
   std::string text = "Engine<";
   for (const std::string& choice : engine.choices) {
@@ -74,7 +74,7 @@ void collect(const Request& request, const Ended& ended, std::span<const Recorde
     own.report.name = tenants.each[i].name;
     own.report.slo_tbt_s = tenants.slo(request, i).tbt.count();
   }
-  // All together have one clock, but neither one memory nor one iteration to draw: those are with each.
+  // The tenants share one clock, but neither one memory nor one iteration to draw: those are in each tenant's report.
   outcome.report = outcome.tenants.front().report;
   outcome.report.slo_tbt_s = request.slo.tbt.count();
   outcome.report.series = {};

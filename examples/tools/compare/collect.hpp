@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collect: a report's row of what was recorded of a run.
+// collect: makes a report's row from a recorded run.
 #pragma once
 
 #include "compare/recorded.hpp"
@@ -9,10 +9,10 @@
 
 namespace compared {
 
-/// Makes a report's row, and a trace where details were asked for.
+/// Makes a report's row, and a trace if details were requested.
 void collect(const Request& request, const Ended& ended, const Recorded& recorded, Outcome& outcome);
 
-/// The same of a node: of all tenants together, and of each.
+/// The same for a node: for all tenants together, and for each.
 void collect(const Request& request, const Ended& ended, std::span<const Recorded* const> recorded, Outcome& outcome);
 
 } // namespace compared

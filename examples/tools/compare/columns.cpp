@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns there are, and the tables made of them.
+// The available columns, and tables of them.
 #include "compare/columns.hpp"
 
 #include "sluice/core/nearest.hpp"
@@ -29,7 +29,7 @@ namespace {
 
 enum class Unit { share, seconds, milliseconds, number, count };
 
-/// Where a number is taken from.
+/// The run that a number is taken from.
 struct Of {
   const Comparison& c;
   const SystemReport& r;
@@ -45,7 +45,7 @@ struct Column {
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
-  /// Over the row's seeds; of one seed the number alone.
+  /// Over the row's seeds; with one seed the number alone.
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     return spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
   }
@@ -54,9 +54,9 @@ struct Column {
 double per(double a, double b) { return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN(); }
 double real(std::int64_t n) { return static_cast<double>(n); }
 
-/// Streamed weights are fetched anew in every iteration, so that what is fetched is what lies on the host.
+/// Streamed weights are fetched again in every iteration, so the bytes fetched per iteration are the bytes on the host.
 double weights_on_host(const Of& x) { return per(real(x.m.bytes_of_weights), real(x.m.iterations)); }
-/// Of the row's own model; NaN for all tenants together: they have several.
+/// A figure of the row's own model; NaN for all tenants together, which have several models.
 template <class Figure>
 double of_model(const Of& x, Figure&& figure) {
   const Setup* setup = setup_of(x.c, x.r);
@@ -155,7 +155,7 @@ std::string text_of(Unit unit, double value) {
 
 /// A column of a table: a name, "case", "system", or one number at one SLO scale.
 struct Chosen {
-  const Column* column = nullptr; ///< null: `name` says which text
+  const Column* column = nullptr; ///< null: `name` selects the text
   std::string_view name;
   std::optional<double> scale;
 };
@@ -182,7 +182,7 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
     }
     if (word.find('=') != std::string_view::npos)
       return flag_error("--columns", fmt::format("'{}' is no column of a table", excerpt(word)),
-                        "names that --columns help lists; which of a trace's columns is what, --trace-columns says");
+                        "names that --columns help lists; to name a trace's columns use --trace-columns");
     if (!good) {
       std::string all = "case, system, scale";
       std::vector<std::string_view> known{"case", "system", "scale"};
@@ -195,7 +195,7 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
   return chosen;
 }
 
-/// How many characters a text has: of those of several bytes (±) all but the first are no more.
+/// How many characters a text has: only the first byte of a multi-byte character (±) counts.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -217,7 +217,7 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
   return left ? cell + space : space + cell;
 }
 
-/// Markdown whose source is aligned too.
+/// A Markdown table whose source is aligned too.
 std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   const std::vector<std::size_t> widths = widths_of(heads, rows, 3);
@@ -298,7 +298,7 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw) {
   shown.push_back({std::string{name}, true, cell});
 }
 
-/// A number: `raw` for programs, of several seeds with half of its 95 % interval in a column of its own.
+/// Adds a number: `raw` for programs; with several seeds also half of its 95 % interval as a separate column.
 void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool seeds) {
   std::string head{raw ? one.column->name : one.column->head};
   if (one.scale) head += (raw ? "@" : " x") + tidy_text(*one.scale);
@@ -330,8 +330,8 @@ std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& f
   return shown;
 }
 
-/// The rows of one table: those with, or those without, a deposit. A table whose columns name SLO scales has one row
-/// for all scales of a system.
+/// The rows of one table: those with, or those without, a deposit. If columns name SLO scales, one row has all scales
+/// of a system.
 std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
                                                bool pivoted) {
   std::vector<std::vector<std::string>> rows;
@@ -350,7 +350,7 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, 
   return rows;
 }
 
-/// What a grid's table has for a terminal: each column may have an interval, and there are axes beside.
+/// The default columns of a grid's table on a terminal: each may have an interval, and the axes need room, too.
 constexpr std::string_view grid_columns = "case,system,tbt,slo-met,ttft,p99-tbt,p99-ttft,e2e,goodput,stall";
 
 } // namespace
@@ -374,7 +374,7 @@ Status check_columns(const Options& options) {
 
 std::string column_table(const Options& options, std::span<const Ran> all) {
   const bool grid = !all.front().at.empty();
-  // What is chosen refers to its list.
+  // The chosen columns point into their list.
   const std::string list{
       grid && options.table == "full" && options.columns.empty() ? grid_columns : std::string_view{options.columns}};
   const Expected<std::vector<Chosen>> checked = chosen_columns(list);
@@ -388,7 +388,8 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   const bool cases = std::any_of(all.begin(), all.end(), [](const Ran& ran) { return !ran.label.empty(); });
   if (all.size() == 1 || !cases) std::erase_if(chosen, [](const Chosen& c) { return c.name == "case"; });
   const bool pivoted = std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.scale.has_value(); });
-  if (grid && options.slo_scales.size() > 1 && !named("scale") && !pivoted) { // else rows would look alike
+  if (grid && options.slo_scales.size() > 1 && !named("scale") &&
+      !pivoted) { // otherwise several rows would look the same
     const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
     chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
   }
@@ -419,7 +420,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
 
 namespace {
 
-/// The figure in one comparison; NaN where its rows did not run. `base` may be of another comparison.
+/// The figure in one comparison; NaN if its rows did not run. `base_ran` may be another comparison.
 double figure_in(const PaperFigure& figure, const Ran& ran, const Ran& base_ran, double scale) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const Column* column = find_column(figure.column);
@@ -472,14 +473,14 @@ Status check_figures(const Preset& preset) {
                                         [label](const PresetCase& one) { return one.label == label; });
   };
   const auto is_system = [](std::string_view row) {
-    const std::string_view name = row.substr(0, row.find('/')); // of a tenant's row
+    const std::string_view name = row.substr(0, row.find('/')); // a tenant's row
     return std::any_of(systems().begin(), systems().end(), [name](const System& one) { return one.name == name; });
   };
   for (const PaperFigure& figure : preset.figures) {
     const auto wrong = [&](std::string_view what, std::string_view name) {
       return flag_error("--preset",
                         fmt::format("{}: the figure '{}' names {} '{}'", preset.name, figure.what, what, name),
-                        "one that there is");
+                        "an existing one");
     };
     if (find_column(figure.column) == nullptr) return wrong("the column", figure.column);
     if (!is_system(figure.system)) return wrong("the system", figure.system);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns: a comparison's numbers by name, and tables of chosen ones, for a page of documentation or a spreadsheet.
+// Columns: a comparison's numbers by name, and tables of selected columns, for a page of documentation or a
+// spreadsheet.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -20,23 +21,23 @@ struct Ran {
   std::string label;
   Comparison comparison;
   sluice::ComparisonReport report;
-  std::vector<std::pair<std::string, std::string>> at{}; ///< of a grid: each axis, and where on it
+  std::vector<std::pair<std::string, std::string>> at{}; ///< in a grid: the value on each axis
 };
 
-/// Cells under heads: aligned for a terminal (full), Markdown (md) or commas (csv).
+/// A table with these heads: aligned for a terminal (full), Markdown (md) or comma-separated (csv).
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
 
-/// `--table md` or `csv`: the columns that `options` name, a row for each system (and case, with the column `case`),
-/// those with a deposit in a table of their own. Of a grid also `full`, for a
-/// terminal, and before the columns a row's place on each axis. Before anything ran: whether they can be printed.
+/// `--table md` or `csv`: the columns that `options` name, with one row per system (and per case, with the column
+/// `case`); rows with a deposit are a table of their own. A grid also has `full`, for a terminal, and its rows begin
+/// with their place on each axis. check_columns() validates the options before anything runs.
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 
-/// A preset's figures: the paper's, ours, and the ratio. Empty where what ran has none of them.
+/// A preset's figures: the paper's, ours, and the ratio. Empty if none of their rows ran.
 std::string figures_table(std::span<const PaperFigure> figures, std::span<const Ran> all);
 
-/// Whether a preset's figures name columns, systems and cases that there are: a wrong name would only be left out.
+/// Whether a preset's figures name existing columns, systems and cases: a wrong name would silently be left out.
 sluice::Status check_figures(const Preset& preset);
 
 } // namespace compared

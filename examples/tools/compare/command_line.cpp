@@ -40,16 +40,16 @@ CommandLine::CommandLine()
   CLI::App& app = flags_.app();
   constexpr std::int64_t many = 1'000'000'000;
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
-  app.footer("Every number of these flags may be several with commas, such as --kv-blocks 400,600,800: a grid of\n"
+  app.footer("Numeric flags also take several values with commas, such as --kv-blocks 400,600,800: a grid of\n"
              "comparisons, with one table and one plot (docs/sweeps.md). --slo-scale, --seeds and --systems are lists "
              "within\neach comparison; --seed, --capacity, --iteration-rows and --threads take one number.");
   flags_.lists_into(&listed);
   app.add_option("--preset", options.preset,
-                 "a paper's experiment by name, e.g. mirage: a value for every flag that is not given; --list names "
+                 "a paper's experiment by name, e.g. mirage: it sets every flag that you do not give; --list names "
                  "them");
   add_trace_flags(flags_, options, "a trace file (default: a generated workload, \"demo\")");
   app.add_option("--lengths", options.lengths,
-                 "a generated workload whose lengths the trace's requests get instead of their own");
+                 "a generated workload: its lengths replace those of the trace's requests");
   app.add_option("--generate", options.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
   flags_.whole("--limit", options.limit, 0, whole, "serve the first N requests only");
@@ -59,117 +59,120 @@ CommandLine::CommandLine()
                      std::string{default_model} + ")");
   app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
   flags_.whole("--tp", options.tp, 1, 1024,
-               "devices that serve the model together, each a part of every layer (default: 1)");
+               "devices that serve the model together, each with a part of every layer (default: 1)");
   flags_.whole("--gpus-per-link", options.gpus_per_link, 1, 1024,
                "devices of the group that share one link to the host (default: 1)");
-  app.add_option("--all-reduce", options.all_reduce,
-                 "measured all-reduces of the group: a CSV of bytes,time_us (default: by the device's figures)");
+  app.add_option(
+      "--all-reduce", options.all_reduce,
+      "measured all-reduces of the group: a CSV of bytes,time_us (default: computed from the device's figures)");
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags_.app()
       .add_option("--tenants", options.tenants,
                   "several models in one simulation, each with its share of the device's memory (weights and KV), "
-                  "and as much of the host's beside the others': "
+                  "and a proportional share of the host's: "
                   "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2")
       ->delimiter(',');
-  flags_.app().add_option(
-      "--tenant-load", options.tenant_loads,
-      "a generated workload for each tenant, in order, once for each (default: all requests are one "
-      "stream, dealt at random)");
+  flags_.app().add_option("--tenant-load", options.tenant_loads,
+                          "a generated workload for each tenant, in the tenants' order (default: all requests are one "
+                          "stream, assigned to tenants at random)");
   flags_.app().add_option(
       "--sharing", options.sharing,
-      "of tenants: in turns or together on one device, each on its part of it (parts), or on devices of "
-      "their own (devices) (default: turns)");
+      "how tenants share: turns or together on one device, parts (each has a part of the device), or devices "
+      "(each has its own) (default: turns)");
   flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
   flags_.rate("--bus", options.bus, false,
               "bytes a second to the devices that the tenants share, e.g. 25GB/s (default: one device's link)");
   flags_.app().add_option(
       "--remap-order", options.remap_order,
-      "whose weights Mirage's controller lends first: of the tenant active last (mru) or longest ago (lru) "
+      "whose weights Mirage's controller lends first: the most (mru) or least recently active tenant's (lru) "
       "(default: mru)");
   add_link(flags_, options.link, "; each way");
   flags_.number("--memory-share", options.memory_share, 0, false,
-                "of the device's memory that is for weights and KV (default: 0.9)");
+                "share of the device's memory for weights and KV (default: 0.9)");
   flags_.size("--host-memory", options.host_memory, 0,
-              "the host's memory for KV, e.g. 64GB, of all tenants together (default: the device's host)");
+              "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
   flags_.whole("--kv-blocks", options.kv_blocks, 1, many,
-               "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's own, 600 for the "
+               "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");
   flags_.whole("--batch", options.batch, 1, 1'000'000,
-               "requests that run at once (default: the trace's own, 4 for the demo, or 256)");
+               "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
   flags_.whole("--max-batch-tokens", options.batch_tokens, 1, many,
-               "tokens computed in one iteration (default: the trace's own, 32768 for the demo, or 2048)");
-  flags_.numbers("--slo-scale", options.slo_scales, 0, false, "of the base SLO; several with commas (default: 1.5)");
+               "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
+  flags_.numbers("--slo-scale", options.slo_scales, 0, false, "multiples of the base SLO, with commas (default: 1.5)");
   flags_.number("--slo-tbt", options.slo_tbt, 0, false, "the base SLO, seconds per token (default: see --slo-base)");
   app.add_option("--slo-base", options.slo_base,
-                 "without --slo-tbt, the base SLO is a decode step with nothing offloaded: budget, of one request that "
-                 "fills the KV budget, or batch, of a full batch of the workload's mean lengths")
+                 "without --slo-tbt, the base SLO is a decode step with nothing offloaded: budget: one request that "
+                 "fills the KV budget; batch: a full batch of the workload's mean lengths")
       ->capture_default_str();
   flags_.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
   app.add_option("--systems", options.systems, "names with commas, or all")->capture_default_str();
   app.add_option("--transfer", options.transfer,
-                 "every system on this rule: own, next-layer, fair-share, earliest-deadline-first, deadline-pool")
+                 "run every system with this transfer rule: own, next-layer, fair-share, earliest-deadline-first, "
+                 "deadline-pool")
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "both, on or off: token deposit for every system")
       ->capture_default_str();
   flags_.number("--alpha", options.alpha, 0, true,
-                "misses a step that OrbitFlow's plans may take (default: 1, the paper's)");
+                "misses per step that OrbitFlow's plans may accept (default: 1, as in the paper)");
   flags_.whole("--plan-nodes", options.plan_nodes, 1, many,
-               "placements that OrbitFlow's planner evaluates before it takes the best found (default: 200)");
+               "placements that OrbitFlow's planner evaluates before it uses the best one (default: 200)");
   flags_.number("--max-pause", options.max_pause, 0, true,
                 "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
   flags_.whole("--rotation-blocks", options.rotation_blocks, 0, many,
                "token blocks that one decision of SuperInfer may move beyond the free memory (default: 2400)");
   flags_.number("--lag-alpha", options.lag_alpha, 0, true,
-                "SuperInfer: weight of a rotated request's lag beside a waiting one's (default: 3)");
+                "SuperInfer: weight of a rotated request's lag, relative to a waiting one's (default: 3)");
   flags_.number("--lag-first", options.lag_first, 0, true,
                 "SuperInfer: share of the first token's SLO after which waiting counts as lag (default: 0.5)");
   flags_.number("--lag-next", options.lag_next, 0, true,
                 "SuperInfer: share of the next token's SLO after which a rotated request lags (default: 0)");
   flags_.whole("--interval", options.interval, 1, 100'000,
-               "DeepSpeedWeights: of every so many layers one is on the host (default: 1)");
+               "DeepSpeedWeights: one in this many layers is on the host (default: 1)");
   flags_.whole("--remap-layers", options.remapped, 0, 100'000,
-               "the most layers whose memory Mirage lends to KV (default: what the computation hides)");
+               "the most layers whose memory Mirage lends to KV (default: as many as computation hides)");
   app.add_option("--record", options.record,
-                 "the performance record that SelectN looks up, made by sluice-profile (default: by its own cost "
+                 "the performance record that SelectN looks up, made by sluice-profile (default: its own cost "
                  "model)");
-  app.add_option("--out", options.out,
-                 "folder for report.html, report.json, tables as CSV and the traces; a preset's cases in folders");
+  app.add_option(
+      "--out", options.out,
+      "folder for report.html, report.json, tables as CSV and the traces; a folder for each case of a preset");
   add_trace_at(flags_, options.trace_at);
   flags_.lists_into(nullptr);
-  flags_.whole(
-      "--iteration-rows", options.iteration_rows, 2, many,
-      "of each run the most rows of iterations.csv, around what its trace shows (default: a share of a million "
-      "rows in all)");
+  flags_.whole("--iteration-rows", options.iteration_rows, 2, many,
+               "most rows of each run in iterations.csv, around the point of its trace (default: a share of a million "
+               "rows in all)");
   add_seed_flags(flags_, options);
   app.add_option("--baseline", options.baseline,
-                 "of several seeds: the system that the others are judged against (default: the best)");
-  flags_.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
+                 "with several seeds: the system that the others are compared with (default: the best)");
+  flags_.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   add_why_flag(app, options.why);
   app.add_option("--table", options.table, "full, or one table of --columns: md or csv")->capture_default_str();
-  app.add_option("--columns", options.columns,
-                 "of that table, with commas, from the names that --columns help lists; NAME@2 is at SLO scale 2");
+  app.add_option(
+      "--columns", options.columns,
+      "columns of that table, with commas, from the names that --columns help lists; NAME@2: NAME at SLO scale 2");
   flags_.number("--capacity", options.capacity, 0, false,
-                "instead of one rate: of each system the highest at which this share of the requests keeps both SLOs, "
+                "search each system's highest arrival rate at which this share of the requests meets both SLOs, "
                 "such as 0.9");
-  app.add_flag("--cells", options.cells, "of a grid, with --out: each comparison's own report as well, in a folder");
+  app.add_flag("--cells", options.cells,
+               "for a grid with --out: also write each comparison's own report, in its own folder");
   app.add_option("--data", options.data,
                  "folder of the public traces that some presets read (default: data in $SLUICE_SHARED, or in shared "
-                 "here or beside)");
+                 "here or in the parent folder)");
   app.add_flag("--list", options.list, "name the systems and the presets, and stop");
-  app.add_flag("--dry-run", options.dry_run, "read everything, print what would be run, and stop");
+  app.add_flag("--dry-run", options.dry_run, "read all input, print the runs that it asks for, and stop");
   app.add_flag("--wall-times", options.wall_times,
-               "measured planning times into report.json (they differ from run to run)");
-  app.add_flag("--quiet", options.quiet, "no progress");
+               "add measured planning times to report.json (they differ from run to run)");
+  app.add_flag("--quiet", options.quiet, "show no progress");
   app.add_flag("--mpi", options.mpi, mpi_help);
 }
 
 void add_seed_flags(Flags& flags, Options& options) {
-  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "of the generator (default: 1)",
+  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "the generator's seed (default: 1)",
               ", or --seeds for several");
   flags
       .other("--seeds",
-             "several, such as 1..20 or 1,2,5: a workload each, means with 95 % intervals, differences judged in pairs",
+             "several seeds, such as 1..20 or 1,2,5: one workload each, means with 95 % intervals, paired differences",
              [&options](const std::string& text) -> std::string {
                sluice::Expected<std::vector<std::uint64_t>> seeds = sluice::parse_seeds(text);
                if (!seeds) return seeds.error().expected;
@@ -179,8 +182,8 @@ void add_seed_flags(Flags& flags, Options& options) {
       ->excludes("--seed");
   flags.app().add_option(
       "--resample", options.resample,
-      "how a seed draws a trace again: blocks of consecutive requests (blocks, or blocks:N of N), or "
-      "the arrivals alone (arrivals) (default: blocks with --seeds, else as recorded)");
+      "how a seed resamples a trace: in blocks of consecutive requests (blocks, or blocks:N of N each), or "
+      "only its arrivals (arrivals) (default: blocks with --seeds, else as recorded)");
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
@@ -195,7 +198,7 @@ std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
 
 namespace {
 
-/// What the words say of --mpi, before they are parsed; as CLI11 reads a flag with a value.
+/// Whether --mpi is among the words, before they are parsed; accepts the values that CLI11 accepts.
 std::optional<bool> asks_for_mpi(const std::vector<std::string>& words) {
   std::optional<bool> asks;
   for (const std::string& word : words) {
@@ -208,7 +211,7 @@ std::optional<bool> asks_for_mpi(const std::vector<std::string>& words) {
   return asks;
 }
 
-/// How many processes a launcher started beside this one, and which of them this is.
+/// How many processes a launcher started, and which of them this is.
 struct Launched {
   std::int64_t processes = 1, rank = 0;
 };
@@ -225,7 +228,7 @@ Launched launched() {
   return {};
 }
 
-/// FNV-1a, of 64 bits: against another trace or a file of another date, not against anybody's intent.
+/// FNV-1a, 64 bits: detects another trace or another version of a file, not deliberate changes.
 class Hash {
  public:
   void add(std::string_view bytes) {
@@ -249,8 +252,8 @@ void add_file(Hash& hash, const std::filesystem::path& path) {
     hash.add(std::string_view{part.data(), static_cast<std::size_t>(file.gcount())});
 }
 
-/// Of a file its bytes, of a folder those of its tables and configurations (weights beside them are not read here). Of
-/// what is no path nothing: a name of what this program ships.
+/// The hash of a file's bytes, or of a folder's tables and configurations (weights there are not read). The path of a
+/// name that this program ships does not exist: its hash is that of no bytes.
 std::string hash_of_path(const std::filesystem::path& path) {
   std::error_code ignored;
   Hash hash;
@@ -290,7 +293,7 @@ Expected<std::unique_ptr<Crew>> crew_of(const std::vector<std::string>& words) {
   const std::optional<bool> asks = asks_for_mpi(words);
   if (asks.value_or(false)) return mpi_crew();
   if (const Launched of = launched(); !asks && of.processes > 1) {
-    // Each would say it.
+    // Otherwise every process would print the error.
     if (of.rank > 0 && std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
     return flag_error("--mpi", fmt::format("{} processes were started, and each would run all of it", of.processes),
                       "--mpi, which spreads the runs over them, or --mpi=false");
@@ -299,7 +302,7 @@ Expected<std::unique_ptr<Crew>> crew_of(const std::vector<std::string>& words) {
 }
 
 std::string told(const Options& options, const Comparison& comparison) {
-  if (!options.mpi) return {}; // nobody to agree with
+  if (!options.mpi) return {}; // a single process
   std::string text = made_by().line();
   JsonWriter json(text);
   detail::write_workload(json, comparison.workload);
@@ -314,7 +317,7 @@ std::string told(const Options& options, const Comparison& comparison) {
 
 std::string shell_line(const std::vector<std::string>& words) {
   std::string line{program_name()};
-  bool is_count = false; // the word behind --threads
+  bool is_count = false; // the previous word was --threads
   for (const std::string& word : words) {
     const bool told = !is_count && word != "--mpi" && !word.starts_with("--mpi=") && word != "--threads" &&
                       !word.starts_with("--threads=");

@@ -12,41 +12,40 @@
 
 namespace compared {
 
-/// One reading of a command line. A preset's values are read as if they had been typed: same flags, same ranges, same
-/// errors.
+/// One reading of a command line. A preset's values are read as if the user had typed them: same flags, same ranges,
+/// same errors.
 class CommandLine {
  public:
   CommandLine();
 
-  /// Nothing: go on with `options`; otherwise the program's exit status.
+  /// Empty: go on with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
 
-  /// Whether there is such a flag, and whether it was among the words.
+  /// Whether such a flag exists, and whether it was among the words.
   [[nodiscard]] bool knows(const std::string& flag) const { return flags_.app().get_option_no_throw(flag) != nullptr; }
   [[nodiscard]] bool given(const std::string& flag) const { return knows(flag) && flags_.app().count(flag) > 0; }
 
   Options options;
-  std::vector<Flags::Listed> listed{}; ///< numbers that were given as lists; `options` have the first of each
+  std::vector<Flags::Listed> listed{}; ///< numbers that were given as lists; `options` has the first value of each
 
  private:
   Flags flags_;
 };
 
-/// --seed, --seeds and --resample: the same in every program that compares.
+/// --seed, --seeds and --resample: the same in every program that compares systems.
 void add_seed_flags(Flags& flags, Options& options);
 
-/// The processes that --mpi names, if it is among the words, else this one alone. Before anything is said: of several
-/// processes one speaks. An error where mpirun (or srun) started several and the words do not say what for: each would
-/// run all of it, and write the same files. `--mpi=false` is leave to.
+/// The processes of --mpi if it is among the words, else only this one. Called before any output, because only one of
+/// several processes prints. Returns an error if mpirun (or srun) started several processes and the words have no
+/// --mpi: each would run everything and write the same files. `--mpi=false` allows that.
 sluice::Expected<std::unique_ptr<sluice::Crew>> crew_of(const std::vector<std::string>& words);
 inline constexpr const char* mpi_help = "runs are spread over the ranks that mpirun started (docs/sweeps.md)";
 
-/// What a comparison serves, in a text that differs where something else would be served: its figures, a hash of every
-/// request of every seed, and one of every file that the flags name.
+/// A text that identifies what a comparison serves: its figures, a hash of every request of every seed, and one of
+/// every file that the flags name. Two comparisons that serve something different have different texts.
 std::string told(const Options& options, const Comparison& comparison);
 
-/// The words as a shell takes them back, behind the program's name; without --mpi and --threads, which change nothing
-/// that is told.
+/// The words as a shell reads them, after the program's name; without --mpi and --threads, which change no result.
 std::string shell_line(const std::vector<std::string>& words);
 
 } // namespace compared

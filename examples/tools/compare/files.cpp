@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of --out.
+// The files that --out writes.
 #include "compare/files.hpp"
 
 #include "sluice/report/csv_package.hpp"
@@ -34,7 +34,7 @@ using namespace sluice;
 
 namespace {
 
-/// A row for each run of a report, each behind `place`: cells of its own columns, or nothing.
+/// A row for each run of a report, after `place`: the cells of place_columns(), or nothing.
 void append_systems(std::string& text, const ComparisonReport& report, const std::string& place = {}) {
   const std::vector<std::uint64_t> seeds = seeds_served(report.workload);
   for (const SystemReport& row : report.systems) {
@@ -55,7 +55,7 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
   }
 }
 
-/// Columns of what was swept, before those of a run: the names of flags, as in report.json. Views into `axes`.
+/// The columns of the swept flags, before the columns of a run: flag names as in report.json. Views into `axes`.
 std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
   std::vector<CsvColumn> columns;
   for (const Axis& axis : axes)
@@ -63,7 +63,7 @@ std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
                        axis.numbers ? "of the flag of that name, which was swept" : "of the preset"});
   return columns;
 }
-/// The cells of these columns, each with a comma behind it.
+/// The cells of these columns, each followed by a comma.
 std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<std::string, std::string>>& at,
                      const std::string& label) {
   std::string text;
@@ -75,14 +75,14 @@ std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<
       CsvRow(text).cell(*number);
     else
       CsvRow(text).cell(cell);
-    text.back() = ','; // its end of a line
+    text.back() = ','; // replaces the end of line
   }
   return text;
 }
 
-/// How many rows each run may have: what was asked for, else an even share of what one file may have. A million rows
-/// are 140 MB, and the whole of up to fifteen runs of the demo. Known before anything runs, so that nothing has to be
-/// thrown away.
+/// The most rows that each run may have: the number that was asked for, else an even share of what one file may have. A
+/// million rows are 140 MB, enough for up to fifteen whole runs of the demo. It is known before anything runs, so that
+/// no rows are recorded only to be dropped.
 std::size_t rows_a_run(const Options& options, const Comparison& comparison) {
   constexpr std::size_t most = 1'000'000, least = 1'000;
   if (options.iteration_rows) return static_cast<std::size_t>(*options.iteration_rows);
@@ -96,7 +96,7 @@ std::vector<CsvColumn> joined_columns(std::vector<CsvColumn> first, std::span<co
   return first;
 }
 
-/// A search for a system's capacity on the workload of one seed, as a row.
+/// The search for a system's capacity on the workload of one seed, as a row.
 struct CapacityFigures {
   const CapacitySearch& search;
   const RateLattice& lattice;
@@ -134,7 +134,7 @@ constexpr CsvColumnOf<Tried> probe_cells[] = {
 };
 constexpr auto probe_columns = csv_columns(probe_cells);
 
-/// `texts` into the folder, with all that this program's systems left there before.
+/// Writes `texts` into the folder and removes all files that this program's systems left there before.
 Status write_files(const std::string& folder, std::span<const NamedText> texts) {
   std::vector<std::string_view> names;
   for (const System& system : systems()) names.push_back(system.name);

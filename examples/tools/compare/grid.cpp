@@ -35,7 +35,7 @@ Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
 
 namespace {
 
-/// Of an interrupted grid the cells that nothing is known of.
+/// Removes the cells of an interrupted grid that have no results.
 void leave_out_empty(Grid& grid) {
   std::erase_if(grid.cells, [](const Ran& cell) { return cell.report.systems.empty(); });
 }
@@ -55,7 +55,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
     leave_out_empty(grid);
     return true;
   }
-  for (std::size_t i = 0; i < all.size(); ++i) { // the curves of one comparison are in memory at once
+  for (std::size_t i = 0; i < all.size(); ++i) { // the curves of only one comparison at a time are in memory
     Expected<Compared> made = compare_all({&all[i], 1}, crew, files);
     if (!made) return made.error();
     if (!crew.leads()) continue;
@@ -74,7 +74,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
 
 namespace {
 
-/// A number in SI units, whatever it was given in.
+/// A number in SI units, whatever its unit on the command line.
 void write_place(JsonWriter& json, const std::string& value, bool number) {
   if (const std::optional<double> read = number ? read_quantity(value) : std::nullopt)
     json.value(*read);

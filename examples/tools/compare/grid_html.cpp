@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of a grid: its data, its tables and its facts.
+// The HTML page of a grid: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/grid.hpp"
@@ -21,11 +21,11 @@ using detail::escaped;
 
 namespace {
 
-/// A figure that the page can draw, and a column of its table.
+/// A figure that the page can draw, with a column in its table.
 struct Figure {
-  std::string_view key, name, hint, unit; ///< of report.json; for a person; how the script writes it
+  std::string_view key, name, hint, unit; ///< key in report.json; text for a reader; format in the script
   double (*of)(const Metrics&);
-  std::string_view in; ///< the table's unit: one a column, or an interval would be in another than its mean
+  std::string_view in; ///< the table's unit: fixed per column, so that an interval has the unit of its mean
   std::string (*text)(double);
 };
 const std::vector<Figure>& figures() {
@@ -54,7 +54,7 @@ const std::vector<Figure>& figures() {
   return all;
 }
 
-/// What report/pages/grid.js draws.
+/// The data that report/pages/grid.js draws.
 std::string page_data(const Grid& grid) {
   constexpr int digits = 6;
   std::string text;
@@ -154,7 +154,7 @@ std::string place_cells(const std::vector<std::pair<std::string, std::string>>& 
                         double slo_scale, const Varied& what) {
   std::string cells;
   for (const auto& [axis, value] : at) {
-    const std::optional<double> place = read_quantity(value); // by which the column is sorted
+    const std::optional<double> place = read_quantity(value); // the column's sort key
     cells += fmt::format("<td data-v=\"{}\">{}</td>", place ? fmt::format("{}", *place) : "", escaped(value));
   }
   if (what.cases) cells += detail::html_words_cell(label);

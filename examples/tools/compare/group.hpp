@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group: the devices that serve one model together, as --tp asks for them.
+// Group: the devices that serve one model together, as --tp specifies.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,7 +17,7 @@ struct Group {
   sluice::ModelShape shard;
   sluice::Device member;
   engines::CostChoice cost;
-  std::string name; ///< of all its devices, with their links
+  std::string name; ///< all its devices, with their links
   std::string cost_name;
   std::string note; ///< what each device holds and reaches, for the report
 };

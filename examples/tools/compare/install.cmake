@@ -1,5 +1,6 @@
-# What find_package(sluice COMPONENTS comparison) finds: the library, the headers that an engine's unit of it includes,
-# the templates of such units, and the trials that every engine is held to. A component of its own for `cmake --install` too.
+# What find_package(sluice COMPONENTS comparison) finds: the library, the headers that an engine's translation unit
+# includes, the templates of such units, and the trials that every engine must pass. It is also a separate component for
+# `cmake --install`.
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 set(folder ${CMAKE_INSTALL_DATADIR}/sluice/comparison)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME comparison)
@@ -11,7 +12,7 @@ file(GLOB headers CONFIGURE_DEPENDS ../engines/*.hpp)
 install(FILES ${headers} DESTINATION ${folder}/engines)
 file(GLOB headers CONFIGURE_DEPENDS ../shared/*.hpp)
 install(FILES ${headers} DESTINATION ${folder}/shared)
-# The systems' names, for what sluice_add_comparison says of a wrong one.
+# The systems' names, for sluice_add_comparison's error message about an unknown one.
 set(names "")
 file(GLOB families CONFIGURE_DEPENDS ../engines/families/*.cpp)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${families})
@@ -28,7 +29,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluiceComparison.cmake DESTINATION ${p
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake @ONLY
      CONTENT "set(sluice_published_systems \"${names}\")
 # rules ${SLUICE_COMPARE_RULES}
-set(sluice_comparison_mpi \"${MPI_CXX_FOUND}\") # what --mpi is of
+set(sluice_comparison_mpi \"${MPI_CXX_FOUND}\") # whether --mpi works
 ")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sluiceComparisonRules.cmake DESTINATION ${package_folder})
 unset(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernel_shape: what makes a model's kernels other kernels, in words; the number of layers does not.
+// kernel_shape: a text of the dimensions that a model's kernel times depend on; the number of layers is not among them.
 #pragma once
 
 #include "sluice/model/shape.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-compare: serves one workload with many systems, and shows which of them meets its users' SLOs, and why.
 //
-// The problem: the KV of a batch outgrows the device, and every system has another answer. Goals of this program: one
-// command from a trace to a table that compares them alike; a report that one would rather look at than read; and to
-// show how an engine is configured, fed and observed (engines/entry.hpp).
+// The problem: the KV of a batch outgrows the device, and every system handles that differently. Goals of this program:
+// one command from a trace to a table that compares all systems on equal terms; a report that is easy to look at; and
+// an example of how an engine is configured, fed and observed (engines/entry.hpp).
 #include "sluice/report/table.hpp"
 
 #include "compare/capacity.hpp"
@@ -49,43 +49,44 @@ int fail(const Error& error) {
   return 2;
 }
 
-/// What would be run, of everything read.
+/// Prints what would be run, once all input is read.
 void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
-  fmt::print("{}{}{}, {} requests, {}; {} on {}, {} token blocks of KV, batch {}; SLO {:.4g} s a token;", run.label,
+  fmt::print("{}{}{}, {} requests, {}; {} on {}, {} token blocks of KV, batch {}; SLO {:.4g} s per token;", run.label,
              run.label.empty() ? "" : ": ", w.trace, w.requests, seeds_of(w), w.model, w.device, w.budget_blocks,
              w.batch_limit, w.base_slo_tbt_s);
   for (const compared::System* system : comparison.systems) fmt::print(" {}", system->name);
   fmt::print("\n");
 }
 
-/// What all of them serve: on every rank of a crew the same.
+/// Identifies what all comparisons serve: the same on every rank of a crew.
 std::string told(const Options& options, const std::vector<Ran>& all) {
   std::string text;
   for (const Ran& ran : all) text += compared::told(options, ran.comparison) + "\n";
   return text;
 }
 
-/// What one comparison prints, with the files that it left.
+/// Prints one comparison, with the files that it wrote.
 void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
   if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && options.table != "csv")
-    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n"
-               "{0}/traces/      one per system, for ui.perfetto.dev\n",
-               options.out);
+    fmt::print(
+        "{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n"
+        "{0}/traces/      one per system, for ui.perfetto.dev\n",
+        options.out);
 }
 
-/// The line of an interrupted program, behind what it prints of what is finished; its exit code.
+/// Prints the line of an interrupted program, after the finished results; returns its exit code.
 int tell_interrupted(const RunCount& runs, const char* what, bool rows, std::string_view files) {
   std::fflush(stdout);
   fmt::print(stderr, "{}: interrupted: {} of {} {} finished; {}{}\n", compared::program_name(), runs.finished, runs.of,
-             what, rows ? "the rows above are those that are whole" : "no row is whole, and none is shown", files);
+             what, rows ? "only complete rows are shown above" : "no row is complete, so none is shown", files);
   return interrupted_code();
 }
-constexpr std::string_view no_files = "; no file is written: the folder of --out is as it was";
+constexpr std::string_view no_files = "; no file is written: the folder of --out is unchanged";
 
-/// --capacity: a search for each system of each comparison, one table, one report.
+/// --capacity: one search for each system of each comparison, one table, one report.
 int capacity(const Options& options, const compared::Sweep& sweep, const compared::Grid& grid, Crew& crew) {
   const Expected<compared::CapacityReport> found = find_capacities(sweep, grid, crew);
   if (!found) return fail(found.error());
@@ -96,7 +97,7 @@ int capacity(const Options& options, const compared::Sweep& sweep, const compare
   if (options.out.empty()) return 0;
   if (Status written = compared::write_files(options, *found); !written) return fail(written.error());
   if (options.table != "csv")
-    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
+    fmt::print("{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables "
                "(docs/results.md)\n",
                options.out);
   return 0;
@@ -112,8 +113,8 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   if (options.why)
     return fail(compared::flag_error("--why", "it is of one comparison, and this is a grid or a search",
                                      "one number a flag, and no --capacity"));
-  Options columns = sweep->cells.front().run.options; // a preset may choose them
-  if (columns.table == "full") columns.table = "md";  // which has columns to choose
+  Options columns = sweep->cells.front().run.options; // a preset may choose its columns
+  if (columns.table == "full") columns.table = "md";  // `full` has fixed columns
   if (Status checked = compared::check_columns(columns); !checked) return fail(checked.error());
   columns.table = options.table;
   if (options.capacity) {
@@ -146,7 +147,7 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
     if (!grid->cells.empty()) std::fputs(column_table(columns, grid->cells).c_str(), stdout);
     const int code = tell_interrupted(grid->runs, "runs", !grid->cells.empty(),
                                       options.out.empty() ? ""
-                                      : options.cells     ? "; cells that are whole have their reports, and no other "
+                                      : options.cells     ? "; complete cells have their reports, and no other "
                                                             "file is written"
                                                           : no_files);
     return files.ok() ? code : fail(files.error());
@@ -154,7 +155,7 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   if (files.ok() && !options.out.empty()) files = compared::write_files(options, *grid);
   std::fputs(column_table(columns, grid->cells).c_str(), stdout);
   if (files.ok() && !options.out.empty() && options.table != "csv")
-    fmt::print("{0}/report.html  to look at\n{0}/report.json  for programs\n{0}/*.csv        tables "
+    fmt::print("{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables "
                "(docs/results.md)\n",
                options.out);
   return files.ok() ? 0 : fail(files.error());
@@ -174,7 +175,7 @@ int program(int argc, char** argv) {
   crew.threads(asked.options.threads);
   for (const char* flag : {"--trace-at", "--wall-times"})
     if (asked.given(flag) && asked.options.out.empty())
-      return fail(compared::flag_error(flag, "there is no folder for what it is of", "--out as well"));
+      return fail(compared::flag_error(flag, "there is no folder for its output", "--out as well"));
   if (!asked.listed.empty() || asked.options.capacity) return sweep(asked, words, crew);
   if (asked.options.cells)
     return fail(compared::flag_error("--cells", "this is one comparison", "a grid: a number with commas"));
@@ -187,7 +188,7 @@ int program(int argc, char** argv) {
   }
   const std::string command = compared::shell_line(words);
 
-  // All of it is read before any of it runs: what is wrong with the last case is said at once.
+  // All input is read before anything runs, so an error in the last case is reported at once.
   std::vector<Ran> all;
   Status prepared;
   for (const Run& run : *runs) {
@@ -213,7 +214,7 @@ int program(int argc, char** argv) {
   }
   heed_interrupts();
   RunCount runs_of_all;
-  Status files; // a full disk does not take the tables with it
+  Status files; // a full disk must not lose the tables
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& options = (*runs)[i].options;
     const compared::Asked one{options, all[i].comparison};
@@ -232,7 +233,7 @@ int program(int argc, char** argv) {
     const int code = tell_interrupted(runs_of_all, "runs", !all.empty(),
                                       first.out.empty()   ? ""
                                       : runs->size() == 1 ? no_files
-                                                          : "; comparisons that are whole have their reports, and no "
+                                                          : "; complete comparisons have their reports, and no "
                                                             "other file is written");
     return files.ok() ? code : fail(files.error());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outcome: what one run gave.
+// Outcome: the result of one run.
 #pragma once
 
 #include "sluice/report/report.hpp"
@@ -10,17 +10,17 @@
 
 namespace compared {
 
-/// Rows of CSV, without their heads.
+/// CSV rows, without their heads.
 struct CsvRows {
   std::string requests, series, iterations;
-  std::int64_t iterations_left_out = 0; ///< of the rows
+  std::int64_t iterations_left_out = 0; ///< rows that were not kept
 };
 
 struct Outcome {
   sluice::SystemReport report;
-  std::string trace; ///< for a trace viewer; empty unless details were wanted
-  CsvRows csv{};     ///< empty unless files are wanted
-  /// Of a node: each tenant's own, named by it; `report` is then of all together.
+  std::string trace; ///< for a trace viewer; empty without details
+  CsvRows csv{};     ///< empty without files
+  /// For a node: each tenant's own outcome, with the tenant's name; `report` then covers all tenants together.
   std::vector<Outcome> tenants{};
 };
 

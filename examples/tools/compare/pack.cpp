@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's figures, on their way from one process to another.
+// Serializes a run's figures for another process.
 #include "compare/rows.hpp"
 #include <nlohmann/json.hpp>
 
@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What forget_curves() leaves, and the rows of tables. (Its curves a run keeps to itself: who draws them runs it.)
+/// The figures that forget_curves() keeps, and the rows of tables. (Curves stay in their process, which also draws
+/// them.)
 json figures_of(const Outcome& outcome) {
   const SystemReport& report = outcome.report;
   json figures{{"name", report.name},         {"deposit", report.deposit},    {"control", report.control},
@@ -25,7 +26,7 @@ json figures_of(const Outcome& outcome) {
                {"livelock", report.livelock}, {"refusals", report.refusals}};
   const CsvRows& csv = outcome.csv;
   figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
-  const TimeReport& time = report.time; // its sums, which are added up over the seeds
+  const TimeReport& time = report.time; // its sums, which are added over the seeds
   figures["time"] = {time.seen, time.spent, time.covered, time.missed, time.turned_away};
   json& numbers = figures["numbers"] = json::array();
   for_each_metric(report.metrics, [&numbers](std::string_view, auto number) { numbers.push_back(number); });

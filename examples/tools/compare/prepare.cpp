@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare: from the command line to a comparison: reads model, device, profile and workload.
+// prepare: turns the command line into a comparison; reads model, device, profile and workload.
 #include "sluice/core/nearest.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
@@ -48,26 +48,26 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
 
 namespace {
 
-/// A name that is not known is the flag's mistake ("model"); a file has a name of its own.
+/// Errors about an unknown name are attributed to the flag ("model"); errors in a file already have the file's name.
 Error of_flag(std::string_view flag, Error error) {
   if (error.where == flag.substr(2)) error.where = flag;
   return error;
 }
 
-/// What the world is: model, device, and the cost model that stands for both. Of a group, one device's part.
+/// The simulated machine: model, device, and the cost model for both. For a group, one device's part.
 struct World {
   ModelShape shape;
   Device device;
   engines::CostChoice cost;
   std::string cost_name;
-  std::string name{}; ///< of a group
+  std::string name{}; ///< a group's name
   int devices = 1;
   std::string group_note{};
 };
 
 Expected<World> world_of(const Options& options) {
   const bool table = !options.profile.empty() && std::filesystem::is_directory(options.profile);
-  // A folder of kernel times says whose they are.
+  // A folder of kernel times contains its model's configuration.
   Expected<ModelShape> shape = table && !options.model
                                    ? read_hf_config(options.profile)
                                    : find_or_read_model(options.model.value_or(std::string{default_model}));
@@ -94,7 +94,7 @@ Expected<World> world_of(const Options& options) {
       return flag_error("--profile",
                         fmt::format("{} was measured with another model than {}: {}; {} has {}", options.profile,
                                     shape->name, kernel_shape(*measured), shape->name, kernel_shape(*shape)),
-                        "kernel times of this model, or no --model");
+                        "kernel times of the same model, or no --model");
     Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
     if (!times) return times.error();
     return World{*shape, *device, engines::CostChoice{std::move(*times)},
@@ -108,8 +108,8 @@ Expected<World> world_of(const Options& options) {
                            options.profile, shape->name, prefill.count() / 1e12)};
 }
 
-/// The step of a decode whose KV fills the budget, nothing offloaded: what one SLO is in OrbitFlow's traces, and a
-/// step's length where arrivals count steps.
+/// The decode step of one request whose KV fills the budget, with nothing offloaded: one SLO in OrbitFlow's traces, and
+/// the unit of time for traces whose arrivals count steps.
 Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens) {
   Work work;
   work.decodes = work.samples = 1;
@@ -117,7 +117,8 @@ Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_to
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// A decode of a full batch of the workload's mean lengths, the prompt and half of the output there, nothing offloaded.
+/// The decode step of a full batch of the workload's mean lengths, with the prompt and half of the output in KV and
+/// nothing offloaded.
 Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch) {
   Work work;
   work.decodes = work.samples =
@@ -128,8 +129,8 @@ Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that `share` of the device holds beside the weights. `larger`: the model may be larger than the device,
-/// and the answer below 0.
+/// Token blocks that fit into `share` of the device beside the weights. `larger`: the model may be larger than the
+/// device, and the result negative.
 Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger, double share) {
   const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens, share);
   if (blocks < TokenBlocks{1} && !larger) {
@@ -138,7 +139,7 @@ Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool la
                                   static_cast<double>(world.shape.weight_bytes().count()) / 1e9, world.shape.name,
                                   share, static_cast<double>(world.device.memory.count()) / 1e9, world.device.name),
                       "a smaller model, a larger device, --kv-blocks for a device that holds the weights elsewhere, or "
-                      "--slo-tbt and none but systems that stream weights (DeepSpeedWeights, FlexGenWeights, SelectN)");
+                      "--slo-tbt and only systems that stream weights (DeepSpeedWeights, FlexGenWeights, SelectN)");
   }
   return blocks;
 }
@@ -158,8 +159,8 @@ Expected<std::string_view> rule_of(const std::string& name) {
                     "own, next-layer, fair-share, earliest-deadline-first or deadline-pool");
 }
 
-/// Select-N's record, if it is one of this model. (On which device it was made is its maker's business: a test device
-/// has another name than the server's.)
+/// Select-N's record, if it was made for this model. (The device is not compared: the record may come from a test
+/// device whose name differs from the server's.)
 Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& shape) {
   Expected<IntervalRecord> record = read_interval_record(path);
   if (!record) return record.error();
@@ -187,7 +188,7 @@ Tuned tuned_by(const Options& options) {
   return tuned;
 }
 
-/// How a seed draws the trace again; nothing: the trace is served as recorded.
+/// How a seed resamples the trace; empty: the trace is served as recorded.
 Expected<std::optional<Resampling>> resampling_of(const Options& options) {
   if (!options.resample) {
     if (options.trace.empty() || options.seeds.empty()) return std::optional<Resampling>{};
@@ -203,11 +204,11 @@ Expected<std::optional<Resampling>> resampling_of(const Options& options) {
   const auto [end, wrong] = std::from_chars(number.data(), number.data() + number.size(), how.block);
   if (!text.starts_with("blocks:") || wrong != std::errc{} || end != text.data() + text.size() || how.block < 1)
     return flag_error("--resample", fmt::format("it is '{}'", excerpt(text)),
-                      "blocks, blocks:N with so many requests each, or arrivals");
+                      "blocks, blocks:N with N requests each, or arrivals");
   return std::optional{how};
 }
 
-/// The flags' own rules, before anything is read.
+/// Checks the flags against each other, before anything is read.
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
@@ -224,8 +225,8 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
   for (const System* system : systems)
     if (system->variant && !rule.empty())
-      return flag_error("--transfer", fmt::format("{} runs on its own rule alone", system->name),
-                        "own, or systems without it");
+      return flag_error("--transfer", fmt::format("{} runs only on its own rule", system->name),
+                        "own, or --systems without it");
   return {};
 }
 
@@ -263,18 +264,18 @@ Limits limits_of(const Options& options, const Source& source) {
 /// The KV budget of the device.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
-  if (options.kv_blocks) // for a device that holds the weights elsewhere: nothing is left to check
+  if (options.kv_blocks) // the user may give more than fits: for a device that holds the weights elsewhere
     return TokenBlocks{*options.kv_blocks};
   const bool all_stream =
       std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
   const Expected<TokenBlocks> held =
       budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.memory_share);
   if (!held) return held.error();
-  // A trace's budget is part of its experiment, which may be on another device; the demo's is meant to be short.
+  // A trace's budget is part of its experiment, which may be on another device; the demo's is scarce on purpose.
   return source.header ? source.header->budget : source.demo ? std::min(demo_budget, *held) : *held;
 }
 
-/// Sets what systems are told of model, memories and tuned policies.
+/// Sets what systems know about the model, memories and tuned policies.
 Status set_machine(const Options& options, const World& world, TokenBlocks budget, Comparison& c) {
   const ModelShape& shape = world.shape;
   const Tokens block = c.setup.limits.block_tokens;
@@ -291,7 +292,7 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
     c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
   }
   c.setup.host_blocks = LayerBlocks{world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
-  // Numbers without a unit were gigabytes once.
+  // A number without a unit is bytes, so "64" cannot mean gigabytes: report it.
   if (options.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
     return flag_error("--host-memory", exact_bytes(*options.host_memory) + " is less than one block of one layer",
                       "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world.devices) +
@@ -299,10 +300,10 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   return {};
 }
 
-/// How the workload is opened, from its start.
+/// How the workload is opened, from its beginning.
 struct Openers {
   std::function<Expected<Trace>(Slo)> trace;       ///< as recorded or generated
-  std::function<Expected<Requests>(Slo)> requests; ///< with --lengths, and drawn again with --resample
+  std::function<Expected<Requests>(Slo)> requests; ///< with --lengths applied, and resampled with --resample
 };
 
 Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
@@ -375,7 +376,7 @@ void report_workload(const Options& options, const WorkloadTotals& sum, Seconds 
                                    sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
 }
 
-/// Notes on every flag that is not at its default.
+/// Adds notes on every flag that differs from its default.
 void report_choices(const Options& options, const World& world, WorkloadReport& w) {
   if (!world.group_note.empty()) w.notes.emplace_back("Group", world.group_note);
   if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
@@ -464,7 +465,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   Expected<Openers> open = openers_of(options, *source, *resampling, full_step);
   if (!open) return open.error();
   c.setup.open = open->requests;
-  // Once through the workload: how much there is to do, and what its longest request asks for.
+  // One pass through the workload counts its work and finds the most memory that a request needs.
   const Slo slo{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
   const Expected<Trace> trace = open->trace(slo);
   if (!trace) return trace.error();

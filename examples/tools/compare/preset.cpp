@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a preset's data and the flags that were given to the comparisons to make.
+// Turns a preset's data and the given flags into the comparisons to make.
 #include "compare/preset.hpp"
 
 #include "sluice/core/nearest.hpp"
@@ -44,8 +44,8 @@ Expected<const Preset*> find_preset(std::string_view name) {
 
 namespace {
 
-/// Giving the first makes the preset's others meaningless: another workload, another machine, another promise, one
-/// model instead of several.
+/// If the user gives the first flag, the preset's other flags lose their meaning: another workload, another machine,
+/// another SLO, one model instead of several.
 struct Replaces {
   std::string_view given;
   std::array<std::string_view, 8> others;
@@ -62,7 +62,7 @@ constexpr std::array<Replaces, 9> replaces{{
     {"--slo-base", {"--slo-tbt"}},
 }};
 
-/// The given flag for which a preset's `flag` stands back; empty: none.
+/// The given flag that overrides a preset's `flag`; empty: none.
 std::string_view given_before(const CommandLine& asked, std::string_view flag) {
   if (asked.given(std::string{flag})) return flag;
   for (const Replaces& rule : replaces)
@@ -91,13 +91,13 @@ Expected<std::string> word_of(const Preset& preset, std::string_view value, std:
   const std::filesystem::path path = data_folder(options) / value.substr(mark.size());
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
-    return flag_error("--preset", fmt::format("{} reads {}, which is not there", preset.name, path.string()),
+    return flag_error("--preset", fmt::format("{} reads {}, which does not exist", preset.name, path.string()),
                       "the public traces in $SLUICE_SHARED/data or in --data FOLDER, or " + std::string{flag} +
                           " with a file of yours");
   return path.string();
 }
 
-/// Who stood back for whom, for the reader of the table.
+/// Lists which given flag overrode which preset flag, for readers of the table.
 void add_once(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
@@ -124,7 +124,7 @@ Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<s
         return {};
       }
       line.emplace_back(flag.flag);
-      for (std::size_t begin = 0; begin < flag.value.size();) { // none of a switch, several where spaces part them
+      for (std::size_t begin = 0; begin < flag.value.size();) { // a switch has no value; spaces separate several values
         const std::size_t end = std::min(flag.value.find(' ', begin), flag.value.size());
         Expected<std::string> word = word_of(preset, flag.value.substr(begin, end - begin), flag.flag, asked.options);
         if (!word) return word.error();
@@ -137,7 +137,8 @@ Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<s
       if (Status added = add(flag); !added) return added.error();
     for (const PresetFlag& flag : preset.flags) {
       const auto same = [&](const PresetFlag& other) { return other.flag == flag.flag && &other != &flag; };
-      const auto later = preset.flags.begin() + (&flag - preset.flags.data()); // what comes later says it better
+      const auto later =
+          preset.flags.begin() + (&flag - preset.flags.data()); // a later value for the same flag overrides this one
       if (std::any_of(one.flags.begin(), one.flags.end(), same) || std::any_of(later, preset.flags.end(), same))
         continue;
       if (Status added = add(flag); !added) return added.error();
@@ -145,8 +146,8 @@ Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<s
     line.insert(line.end(), words.begin(), words.end());
     if (std::find(made.begin(), made.end(), line) != made.end()) continue;
     CommandLine read;
-    // What a preset says is checked by a test, so that what is wrong here is what was given.
-    if (read.parse(line)) return flag_error("--preset", "its flags do not go with those given", "fewer of them");
+    // A test checks every preset's own flags, so an error here comes from the given flags.
+    if (read.parse(line)) return flag_error("--preset", "its flags conflict with those given", "fewer of them");
     runs.push_back({std::string{one.label}, std::move(read.options)});
     made.push_back(std::move(line));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preset: a paper's experiment as data: the flags it sets, the cases it sweeps, the figures it is read against.
+// Preset: a paper's experiment as data: the flags it sets, the cases it sweeps, the figures it is compared with.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,38 +15,39 @@
 
 namespace compared {
 
-/// A flag as on the command line. A value that begins with `data:` is a file of the public traces; spaces part several.
+/// A flag as on the command line. A value that begins with `data:` is a file of the public traces; spaces separate
+/// several values.
 struct PresetFlag {
   std::string_view flag, value;
 };
 
-/// One comparison of several, by what differs: another rate, another batch.
+/// One of several comparisons, as the flags in which it differs: another rate, another batch.
 struct PresetCase {
   std::string_view label;
   std::vector<PresetFlag> flags;
 };
 
-/// How a figure of a paper is made of two rows' numbers.
+/// How a paper's figure is computed from two rows' numbers.
 enum class Form : std::uint8_t {
-  value,  ///< the system's own
+  value,  ///< the system's number
   ratio,  ///< system / base
   gain,   ///< system / base - 1
   fall,   ///< 1 - system / base
-  points, ///< system - base, of shares
+  points, ///< system - base; both are shares
 };
 
-/// What stands for several cases.
+/// How several cases become one number.
 enum class Over : std::uint8_t { mean, most, least };
 
-/// A number that a paper reports, and how it is read from a run of its preset.
+/// A number that a paper reports, and how to compute it from a run of its preset.
 struct PaperFigure {
   std::string_view what;
   double paper = 0;
   Form form = Form::value;
-  std::string_view column; ///< of columns.hpp
+  std::string_view column; ///< a name from columns.hpp
   std::string_view system, base{};
-  std::string_view where{};                                ///< one case by its label; empty: all
-  std::string_view base_where{};                           ///< of the base, where it is another case
+  std::string_view where{};                                ///< label of one case; empty: all
+  std::string_view base_where{};                           ///< case of the base, if it differs
   double scale = std::numeric_limits<double>::quiet_NaN(); ///< SLO scale; NaN: all
   Over over = Over::mean;
   bool deposit = false, base_deposit = false;
@@ -54,26 +55,27 @@ struct PaperFigure {
 
 struct Preset {
   std::string_view name;
-  std::string_view what; ///< paper, section or figure, what is varied: one line for --list
+  std::string_view what; ///< one line for --list: paper, section or figure, the swept quantity
   std::vector<PresetFlag> flags;
-  std::vector<PresetCase> cases{}; ///< none: one comparison
+  std::vector<PresetCase> cases{}; ///< empty: one comparison
   std::vector<PaperFigure> figures{};
 };
 
-/// All of them, by paper.
+/// All presets, by paper.
 std::span<const Preset> presets();
 
-/// By its name; the error lists the names.
+/// Finds a preset by its name; the error lists the names.
 sluice::Expected<const Preset*> find_preset(std::string_view name);
 
-/// One comparison to make, and what it is called in a table of several.
+/// One comparison to make, with its name in a table of several.
 struct Run {
   std::string label;
   Options options;
 };
 
-/// What a command line asks for: itself, or its preset's cases. A flag that was given wins over the preset's, and over
-/// those that it makes meaningless (another trace: the format, the limit); cases that then are the same run once.
+/// The comparisons that a command line asks for: the command line itself, or its preset's cases. A given flag overrides
+/// the preset's, and also those that it makes meaningless (another trace: the format, the limit); cases that then
+/// become equal run once.
 sluice::Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<std::string>& words);
 
 } // namespace compared

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded: what is kept of a run.
+// Recorded: the results that are kept of a run.
 #pragma once
 
 #include "sluice/report/observer/chosen_iteration.hpp"
@@ -15,7 +15,7 @@ struct Recorded {
   sluice::Series::State series;
   sluice::ChosenIteration::State chosen;
   sluice::Timeline::State timeline;
-  sluice::Timeline::State rows; ///< its iterations alone, as many as a table may have
+  sluice::Timeline::State rows; ///< rows of its iterations, as many as a table may have
   sluice::Why::State why;
 };
 

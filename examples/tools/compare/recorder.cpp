@@ -10,20 +10,20 @@ using namespace sluice;
 
 namespace {
 
-/// Keeps of every iteration its row, of the same stretch as a trace where not all can be kept: a row is 200 bytes here
-/// and as much in a file, where an iteration in full is kilobytes, so that a table may be whole and a trace may not.
+/// Keeps the row of every iteration; if they do not all fit, those around the trace's point. A row takes 200 bytes here
+/// and in a file, a detailed iteration kilobytes: a table may therefore have every iteration where a trace cannot.
 Timeline rows_of(const Wanted& wanted) {
   Timeline rows;
   rows.at = wanted.trace_at;
   rows.max_iterations = wanted.iterations;
-  rows.max_detailed = 2; // empty: nothing is evaluated again for them
+  rows.max_detailed = 2; // empty: no iterations are evaluated again for rows
   rows.max_plans = 0;
   return rows;
 }
 
 } // namespace
 
-/// Observers that evaluate iterations once more hear of them only where their drawings are wanted.
+/// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
   tell(Summary{}, kept.summary, event);
   tell(Series{}, kept.series, event);

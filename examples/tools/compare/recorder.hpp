@@ -9,12 +9,12 @@
 
 namespace compared {
 
-/// Keeps what the request's row and files need.
+/// Records what the request's row and files need.
 struct Recorder final : sluice::EventListener {
   explicit Recorder(const Request& of) : request(of) {}
   void hear(const sluice::AnyEvent& event) override;
 
-  const Request& request; ///< says what is wanted
+  const Request& request; ///< the results to record
   Recorded kept;
 };
 

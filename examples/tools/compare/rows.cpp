@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a comparison: runs them, once for each seed, and publishes what they gave.
+// The rows of a comparison: runs each once for every seed, and builds the report and the files.
 #include "compare/rows.hpp"
 
 #include "sluice/report/seeds.hpp"
@@ -35,7 +35,7 @@ std::string trace_name(const System& system, bool deposit, const std::string& sc
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
 }
 
-/// The runs of one row as one, tenant by tenant.
+/// Combines the runs of one row, tenant by tenant.
 Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
   if (runs.size() == 1) return std::move(runs.front());
   std::vector<SystemReport> reports;
@@ -50,7 +50,7 @@ Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
   return all;
 }
 
-/// A trace around a time that no run reached has the run's last iterations, which somebody has to say.
+/// If no run reached the time given to --trace-at, traces show the last iterations instead: print that.
 void tell_of_end(const Options& options, const ComparisonReport& report) {
   if (options.trace_at.point != TraceAt::Point::time) return;
   double last = 0;
@@ -58,17 +58,17 @@ void tell_of_end(const Options& options, const ComparisonReport& report) {
     last = std::max(last, row.per_seed.empty() ? row.metrics.end_s : row.per_seed.front().end_s);
   if (options.trace_at.time.count() > last)
     std::fprintf(stderr,
-                 "%s: --trace-at: %g s lies behind the end of every run (the last: %.6g s); traces show the "
+                 "%s: --trace-at: %g s is after the end of every run (the last: %.6g s); traces show the "
                  "last iterations\n",
                  program_name(), options.trace_at.time.count(), last);
 }
 
-/// The report of rows that have run, `outcomes` a row's seeds side by side; writes its files.
+/// The report of the rows that have run; `outcomes` has a row's seeds next to each other. Writes its files.
 ComparisonReport report_of(const Options& options, const Comparison& c, const std::vector<Row>& rows,
                            std::span<Outcome> outcomes, Status& files) {
   ComparisonReport report{c.workload, {}, options.baseline, made_by()};
   const std::size_t seeds = seeds_in(c);
-  std::deque<std::string> names; // of traces
+  std::deque<std::string> names; // names of traces
   std::vector<NamedText> traces;
   const CsvRows csv = take_rows(outcomes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -129,7 +129,8 @@ Expected<std::vector<Row>> rows_of(const Options& options, const Comparison& c) 
       for (const System* system : c.systems)
         if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
           rows.push_back({system, scale, deposit});
-  if (rows.empty()) return flag_error("--deposit", "none of these systems has a deposit", "off, or a system besides");
+  if (rows.empty())
+    return flag_error("--deposit", "none of these systems has a deposit", "off, or a system that has one");
   return rows;
 }
 
@@ -175,12 +176,12 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
     if (Status made = make_folder(traces.string()); !made)
       return flag_error("--out", "the folder " + options.out + " cannot be made", made.error().expected);
   }
-  // Runs know nothing of each other: each has its engine and its reading of the workload. A row has a run a seed.
+  // Runs share no state: each has its own engine and its own reader of the workload. A row has one run per seed.
   const bool quiet = all.empty() || all.front().options.quiet;
   Progress progress(requests, stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
   std::vector<double> ended(runs.size(), 0);
   std::vector<bool> finished(runs.size(), false);
-  std::mutex telling; // of `progress`, `ended` and `finished`
+  std::mutex telling; // guards `progress`, `ended` and `finished`
   double sum = 0;
   const auto tell = [&](std::size_t run, double count, std::string_view label) {
     const std::lock_guard lock(telling);
@@ -201,10 +202,10 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
       tell(i, static_cast<double>(of), label);
     };
     Status ran = run_row(options, c, rows[one.asked][one.row], setup, one.seed, details(i), count, outcomes[i]);
-    if (!details(i) && !(options.why && one.seed == 0)) forget_curves(outcomes[i]); // nobody draws them
+    if (!details(i) && !(options.why && one.seed == 0)) forget_curves(outcomes[i]); // no page draws them
     return ran;
   };
-  // What is drawn or told of a run, the first seed's, is too much to send.
+  // The drawings and explanations of a row's first seed are too large to send.
   jobs.stays = [&](std::size_t i) { return details(i) || (all[runs[i].asked].options.why && runs[i].seed == 0); };
   jobs.pack = [&](std::size_t i) { return packed(outcomes[i]); };
   jobs.unpack = [&](std::size_t i, std::string_view bytes) { return unpack(bytes, outcomes[i]); };
@@ -224,12 +225,12 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& [options, c] = all[i];
     Options shown = options;
-    if (!made.runs.whole() && !options.out.empty()) { // whole files or none
+    if (!made.runs.whole() && !options.out.empty()) { // all files or none
       std::error_code not_empty;
       std::filesystem::remove(std::filesystem::path{options.out} / "traces", not_empty);
       shown.out.clear();
     }
-    std::vector<Row> whole; // a mean of fewer seeds than its neighbours' is none to set beside them
+    std::vector<Row> whole; // only rows with all seeds: a mean of fewer seeds cannot be compared with the others
     std::vector<Outcome> of_whole;
     for (const Row& row : rows[i]) {
       const std::size_t behind = first + seeds_in(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows: what a comparison runs, a system under one SLO, with or without a deposit; each once for every seed.
+// Rows: the rows of a comparison: a system under one SLO, with or without a deposit; each runs once for every seed.
 #pragma once
 
 #include "compare/comparison.hpp"
@@ -19,23 +19,24 @@ struct Row {
   bool deposit = false;
 };
 
-/// In the order of the report. Never none.
+/// The rows in the report's order; never empty.
 sluice::Expected<std::vector<Row>> rows_of(const Options& options, const Comparison& comparison);
 
-/// The comparison's workloads, one a seed.
+/// The number of the comparison's workloads, one per seed.
 std::size_t seeds_in(const Comparison& comparison);
 
-/// "VllmSwap + deposit at SLO x1.5, seed 2": what is being run.
+/// "VllmSwap + deposit at SLO x1.5, seed 2": a label for progress lines.
 std::string name_of_run(const Options& options, const Comparison& comparison, const Row& row, std::size_t seed);
 
-/// One run of a row. `setup`: of the seed at that place.
+/// One run of a row. `setup`: the setup of this seed.
 sluice::Status run_row(const Options& options, const Comparison& comparison, const Row& row, const Setup& setup,
                        std::size_t seed, bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome);
 
-/// Leaves of a run its figures: what is shown of a seed that is not the first.
+/// Keeps only a run's figures: pages show nothing else of seeds after the first.
 void forget_curves(Outcome& outcome);
 
-/// A run's figures as bytes, for another process, and back (CBOR, which keeps every double and what is no number).
+/// A run's figures as bytes for another process, and back (CBOR, which keeps every double, including NaN and
+/// infinities).
 std::string packed(const Outcome& outcome);
 sluice::Status unpack(std::string_view bytes, Outcome& outcome);
 

@@ -18,14 +18,14 @@ using namespace sluice;
 
 namespace {
 
-/// A livelocked run is a result: the row says so.
+/// The text of a livelock: a livelocked run is a result, which its row reports.
 std::string livelock_of(const Status& status) {
   return !status.ok() && status.error().code == ErrorCode::livelocked ? status.error().what : "";
 }
 
 Status run_tenants(const System& system, const Request& request, Outcome& outcome) {
   const Tenants& tenants = *request.setup.tenants;
-  std::deque<Recorder> recorders; // listeners stay where they are
+  std::deque<Recorder> recorders; // a deque: listeners must not move
   std::vector<engines::Simulation> simulations;
   std::vector<Requests> workloads;
   for (std::size_t i = 0; i < tenants.each.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run: one system, on one workload, under one SLO, with or without a deposit; and the systems there are.
+// A run: one system on one workload under one SLO, with or without a deposit; and the list of systems.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -24,42 +24,42 @@ using engines::Requests;
 using engines::System;
 using engines::Tuned;
 
-/// What every system of a comparison gets alike.
+/// The part of the setup that all systems of a comparison share.
 struct Setup : engines::Setup {
-  std::function<sluice::Expected<Requests>(sluice::Slo)> open{}; ///< the workload, from its start
-  std::shared_ptr<const Tenants> tenants{};                      ///< if there are several models
+  std::function<sluice::Expected<Requests>(sluice::Slo)> open{}; ///< opens the workload at its beginning
+  std::shared_ptr<const Tenants> tenants{};                      ///< set if there are several models
 };
 
-/// One row of the table to be.
+/// What to run for one row of the table.
 struct Request {
   const Setup& setup;
   sluice::Slo slo;
   bool deposit = false;
   std::string_view rule{};        ///< a transfer rule's name; empty: the system's own
   bool details = false;           ///< a trace file is wanted
-  bool why = false;               ///< what requests' time went to
-  std::int64_t why_id = -1;       ///< of which request in particular
-  const Wanted* wanted = nullptr; ///< of files; null: figures alone
+  bool why = false;               ///< explain where requests' time went
+  std::int64_t why_id = -1;       ///< the request to explain
+  const Wanted* wanted = nullptr; ///< for files; null: figures only
   std::function<void(std::int64_t ended)> tell;
 };
 
 struct Outcome; ///< compare/outcome.hpp
 
-/// Runs the system to its end. Errors: no engine can be made with this setup, a trace that cannot be read, and a
-/// policy's impossible answer.
+/// Runs the system to its end. Errors: no engine can be made with this setup, an unreadable trace, and a policy's
+/// impossible answer.
 sluice::Status run(const System& system, const Request& request, Outcome& outcome);
 
 /// How a run ended.
 struct Ended {
   engines::Composed composed;
-  std::string livelock; ///< what the run was caught in; empty: all requests ended
+  std::string livelock; ///< the livelock that ended the run; empty: all requests ended
   sluice::Seconds now{0};
 };
-/// Simulates an engine of `simulate` (System::simulate) on the request's workload, before `listener`.
+/// Simulates an engine of `simulate` (System::simulate) on the request's workload; `listener` receives the events.
 sluice::Expected<Ended> simulate(sluice::Expected<engines::Simulated> (*simulate)(const engines::Simulation&),
                                  const Request& request, sluice::EventListener& listener);
 
-/// The program's name, and every system that it compares, in the order of the table. Defined by the program.
+/// The program's name, and all systems that it compares, in the table's order. Defined by the program.
 const char* program_name();
 std::span<const System> systems();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare_seeds: one comparison of many workloads.
+// prepare_seeds: one comparison with several workloads.
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
@@ -28,7 +28,8 @@ Expected<Comparison> prepare_seeds(const Options& options, const std::string& co
                                   did_you_mean(options.baseline, names)),
                       "the name of a system that is compared");
   if (!options.baseline.empty() && options.seeds.size() < 2)
-    return flag_error("--baseline", "there is one seed, and nothing to judge by", "--seeds as well, such as 1..8");
+    return flag_error("--baseline", "one seed gives no intervals to compare systems by",
+                      "--seeds as well, such as 1..8");
   if (options.seeds.size() < 2) return first;
   Comparison all = *std::move(first);
   all.workload.seeds = options.seeds;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From lists of numbers to the grid of command lines that have one of each.
+// Turns lists of numbers into a grid of command lines that have one number of each list.
 //
-// A cell is a command line, and is read as one: so whatever a flag does, with a preset or without, it does in a grid.
+// A cell is a command line and is parsed as one, so every flag works in a grid as it does alone, with or without a
+// preset.
 #include "compare/sweep.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::size_t most_cells = 10'000;
 
-/// Where among the words a flag's value stands: "--flag value" or "--flag=value".
+/// The index of the word that has a flag's value: "--flag value" or "--flag=value".
 std::size_t word_of(const std::vector<std::string>& words, const std::string& flag) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == flag) return i + 1;
@@ -30,7 +31,7 @@ std::size_t word_of(const std::vector<std::string>& words, const std::string& fl
   return 0;
 }
 
-/// The words with each list's value of `at` in place of the list.
+/// The words, with each list replaced by its value at `at`.
 std::vector<std::string> words_at(std::vector<std::string> words, const std::vector<Flags::Listed>& lists,
                                   const std::vector<std::size_t>& at) {
   for (std::size_t axis = 0; axis < lists.size(); ++axis) {
@@ -65,7 +66,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
       at[axis] = rest % lists[axis].values.size();
     const std::vector<std::string> line = words_at(words, lists, at);
     CommandLine read;
-    // Each value was checked when its list was read, so that nothing here is wrong.
+    // Each value was checked when its list was read, so this cannot fail.
     if (read.parse(line)) return flag_error(line.front(), "the command line cannot be read", "flags that --help lists");
     Expected<std::vector<Run>> runs = runs_of(read, line);
     if (!runs) return runs.error();
@@ -79,7 +80,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
         folder += (folder.empty() ? "" : "_") + sweep.axes[axis].name + "-" + value;
       }
       std::replace_if(
-          folder.begin(), folder.end(), [](char c) { return c == '/' || c == ' '; }, '-'); // of "2 GB/s"
+          folder.begin(), folder.end(), [](char c) { return c == '/' || c == ' '; }, '-'); // for "2 GB/s"
       if (!cell.run.label.empty()) {
         label = cell.run.label + ", " + label;
         if (std::find(cases.values.begin(), cases.values.end(), cell.run.label) == cases.values.end())
@@ -87,7 +88,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
       }
       Options& options = cell.run.options;
       options.case_label = label;
-      // A preset's cases have folders already.
+      // A preset's cases already have folders.
       options.out = options.cells && !options.out.empty() ? options.out + "/" + folder : std::string{};
       sweep.cells.push_back(std::move(cell));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweep: a command line whose numbers are lists, as the command lines of a grid.
+// Sweep: a command line with lists of numbers, as the command lines of a grid.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,26 +13,26 @@
 
 namespace compared {
 
-/// What varies, and over what: a flag that was given as a list, or the cases of a preset.
+/// A swept parameter and its values: a flag that was given as a list, or the cases of a preset.
 struct Axis {
   std::string name;                ///< "kv-blocks"; "case"
   std::vector<std::string> values; ///< as given
-  bool numbers = true;             ///< or sizes, or rates
+  bool numbers = true;             ///< numbers, sizes or rates; false: names
 };
 
-/// One comparison of a grid: what is served there, and the command that serves it alone.
+/// One comparison of a grid: its workload and settings, and the command that repeats it alone.
 struct Cell {
-  std::vector<std::pair<std::string, std::string>> at; ///< each axis but the case, and where on it
+  std::vector<std::pair<std::string, std::string>> at; ///< the value on each axis except the case
   Run run;
   std::string command;
 };
 
 struct Sweep {
-  std::vector<Axis> axes; ///< in the order in which they were given; the first varies slowest
+  std::vector<Axis> axes; ///< in the order of the command line; the first varies slowest
   std::vector<Cell> cells;
 };
 
-/// All that a command line with lists asks for. `words`: with which it was read.
+/// All comparisons of a command line with lists. `words`: the words it was read from.
 sluice::Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string>& words);
 
 } // namespace compared

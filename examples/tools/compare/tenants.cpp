@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From --tenants to several setups in one comparison.
+// Turns --tenants into several setups in one comparison.
 #include "compare/tenants.hpp"
 
 #include "sluice/core/random.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 struct TenantFlag {
   std::string model;
-  double share = 0; ///< of the device's memory, weights and KV
+  double share = 0; ///< share of the device's memory, for weights and KV
 };
 
 /// "opt-13b@0.35"
@@ -43,7 +43,7 @@ Expected<TenantFlag> read_tenant(const std::string& text) {
                     "a model and its share of the device's memory, weights and KV, such as opt-13b@0.35");
 }
 
-/// Of a stream of requests those that fall to one tenant: each to one of all, at random and evenly.
+/// One tenant's requests from a shared stream: each request goes to one tenant, at random with equal probability.
 class Dealt {
  public:
   Dealt(Requests all, std::size_t tenant, std::size_t tenants, std::uint64_t seed)
@@ -61,7 +61,7 @@ class Dealt {
   Random random_;
 };
 
-/// The flags' own rules where there are tenants.
+/// Checks the flags against --tenants.
 Status check_with_tenants(const Options& options) {
   if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
     return flag_error("--tenants",
@@ -84,7 +84,7 @@ Status check_with_tenants(const Options& options) {
   return {};
 }
 
-/// The systems that are asked for, all of which can serve tenants.
+/// The systems that were asked for; all must be able to serve tenants.
 Expected<std::vector<const System*>> systems_for_tenants(const Options& options) {
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
@@ -100,7 +100,8 @@ Expected<std::vector<const System*>> systems_for_tenants(const Options& options)
   return systems;
 }
 
-/// Takes systems out of `systems` that cannot hold a tenant's weights, where all were asked for. Returns their names.
+/// Removes from `systems` those that cannot hold a tenant's weights, if all systems were asked for. Returns their
+/// names.
 std::string leave_out_too_small(const Options& options, const std::vector<TenantFlag>& flags,
                                 std::vector<const System*>& systems) {
   std::string left_out;
@@ -118,7 +119,7 @@ std::string leave_out_too_small(const Options& options, const std::vector<Tenant
   return left_out;
 }
 
-/// Sharing and the order of lending, as the flags say.
+/// Sets the sharing and the lending order from the flags.
 Status read_sharing(const Options& options, const std::string& sharing, double shares, Tenants& tenants) {
   if (sharing == "turns")
     tenants.sharing.kind = engines::SharingKind::turns;
@@ -140,7 +141,7 @@ Status read_sharing(const Options& options, const std::string& sharing, double s
   return {};
 }
 
-/// The options of tenant `i` as if it were alone.
+/// The options of tenant `i`, as if it were the only one.
 Options alone(const Options& options, const std::vector<TenantFlag>& flags, std::size_t i, const std::string& systems,
               double part) {
   Options one = options;
@@ -159,15 +160,15 @@ Options alone(const Options& options, const std::vector<TenantFlag>& flags, std:
   return one;
 }
 
-/// A tenant of what was prepared for it alone: its part of the host, and of the bus.
+/// Makes a tenant from the comparison that was prepared for it alone: adds its share of the host and of the bus.
 Tenant tenant_of(const Options& options, const Comparison& prepared, double share, double shares, std::size_t tenants,
                  bool in_turns) {
   Tenant tenant{prepared.workload.model, prepared.setup, prepared.base_slo};
-  // They are on one machine, with one host. Each has its part, as each server has a swap space of its own.
+  // They share one machine and one host. Each has a fixed share, as each server has its own swap space.
   tenant.setup.host_blocks =
       LayerBlocks{static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * share / shares)};
   if (in_turns) return tenant;
-  // What each is sure of, as whole shares of its lane: the bus can be slower than one, or faster.
+  // Each one's guaranteed bandwidth, in whole shares of its lane: the bus can be slower or faster than one lane.
   const double lanes = options.bus ? *options.bus / prepared.setup.cost.link().rate.count() : 1;
   const double shares_of_lane = std::ceil(static_cast<double>(tenants) / lanes * (1 - 1e-9));
   tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
@@ -228,7 +229,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
 
   std::optional<Comparison> all;
   std::string models;
-  std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // of all
+  std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // totals of all tenants
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Expected<Comparison> prepared =
         prepare(alone(options, flags, i, chosen, sharing == "parts" ? flags[i].share / shares : 1.0), command);
@@ -237,13 +238,13 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     if (options.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
       return flag_error("--tp",
                         fmt::format("tenants offload over the bus that the all-reduces of {} cross, at the same time: "
-                                    "what one group's cost the others is not reckoned",
+                                    "the simulation has no model of that contention",
                                     prepared->setup.device.name),
                         "--sharing turns, or devices that reach their peers by another way than their host's bus");
     Tenant tenant = tenant_of(options, *prepared, flags[i].share, shares, flags.size(), sharing == "turns");
     for (const Tenant& other : tenants->each)
       if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
-    if (options.tenant_loads.empty()) { // one stream of arrivals for all
+    if (options.tenant_loads.empty()) { // all tenants share one stream of arrivals
       tenant.setup.open = [open = prepared->setup.open, i, count = flags.size(),
                            seed = options.seed](Slo slo) -> Expected<Requests> {
         Expected<Requests> stream = open(slo);
@@ -271,7 +272,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   w.requests = requests;
   w.budget_blocks = budget_blocks;
   w.budget_bytes = budget_bytes;
-  std::erase_if(w.notes, [](const auto& note) { return note.first == "Memory"; }); // the first one's alone
+  std::erase_if(w.notes, [](const auto& note) { return note.first == "Memory"; }); // it describes only the first tenant
   w.notes.emplace_back("Tenants", tenants_note(options, sharing, tenants->bus));
   return *std::move(all);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tenants: several models in one simulation, each with its part of the memory and its own requests.
+// Tenants: several models in one simulation, each with its share of memory and its own requests.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -16,10 +16,10 @@
 
 namespace compared {
 
-inline constexpr std::size_t most_tenants = 4; ///< each number of them is another node type to compile
+inline constexpr std::size_t most_tenants = 4; ///< each number of tenants is another node type to compile
 
 struct Tenant {
-  std::string name; ///< its model's; numbered where several have the same
+  std::string name; ///< its model's; with a number if several tenants have the same model
   Setup setup;
   sluice::Seconds base_slo{0};
 };
@@ -30,7 +30,7 @@ struct Tenants {
   sluice::BytesPerSecond bus{std::numeric_limits<double>::infinity()};
   sluice::RemapController::Order order = sluice::RemapController::Order::most_recent_first;
 
-  /// What a tenant's users are promised: its own base, scaled as the first one's is.
+  /// The SLO of a tenant's users: the tenant's own base, scaled like the first tenant's.
   [[nodiscard]] sluice::Slo slo(const Request& request, std::size_t tenant) const {
     sluice::Slo slo = request.slo;
     slo.tbt = slo.tbt * (each[tenant].base_slo / each.front().base_slo);
@@ -38,14 +38,13 @@ struct Tenants {
   }
 };
 
-/// `prepare` where there are tenants: each is prepared as if it were alone with its part of the memory, the device's
-/// and the host's.
+/// `prepare` with tenants: prepares each as if it were alone with its share of the device's and the host's memory.
 sluice::Expected<Comparison> prepare_tenants(const Options& options, const std::string& command);
 
-/// Whether there are no flags that say something of tenants, where there are none.
+/// Checks that no tenant flag was given without --tenants.
 sluice::Status check_without_tenants(const Options& options);
 
-/// The setup whose model a row of the report is of: its tenant's, or the only one's. Null: the row is of all tenants.
+/// The setup of the model in a report's row: its tenant's, or the only one. Null: the row covers all tenants.
 const Setup* setup_of(const Comparison& comparison, const sluice::SystemReport& row);
 
 } // namespace compared

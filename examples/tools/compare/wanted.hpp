@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wanted: what files are to be made of a run, besides its figures.
+// Wanted: the files to write for a run, besides its figures.
 #pragma once
 
 #include "sluice/report/csv_tables.hpp"
@@ -10,9 +10,9 @@
 namespace compared {
 
 struct Wanted {
-  sluice::CsvRun run;         ///< whose rows they are
-  sluice::TraceAt trace_at{}; ///< where a trace shows everything
-  std::size_t iterations = 2; ///< rows of iterations.csv at most, around the same point
+  sluice::CsvRun run;         ///< identifies the rows
+  sluice::TraceAt trace_at{}; ///< the part of the run that a trace shows in detail
+  std::size_t iterations = 2; ///< most rows of iterations.csv, around the same point
 };
 
 } // namespace compared

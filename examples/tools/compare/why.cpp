@@ -21,8 +21,8 @@ void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why) {
            if (error != std::errc{} || read != end || why->id < 0)
              throw CLI::ValidationError("--why", "it is '" + text + "'; expected a request's number, or all");
          },
-         "what the requests' time went to, arrival to last token: of one by its number (from 0, in order of arrival), "
-         "of all together without one")
+         "explain where requests' time went, from arrival to last token: for one by its number (from 0, in arrival "
+         "order), or for all together")
       ->expected(0, 1)
       ->type_name("[ID]");
 }
@@ -30,7 +30,7 @@ void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why) {
 sluice::Status check_why(const Options& options, std::int64_t requests) {
   if (!options.why) return {};
   if (options.table != "full")
-    return flag_error("--why", "it is an answer in words, and --table asks for " + options.table, "--table full");
+    return flag_error("--why", "it prints text, and --table asks for " + options.table, "--table full");
   if (options.why->id >= requests)
     return flag_error("--why", fmt::format("there is no request {}", options.why->id),
                       fmt::format("a number from 0 to {}, or none for all of them", requests - 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --why: what the requests' time went to.
+// --why: explains where requests' time went.
 #pragma once
 
 #include "sluice/report/report.hpp"
@@ -15,10 +15,10 @@ namespace compared {
 
 void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why);
 
-/// That there is such a request, and a place for the answer.
+/// Checks that the request exists and that --table allows the answer.
 sluice::Status check_why(const Options& options, std::int64_t requests);
 
-/// The answer, for every row.
+/// The explanation, for every row.
 std::string why_text(WhyAsked why, const sluice::ComparisonReport& report);
 
 } // namespace compared

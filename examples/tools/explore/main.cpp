@@ -62,7 +62,7 @@ Status publish(const Options& options, const Exploration& found) {
   files.emplace_back("explore.json", exploration_json(found));
   files.emplace_back("explore.html", exploration_html(found));
   if (Status written = write_all(options.out, files); !written) return written;
-  fmt::print("\n{0}/explore.html  to look at\n{0}/explore.json  for programs\n{0}/*.csv         tables "
+  fmt::print("\n{0}/explore.html  for reading\n{0}/explore.json  for programs\n{0}/*.csv         tables "
              "(docs/results.md)\n",
              options.out);
   return {};
@@ -91,9 +91,9 @@ int run(const Options& options, const std::string& command, Crew& crew) {
   std::fflush(stdout);
   fmt::print(stderr, "sluice-explore: interrupted: {} of {} runs finished; {}{}\n", found->runs.finished,
              found->runs.of,
-             found->rows.empty() ? "no row is whole, and none is shown"
-                                 : "the rows above, and what choices are worth, are of those that are whole",
-             options.out.empty() ? "" : "; no file is written: the folder of --out is as it was");
+             found->rows.empty() ? "no row is complete, so none is shown"
+                                 : "only complete rows are shown above, and only they count in the effects of choices",
+             options.out.empty() ? "" : "; no file is written: the folder of --out is unchanged");
   return interrupted_code();
 }
 
@@ -120,9 +120,9 @@ int program(int argc, char** argv) {
   flags.whole("--kv-blocks", options.kv_blocks, 1, many,
               "device memory for KV, in token blocks of 16 tokens (all layers; default: as sluice-compare's)");
   flags.whole("--batch", options.batch, 1, 1'000'000,
-              "requests that run at once (default: the trace's own, 4 for the demo, or 256)");
+              "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
   flags.whole("--max-batch-tokens", options.batch_tokens, 1, many,
-              "tokens computed in one iteration (default: the trace's own, 32768 for the demo, or 2048)");
+              "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
   flags.numbers("--slo-scale", options.slo_scales, 0, false, "of the base SLO: one (default: 1.5)");
   flags.number("--slo-tbt", options.slo_tbt, 0, false,
                "the base SLO, seconds per token (default: a step that fills the budget)");
@@ -139,11 +139,11 @@ int program(int argc, char** argv) {
       "--rotation-blocks", options.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
-  flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one a processor)");
+  flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   app.add_option("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
   compared::add_seed_flags(flags, options);
   app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
-  app.add_flag("--quiet", options.quiet, "no progress");
+  app.add_flag("--quiet", options.quiet, "show no progress");
   app.add_flag("--mpi", options.mpi, compared::mpi_help);
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (options.list) {

@@ -311,7 +311,7 @@ int program(int argc, char** argv) {
   flags.numbers("--slack", options.slacks, 0, true,
                 "print intervals for SLOs so much above what each batch takes, e.g. 0.2,0.5 (default: 0.5)");
   flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
-  app.add_flag("--quiet", options.quiet, "no progress");
+  app.add_flag("--quiet", options.quiet, "show no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   for (const char* flag :
        {"--device", "--slo-max", "--slo-step", "--max-batch", "--least-length", "--max-length", "--slack", "--slo"})

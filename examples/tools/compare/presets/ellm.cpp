@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// eLLM's experiments (section 6). Those that change the planner or the units are bench_ellm_paper's.
+// eLLM's experiments (section 6). Those that change the planner or the units are in bench_ellm_paper.
 #include "compare/presets/papers.hpp"
 
 #include <array>
@@ -10,10 +10,10 @@ namespace compared {
 
 namespace {
 
-/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. A TPOT SLO of 50 ms is not
-/// in the text: eLLM's mean TPOT is 48.39 ms there. The batch bound of 512 is in 6.7. No first token is promised.
-/// OrbitFlow, which these papers do not compare with, looks at one placement a plan: with `--systems all` at such
-/// batches its planner alone would take minutes.
+/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The text has no TPOT SLO of
+/// 50 ms; eLLM's mean TPOT is 48.39 ms there. The batch limit of 512 is from 6.7. TTFT has no SLO. OrbitFlow, which
+/// these papers do not compare with, evaluates one placement per plan: at such batches `--systems all` would spend
+/// minutes in its planner alone.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{
       {"--model", "llama2-13b"},
@@ -34,12 +34,12 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 PaperFigure over(std::string_view what, double paper, std::string_view column, std::string_view base) {
   return {.what = what, .paper = paper, .form = Form::ratio, .column = column, .system = "Ellm", .base = base};
 }
-/// A latency of the base's over eLLM's.
+/// The base's latency divided by eLLM's.
 PaperFigure under(std::string_view what, double paper, std::string_view column, std::string_view base) {
   return {.what = what, .paper = paper, .form = Form::ratio, .column = column, .system = base, .base = "Ellm"};
 }
 
-/// What the paper has of eLLM beside vLLM-Recompute, vLLM-Swap and HCache.
+/// The paper's comparison of eLLM with vLLM-Recompute, vLLM-Swap and HCache.
 struct Headline {
   std::array<double, 3> throughput, ttft;
   double tpot_met;
@@ -65,8 +65,8 @@ std::vector<Preset> ellm_presets() {
   return {
       {.name = "ellm",
        .what = "eLLM, Fig. 10: Llama2-13B on an A100, ShareGPT's lengths at 50 requests a second",
-       // Means of the lengths and of the intervals, their deviation (37.49 of 22.15 ms): 6.1. Assumed: how many
-       // requests, and that lengths are lognormal, up to 3,600 tokens.
+       // From 6.1: means of the lengths and of the intervals, and the intervals' deviation (37.49 with a mean of 22.15
+       // ms). Assumed: the number of requests, and lognormal lengths up to 3,600 tokens.
        .flags = setup({{"--generate", "sharegpt:rate=50,requests=1500,cv=1.69,longest=3600"}}),
        .figures = headline(
            {.throughput = {2.64, 2.61, 1.91}, .ttft = {2.63, 2.59, 1.7}, .tpot_met = 0.973},
@@ -83,7 +83,7 @@ std::vector<Preset> ellm_presets() {
        .figures = headline({.throughput = {2.73, 3.03, 1.61}, .ttft = {1.76, 1.71, 1.37}, .tpot_met = 0.966})},
       {.name = "ellm-70b",
        .what = "eLLM, Fig. 10: Llama2-70B on four A100 without NVLink, ShareGPT's lengths at 50 requests a second",
-       // Mean TPOTs of half a second are in 6.2: the SLO is taken to be as much.
+       // 6.2 has mean TPOTs of half a second: the SLO is assumed to be equal to them.
        .flags = setup({{"--model", "llama2-70b"},
                        {"--tp", "4"},
                        {"--host-memory", "160GB"},
@@ -102,9 +102,9 @@ std::vector<Preset> ellm_presets() {
                  {"1.5/s", {{"--generate", "sharegpt:rate=1.5,requests=300,cv=1.69,longest=3600"}}}}},
       {.name = "ellm-load-long",
        .what = "eLLM, Fig. 14 and 15: TTFT and attainment over the load, L-Eval's lengths",
-       // The text loads one A100 with 6 to 38 requests a second of 36K tokens each. Their prefills alone are 20 to 110
-       // times its peak: here the shape of the figures, about what the machine can serve, which is one request at a
-       // time.
+       // The text loads one A100 with 6 to 38 requests per second of 36K tokens each. Their prefills alone need 20 to
+       // 110 times its peak rate. This preset reproduces the shape of the figures, around the rate that the machine can
+       // serve, which is one request at a time.
        .flags = setup({{"--columns", load}, {"--slo-ttft", "60"}}),
        .cases = {{"0.002/s", {{"--generate", "leval:rate=0.002,requests=40,cv=1.69,longest=56000"}}},
                  {"0.004/s", {{"--generate", "leval:rate=0.004,requests=40,cv=1.69,longest=56000"}}},

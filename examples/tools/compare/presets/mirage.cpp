@@ -15,13 +15,13 @@ constexpr std::string_view sharegpt =
     "poisson:rate=1,requests=1,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024";
 constexpr std::string_view alpaca =
     "poisson:rate=1,requests=1,prompt=lognormal(19.3,1.0),output=lognormal(58.5,1.0),longest=1024";
-constexpr std::string_view until_empty = "100000"; // seconds, more than any queue takes
+constexpr std::string_view until_empty = "100000"; // seconds, longer than any queue lasts
 
-/// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1, said to hold for 7.4 to 7.6), arrivals of
-/// the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths as vLLM's paper has them,
-/// lognormal with CV 1, within the 2,048 tokens of the model; an SLO of 100 ms, which no system here looks at.
-/// OrbitFlow, which these papers do not compare with, looks at one placement a plan: with `--systems all` at such
-/// batches its planner alone would take minutes.
+/// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1; the text applies it to 7.4 to 7.6),
+/// arrivals of the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths from vLLM's paper,
+/// lognormal with CV 1, within the model's 2,048 tokens; an SLO of 100 ms, which no system here uses. OrbitFlow, which
+/// these papers do not compare with, evaluates one placement per plan: at such batches `--systems all` would spend
+/// minutes in its planner alone.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "opt-13b"},     {"--device", "gh200-96"},
                                 {"--memory-share", "0.35"}, {"--batch", "256"},
@@ -33,9 +33,9 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   return flags;
 }
 
-/// Table 1's combinations, on the same device. Turns are taken until a model has nothing to do: the text names round
-/// robin and no quantum (`mirage-quantum` has others). Its KV is gone then, as 7.4 says of inactive models, and so is
-/// what it borrowed.
+/// Table 1's combinations, on the same device. A turn lasts until the model has no work: the text says round robin and
+/// gives no quantum (`mirage-quantum` has others). The model's KV is released then, as 7.4 says about inactive models,
+/// and so is the memory it borrowed.
 std::vector<PresetFlag> tenants(std::string_view who, std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--tenants", who},         {"--device", "gh200-96"},
                                 {"--quantum", until_empty}, {"--batch", "256"},
@@ -45,7 +45,7 @@ std::vector<PresetFlag> tenants(std::string_view who, std::vector<PresetFlag> mo
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
-/// The same arrivals as above, dealt to the tenants at random.
+/// The same arrivals as above, assigned to the tenants at random.
 std::vector<PresetFlag> dealt(std::string_view who, std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags = tenants(who, {{"--trace", "data:traces/azure_llm_2023_code.csv"},
                                                 {"--format", "azure"},
@@ -58,7 +58,8 @@ constexpr std::string_view c1 = "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2";
 constexpr std::string_view c2 = "opt-30b@0.65,opt-6.7b@0.15";
 
 /// Fig. 9 and 10: each tenant's own requests, for three minutes. One trace cannot be scaled to two rates. The bursts
-/// are milder than the trace's (the CV of its gaps is 11): a few hundred gaps of such a CV have no rate to speak of.
+/// are milder than the trace's (the CV of its gaps is 11), because a few hundred gaps with that CV have no meaningful
+/// rate.
 std::string loads_of(int rate_a, const std::string& lengths_a, int rate_b, const std::string& lengths_b) {
   const auto load = [](int rate, const std::string& lengths) {
     return "gamma:cv=4,rate=" + std::to_string(rate) + ",requests=" + std::to_string(180 * rate) + "," + lengths;
@@ -66,8 +67,8 @@ std::string loads_of(int rate_a, const std::string& lengths_a, int rate_b, const
   return load(rate_a, lengths_a) + " " + load(rate_b, lengths_b);
 }
 const std::string chats = "prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024"; // as `sharegpt`
-/// 1,734 and 634 tokens on average. How many of them are generated is not said: a fifth; nor their spread: a CV of 0.1,
-/// so that none is beyond the models' 2,048.
+/// 1,734 and 634 tokens on average. The text does not give the generated share (assumed: a fifth) or the spread
+/// (assumed: a CV of 0.1, so that no request exceeds the models' 2,048 tokens).
 const std::string long_requests = "prompt=lognormal(1387,0.1),output=lognormal(347,0.1)";
 const std::string short_requests = "prompt=lognormal(507,0.1),output=lognormal(127,0.1)";
 const std::string at_1_and_5 = loads_of(1, chats, 5, chats); // presets are views
@@ -76,7 +77,7 @@ const std::string at_5_and_1 = loads_of(5, chats, 1, chats);
 const std::string long_and_short = loads_of(2, long_requests, 2, short_requests);
 const std::string short_and_long = loads_of(2, short_requests, 2, long_requests);
 
-// The trace's first 1,000 requests arrive at 1.917 a second.
+// The trace's first 1,000 requests arrive at 1.917 per second.
 const std::vector<PresetCase> loads{
     {"3/s", {{"--rate-scale", "1.565"}}}, {"5/s", {{"--rate-scale", "2.608"}}}, {"10/s", {{"--rate-scale", "5.217"}}}};
 const std::vector<PresetCase> rates{{"1/s", {{"--rate-scale", "0.5217"}}},
@@ -104,7 +105,7 @@ std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
            .system = "Mirage",
            .base = "VllmRecompute"}};
 }
-/// 7.4.
+/// Section 7.4.
 std::vector<PaperFigure> beside_pie() {
   return {{.what = "throughput beside Pie's",
            .paper = 0.471,

@@ -8,11 +8,12 @@ namespace compared {
 
 namespace {
 
-/// The paper's solver has 16 to 69 ms a plan (Table 1) and proves it; with these most plans here are proven as well.
+/// The paper's solver takes 16 to 69 ms per plan (Table 1) and proves optimality; with this many nodes most plans here
+/// are proven optimal, too.
 constexpr PresetFlag plan_nodes{"--plan-nodes", "5000"};
 
-/// Section 5.1: Llama-3-8B on an A5000 (24 GB, PCIe 3.0 x16, 384 GB of host). Batch 4 and 32K tokens a batch, and with
-/// them the KV budget, stand in the traces of its artifact. Prefill is in no profile: 65 TFLOP/s is assumed.
+/// Section 5.1: Llama-3-8B on an A5000 (24 GB, PCIe 3.0 x16, 384 GB of host memory). Batch 4, 32K tokens per batch, and
+/// therefore the KV budget, are in the traces of its artifact. No profile has prefill times: 65 TFLOP/s is assumed.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "llama3-8b"},
                                 {"--device", "a5000"},
@@ -26,15 +27,15 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 constexpr PresetFlag rate1{"--trace", "data:traces/orbitflow/32k_lambda1.0x_cv1.json"};
 constexpr PresetFlag rate2{"--trace", "data:traces/orbitflow/32k_lambda2.0x_cv1.json"};
 
-/// What the traces hold (104 requests): prompts of 100 to 9,500 tokens, outputs of 100 to 9,700, in bins by eye; and
-/// their server's limits. For what the traces do not vary.
+/// The traces (104 requests) have prompts of 100 to 9,500 tokens and outputs of 100 to 9,700, in bins read by eye. For
+/// experiments that vary what the traces fix, with their server's limits.
 constexpr std::string_view lengths = "prompt=bins(0.36:100-600;0.49:900-2500;0.08:3300-4900;0.07:7700-9500),"
                                      "output=bins(0.26:100-600;0.28:800-2500;0.32:2500-5000;0.14:6700-9700)";
 
 } // namespace
 
 std::vector<Preset> orbitflow_presets() {
-  // Section 5.3 fixes 0.97 requests a minute for what it varies.
+  // Section 5.3 fixes the rate at 0.97 requests per minute while it varies other parameters.
   static const std::string generated = std::string{"gamma:rate=0.01617,requests=52,"} + std::string{lengths};
   static const std::string cv1 = generated + ",cv=1", cv2 = generated + ",cv=2", cv4 = generated + ",cv=4",
                            cv6 = generated + ",cv=6", cv8 = generated + ",cv=8";
@@ -47,7 +48,7 @@ std::vector<Preset> orbitflow_presets() {
   static const std::string context8 = "poisson:rate=0.02,requests=40," + short_lengths,
                            context32 = std::string{"poisson:rate=0.005,requests=40,"} + std::string{lengths},
                            context128 = "poisson:rate=0.00125,requests=40," + long_lengths;
-  // Table 1: what a batch of four holds beside its budget, with outputs that hardly grow or double it.
+  // Table 1: a batch of four with more KV than its budget; outputs hardly grow that KV, or double it.
   static const std::string static_short = "even:rate=1000,requests=4,prompt=uniform(2500,4500),output=uniform(64,128)",
                            static_long =
                                "even:rate=1000,requests=4,prompt=uniform(2500,4500),output=uniform(2500,4500)";
@@ -61,11 +62,11 @@ std::vector<Preset> orbitflow_presets() {
                    "DynamicHeuristic,OrbitFlowUniform,OrbitFlowRequestWise,OrbitFlowPause,OrbitFlow,OrbitFlowPool"},
                   {"--columns", "system,tbt@1,tbt@1.5,tbt@2.5,per-token@1,per-token@1.5,per-token@2.5,e2e@1.5,gap@1.5,"
                                 "tokens@1.5,stall@1.5,refused@1.5"}}),
-       // The figure's rates are not in the text; the artifact has traces of two.
+       // The text does not give the figure's rates; the artifact has traces of two rates.
        .cases = {{"rate x1", {rate1}}, {"rate x2", {rate2}}},
        .figures =
            {
-               // Abstract and 5.2: "66 % higher TBT and 62 % higher TPOT attainment", of which baseline is not said.
+               // Abstract and 5.2: "66 % higher TBT and 62 % higher TPOT attainment"; the baseline is not named.
                {.what = "TBT attainment (per token) above DynamicHeuristic's, at most",
                 .paper = 0.66,
                 .form = Form::gain,
@@ -232,7 +233,7 @@ std::vector<Preset> orbitflow_presets() {
            }},
       {.name = "orbitflow-victims",
        .what = "OrbitFlow, Fig. 14c: whom to pause; largest, shortest, anybody",
-       // Its stress trace has more long requests: here the trace of the higher rate.
+       // Its stress trace has more long requests: this preset uses the trace with the higher rate.
        .flags =
            setup({rate2,
                   {"--slo-scale", "1,1.5,2.5"},
@@ -242,7 +243,8 @@ std::vector<Preset> orbitflow_presets() {
                                 "preempted@1.5,tokens@1.5"}})},
       {.name = "orbitflow-srtf",
        .what = "OrbitFlow, Fig. 13: the shortest remaining first instead of first come, first served",
-       // The paper takes another paper's trace (its [14], lengths x6), which it does not give: here both of its own.
+       // The paper uses another paper's trace (its [14], lengths x6), which it does not publish: this preset uses both
+       // of its own traces.
        .flags = setup({{"--deposit", "on"},
                        {"--slo-scale", "1.5"},
                        {"--systems", "OrbitFlow,OrbitFlowSrtf"},
@@ -302,7 +304,7 @@ std::vector<Preset> orbitflow_presets() {
                  plan_nodes,
                  {"--device", "a5000"},
                  {"--profile", "data:profiles/orbitflow/profiled_results_A5000.json"},
-                 {"--kv-blocks", "611"}, // the traces' server
+                 {"--kv-blocks", "611"}, // as in the traces' server
                  {"--batch", "4"},
                  {"--max-batch-tokens", "32384"},
                  {"--slo-scale", "1.5"},
@@ -332,8 +334,8 @@ std::vector<Preset> orbitflow_presets() {
                  {"batch 16", {{"--batch", "16"}}}}},
       {.name = "orbitflow-context",
        .what = "OrbitFlow, Fig. 10: 8K, 32K and 128K tokens a batch, Llama-3-70B",
-       // The text: Llama-3-70B, 2-way TP on A6000s, SLO x2.5. Its profile of the 70B stands for the two; budget, rate
-       // and lengths are in proportion to the context, and assumed.
+       // The text: Llama-3-70B, 2-way TP on A6000s, SLO x2.5. Its profile of the 70B model represents both devices;
+       // budget, rate and lengths are assumed, in proportion to the context.
        .flags = {{"--model", "llama3-70b"},
                  plan_nodes,
                  {"--device", "a6000"},
@@ -367,8 +369,8 @@ std::vector<Preset> orbitflow_presets() {
            }},
       {.name = "orbitflow-tp",
        .what = "OrbitFlow, Fig. 11: 2-way and 4-way tensor parallelism, all-reduces on the link that KV takes too",
-       // The text: A6000s without NVLink, on which it has the 70B. Not in it: lengths, rate and budget (those of 32K in
-       // Fig. 10), times (a roofline: its profile is of one number of devices).
+       // The text: A6000s without NVLink, which serve the 70B model. Not in the text: lengths, rate and budget (those
+       // of 32K in Fig. 10), times (a roofline: its profile is for one number of devices).
        .flags = {{"--model", "llama3-70b"},
                  {"--device", "a6000"},
                  {"--generate", context32},
@@ -393,7 +395,8 @@ std::vector<Preset> orbitflow_presets() {
                  {"--deposit", "on"},
                  {"--systems", "OrbitFlow,OrbitFlowEven"},
                  {"--columns", "case,system,plans-request,planning,plan-of-step,plan-p99,step,per-token,tbt,tokens"}},
-       // Its workloads are named and not given: here one batch of four with short or long outputs, and the trace.
+       // Its workloads are named but not given: this preset uses one batch of four with short or long outputs, and the
+       // trace.
        .cases = {{"both static", {{"--generate", static_short}, {"--kv-blocks", "611"}, {"--batch", "4"}}},
                  {"token dynamic", {{"--generate", static_long}, {"--kv-blocks", "611"}, {"--batch", "4"}}},
                  {"both dynamic", {rate1, {"--format", "orbitflow"}}}},

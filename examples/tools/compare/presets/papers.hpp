@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets of each paper. Every value names where the text gives it; what it does not give is said to be assumed.
+// The presets of each paper. Comments name the source of every value in the text; values that the text lacks are marked
+// as assumed.
 #pragma once
 
 #include "compare/preset.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SuperInfer's experiments: of the paper only the abstract and the captions of its figures are at hand.
+// SuperInfer's experiments: only the abstract and the figures' captions of the paper are available.
 #include "compare/presets/papers.hpp"
 
 #include <string>
@@ -10,11 +10,11 @@ namespace compared {
 
 namespace {
 
-/// Qwen2.5-32B on a GH200 of 144 GB, 5 s to the first token, 100 ms a token, ShareGPT at 5 to 20 requests a second
-/// (Fig. 16, 21). Assumed: ShareGPT's mean lengths as vLLM's paper has them (161 and 338), lognormal with CV 1; at most
-/// 1,024 in a batch, so that memory binds.
-/// OrbitFlow, which these papers do not compare with, looks at one placement a plan: with `--systems all` at such
-/// batches its planner alone would take minutes.
+/// Qwen2.5-32B on a GH200 of 144 GB, 5 s to the first token, 100 ms per token, ShareGPT at 5 to 20 requests per second
+/// (Fig. 16, 21). Assumed: ShareGPT's mean lengths from vLLM's paper (161 and 338), lognormal with CV 1; at most 1,024
+/// requests in a batch, so that memory is the limit.
+/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: at such batches `--systems all`
+/// would spend minutes in its planner alone.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "qwen2.5-32b"}, {"--device", "gh200-144"}, {"--batch", "1024"},
                                 {"--plan-nodes", "1"},      {"--slo-tbt", "0.1"},      {"--slo-scale", "1"},
@@ -23,9 +23,9 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   return flags;
 }
 
-/// At so many requests a second.
+/// The flag for this many requests per second.
 PresetFlag at(int rate, int requests) {
-  // Kept for good: presets are views.
+  // Never freed: presets are views.
   static std::vector<std::string*> kept;
   kept.push_back(new std::string("poisson:rate=" + std::to_string(rate) + ",requests=" + std::to_string(requests) +
                                  ",prompt=lognormal(161,1.0),output=lognormal(338,1.0)"));
@@ -56,7 +56,7 @@ std::vector<PaperFigure> beside_vllm() {
 } // namespace
 
 std::vector<Preset> superinfer_presets() {
-  // 6,500 token blocks are what a GH200 of 96 GB has left beside the weights.
+  // A GH200 of 96 GB has 6,500 token blocks left beside the weights.
   const PresetFlag scarce{"--kv-blocks", "6500"};
   const PresetFlag alone{"--systems", "SuperInfer"};
   return {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sluice-compare has that other programs of its library (sluice_add_comparison) have of their own.
+// The parts of sluice-compare that other programs of its library (sluice_add_comparison) define themselves.
 #include "compare/run.hpp"
 #include "engines/registry.hpp"
 
