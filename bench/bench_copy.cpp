@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does the copy engine keep the rate that it is told, when does a lone copy end, and what does it cost its core?
+// Measures whether the copy engine keeps its configured rate, when a single copy ends, and how much CPU time it takes.
 // Every figure is a median, over windows of 50 ms or over copies. Time it on a quiet machine.
 #include "sluice/world/cpu/copy_engine.hpp"
 #include "sluice/world/cpu/virtual_memory.hpp"
@@ -39,8 +39,8 @@ struct Tiers {
   }
 };
 
-/// What went one way: the rate of each window, from the last end before it to its own last end, so that no time is left
-/// out between two.
+/// One direction's bytes: the rate of each window, from the last completion before the window to the last one within
+/// it, so that no time between windows is left out.
 struct Windows {
   static constexpr std::int64_t length = 50'000'000;
   struct Window {
@@ -53,7 +53,7 @@ struct Windows {
     all[i].bytes += bytes;
     all[i].last = now;
   }
-  /// Bytes per second. Without the first window, in which the thread starts, and the last, which is cut off.
+  /// Bytes per second. Leaves out the first window, in which the thread starts, and the last, which is cut off.
   [[nodiscard]] std::vector<double> rates() const {
     std::vector<Window> filled;
     for (const Window& window : all)
@@ -66,7 +66,8 @@ struct Windows {
   }
 };
 
-/// Blocks without end, one way or both; where one lane serves both, in turn. Each member is of one lane's thread.
+/// Copies blocks endlessly, in one direction or both, which alternate if one lane serves both. Each lane's thread uses
+/// its own member.
 struct Stream {
   Tiers& tiers;
   std::int64_t block;
@@ -82,7 +83,7 @@ struct Stream {
     if (one_lane && to_device && to_host && turn != back) return std::nullopt;
     turn = !turn;
     std::int64_t& offset = at[static_cast<std::size_t>(way)];
-    const std::int64_t half = Tiers::size / 2; // each way has its half: no copy's source is another's destination
+    const std::int64_t half = Tiers::size / 2; // each direction has its half: no copy's source is another's destination
     const std::int64_t here = offset + (back ? half : 0);
     offset = offset + 2 * block <= half ? offset + block : 0;
     Copy copy{tiers.host.data() + here, tiers.device.data() + here, block};
@@ -94,7 +95,7 @@ struct Stream {
   }
 };
 
-/// One copy at a time, asked for by the main thread.
+/// One copy at a time, started by the main thread.
 struct Lone {
   Tiers& tiers;
   std::int64_t block;
@@ -121,8 +122,8 @@ struct Ways {
 constexpr std::array all_ways{Ways{"to device", true, false, false}, Ways{"to host", false, true, false},
                               Ways{"both, one lane", true, true, false}, Ways{"both, each way", true, true, true}};
 
-/// The rate that copies reach, over that told (of an unthrottled link: in GB/s), and what all lanes take of one core.
-/// Returns the slower lane's rate.
+/// Prints the achieved rate over the configured one (for an unthrottled link: in GB/s), and all lanes' share of one
+/// core. Returns the slower lane's rate.
 double measure_stream(Tiers& tiers, double rate, std::int64_t block, const Ways& ways, double seconds,
                       double unthrottled) {
   Stream stream{tiers, block, ways.to_device, ways.to_host, !ways.each_way};
@@ -164,7 +165,7 @@ void measure_lone(Tiers& tiers, double rate, std::int64_t block, int copies) {
              static_cast<double>(block) / rate * 1e6, quantile(late, 0.1), quantile(late, 0.5), quantile(late, 0.9));
 }
 
-/// What one thread reaches that copies the same blocks by `copy(to, from, bytes)`.
+/// The rate of one thread that copies the same blocks by `copy(to, from, bytes)`.
 template <class CopyBlock>
 void measure_one_thread(Tiers& tiers, std::int64_t block, const char* name, const CopyBlock& copy) {
   std::vector<double> rates;
@@ -181,9 +182,9 @@ void measure_one_thread(Tiers& tiers, std::int64_t block, const char* name, cons
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"The copy engine against the rate that it is told."};
+  CLI::App app{"Compares the copy engine's rate with its configured rate."};
   double seconds = 1;
-  app.add_option("--seconds", seconds, "of each row")->check(CLI::Range(0.1, 60.0));
+  app.add_option("--seconds", seconds, "duration of each row")->check(CLI::Range(0.1, 60.0));
   CLI11_PARSE(app, argc, argv);
   Tiers tiers;
   constexpr std::array<std::int64_t, 3> blocks{16 << 10, 64 << 10, 1 << 20};
@@ -202,13 +203,13 @@ int main(int argc, char** argv) {
     for (std::size_t w = 0; w < all_ways.size(); ++w)
       most[b][w] = measure_stream(tiers, 0, blocks[b], all_ways[w], seconds, 0);
   }
-  fmt::print("\nachieved / told, of windows of 50 ms; `cpu`: of one core, by all lanes\n");
+  fmt::print("\nachieved / configured rate, in windows of 50 ms; `cpu`: all lanes' share of one core\n");
   fmt::print(header, "GB/s", "block", "ways", "median", "p10", "p90", "cpu");
   for (const double rate : rates)
     for (std::size_t b = 0; b < blocks.size(); ++b)
       for (std::size_t w = 0; w < all_ways.size(); ++w)
         (void)measure_stream(tiers, rate, blocks[b], all_ways[w], seconds, most[b][w]);
-  fmt::print("\na lone copy, asked for of a lane that sleeps: microseconds after (asked + bytes / rate)\n");
+  fmt::print("\na single copy on a sleeping lane: microseconds after (start + bytes / rate)\n");
   fmt::print("{:>6} {:>8} {:>10} {:>8} {:>8} {:>8}\n", "GB/s", "block", "its time", "p10", "median", "p90");
   for (const double rate : rates)
     for (const std::int64_t block : blocks) measure_lone(tiers, rate, block, 200);

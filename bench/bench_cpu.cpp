@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_cpu: the decoder in Eigen against what this machine's memory and Eigen's own products allow.
+// bench_cpu: compares the Eigen decoder with this machine's memory bandwidth and with Eigen's own products.
 //
 //   bench_cpu [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
 //
 // Each benchmark runs in turn with a raw twin: a plain loop that sums the same bytes, or Eigen's product of the same
 // matrices. `of_raw` is the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one
-// thread times are of the processor, so that other work on the machine disturbs them less; with two, of the wall.
+// thread, times are processor time, so that other load on the machine disturbs them less; with two threads, wall time.
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
@@ -49,7 +49,7 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-/// Times `ours` and `raw` in turns. `work` is what ours does in a turn, `unit` its name as a rate (1e9 a second).
+/// Times `ours` and `raw` in turns. `work`: amount that ours does in a turn; `unit`: name of the rate (1e9 per second).
 template <class Ours, class Raw>
 void in_turns(benchmark::State& state, int threads, double work, const char* unit, const Ours& ours, const Raw& raw) {
   std::vector<double> rates;
@@ -71,7 +71,7 @@ void in_turns(benchmark::State& state, int threads, double work, const char* uni
   state.counters["of_raw"] = median(ratios);
 }
 
-/// Sums memory as floats in parts of 1 MiB, each from four places at once: faster here than from one.
+/// Sums memory as floats in parts of 1 MiB, each from four positions at once, which is faster here than from one.
 void read_all(ThreadPool& pool, std::span<const float> floats) {
   constexpr std::int64_t part_floats = 1 << 18;
   const auto count = static_cast<std::int64_t>(floats.size());
@@ -86,7 +86,7 @@ void read_all(ThreadPool& pool, std::span<const float> floats) {
   });
 }
 
-/// A Llama of 1.5 GB in f32: no cache holds a layer of it.
+/// A Llama of 1.5 GB in f32: no cache holds one of its layers.
 DecoderConfig llama() {
   DecoderConfig config;
   config.shape.name = "llama of 8 layers";
@@ -113,13 +113,13 @@ LayerWeights layer_of(const ModelWeights& weights, int layer) {
 
 constexpr std::size_t page_floats = 4096 / sizeof(float);
 
-/// All but a page's floats of `room`, from where a page starts.
+/// The part of `room` that starts on a page boundary: all but one page's floats.
 std::span<float> on_a_page(std::vector<float>& room) {
   return {aligned(room.data(), page_floats * sizeof(float)), room.size() - page_floats};
 }
 
-/// K and V of one sequence in one layer: blocks in one piece of memory, in an order of no kind. It starts on a page as
-/// the backend's memory does: from elsewhere a register's load would read two lines.
+/// K and V of one sequence in one layer: blocks in one allocation, in arbitrary order. It starts on a page boundary, as
+/// the backend's memory does; otherwise a vector load would touch two cache lines.
 struct Context {
   Context(const ModelShape& shape, int tokens)
       : block_floats(kv_block_floats(shape, Tokens{block_tokens})),
@@ -140,7 +140,7 @@ struct Context {
   std::vector<std::byte*> blocks;
 };
 
-/// One request: a token at a time at the end of 512.
+/// One request that decodes token by token after a context of 512.
 class OneRequest {
  public:
   OneRequest(ElementType type, int threads)
@@ -163,7 +163,7 @@ class OneRequest {
     decoder_->logits(std::span{&row, 1}, logits_);
     benchmark::DoNotOptimize(logits_.data());
   }
-  /// Reads what a token reads: layers, head, K and V.
+  /// Reads all memory that a token needs: layers, head, K and V.
   void read(ThreadPool& pool) const {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       read_all(pool, {reinterpret_cast<const float*>(weights_.layers[layer][0] - weights_.layout.places[0].offset),
@@ -207,7 +207,7 @@ void decode_bf16_beside_f32(benchmark::State& state) {
       state, threads, 1e9, "tokens/s", [&] { bf16.token(); }, [&] { f32.token(); });
 }
 
-/// 512 tokens through one layer, attention and all, beside Eigen's products of the same matrices alone.
+/// 512 tokens through one layer including attention, compared with only Eigen's products of the same matrices.
 void prefill(benchmark::State& state, ElementType type) {
   const int rows = 512;
   const ModelWeights& weights = model(type);
@@ -242,7 +242,7 @@ void prefill(benchmark::State& state, ElementType type) {
       });
 }
 
-/// One token's attention over 32k tokens of one layer, beside reading them.
+/// One token's attention over 32k tokens of one layer, compared with reading them.
 void attention(benchmark::State& state) {
   const int tokens = 32768;
   const int threads = static_cast<int>(state.range(0));
@@ -268,11 +268,12 @@ void attention(benchmark::State& state) {
       [&] { read_all(pool, context.memory); });
 }
 
-/// What the fixed order of sums costs: some rows times 2048 x 2048, beside Eigen's product, which has its own order.
+/// Cost of the fixed summation order: some rows times 2048 x 2048, compared with Eigen's product, which has its own
+/// order.
 void product(benchmark::State& state) {
   const auto rows = static_cast<int>(state.range(0));
   const int size = 2048;
-  const int copies = rows == 1 ? 8 : 1; // one row reads faster than it computes: out of memory, not out of the cache
+  const int copies = rows == 1 ? 8 : 1; // one row is bound by reading: copies make it read memory, not the cache
   const RowMajor w = RowMajor::Random(std::int64_t{size} * copies, size);
   const RowMajor x = RowMajor::Random(rows, size);
   RowMajor y(rows, std::int64_t{size} * copies);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What eLLM's decisions cost: the batch and the uncached share by the exact search and by SLSQP, and a whole plan.
+// Cost of eLLM's decisions: the batch and the uncached share by the exact search and by SLSQP, and a whole plan.
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/roofline.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using namespace sluice;
 
-/// `batch` requests that decode Llama-3-8B on a GH200, where there is room for `share` of their KV.
+/// `batch` requests that decode Llama-3-8B on a GH200 with room for `share` of their KV.
 struct Scene {
   ModelShape shape = llama3_8b();
   Roofline cost{shape, gh200_96()};
@@ -71,7 +71,8 @@ void bm_batch_share(benchmark::State& state) {
   state.counters["r"] = uncached;
 }
 
-/// From nothing: the pair of layers is looked for too, as in the first plan under pressure.
+/// Starts without a previous plan, so it also searches the pair of layers, as the first plan under memory pressure
+/// does.
 template <class Optimizer>
 void bm_plan(benchmark::State& state) {
   const Scene scene(state.range(0), 0.8);

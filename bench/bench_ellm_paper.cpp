@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// eLLM's comparison on the paper's setup (section 6): headline, ablations, wrong costs, units of F layers, and what the
-// paper's own equations leave room for. Prints the tables of docs/reproductions.md.
+// eLLM's comparison on the paper's setup (section 6): headline, ablations, wrong costs, units of F layers, and the
+// savings that the paper's own equations allow. Prints the tables of docs/reproductions.md.
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/hcache.hpp"
 #include "sluice/policy/placement/ellm_equations.hpp"
@@ -16,14 +16,14 @@ namespace {
 
 using namespace sluice;
 
-/// What the metrics of a run do not tell: how much was without KV, how long decoding took, and what units waste.
+/// Figures that a run's metrics lack: the uncached share, the duration of decoding, and the memory that units waste.
 struct Uncached {
   using role = roles::Observer;
   using hears = Events<events::Iterated>;
   static constexpr bool wants_timeline = false;
   struct State {
-    double blocks = 0, uncached = 0;      ///< token blocks, an iteration each
-    double room = 0, needed = 0;          ///< device room of KV and workspace, and what of it holds tokens
+    double blocks = 0, uncached = 0;      ///< token blocks, summed over iterations
+    double room = 0, needed = 0;          ///< device memory for KV and workspace, and its part that holds tokens
     double decode_s = 0, predicted_s = 0; ///< of iterations without prompts
     std::int64_t decodes = 0, iterations = 0;
   };
@@ -105,7 +105,7 @@ void print(const char* name, const Row& row, const Row& base) {
              static_cast<double>(m.bytes_to_device) / 1e9 / static_cast<double>(s.iterations), m.times_preempted);
 }
 
-/// The planner's machine: compute, memory and link are off by a factor.
+/// The planner's device: its rates of compute, memory and link are wrong by a factor.
 Device off_by(Device device, double factor) {
   device.half_precision_peak = device.half_precision_peak * factor;
   device.memory_bandwidth = device.memory_bandwidth * factor;
@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
   print_units<LayerGroups<4>>(setup, 4, 0.0384);
   print_units<LayerGroups<8>>(setup, 8, 0.0147);
 
-  // Whether newcomers that grow are what eLLM loses by: here they hardly do.
+  // Tests whether eLLM loses by newcomers that grow; with these lengths they hardly grow.
   const std::string grown = fmt::format(
       "gamma:rate=50,cv=1.69,requests={},prompt=lognormal(1346,1.0),output=lognormal(222,1.0),longest=3600", requests);
   Setup exchanged = setup;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_engine: what one iteration of an engine costs beside what it simulates.
+// bench_engine: cost of one engine iteration, without the work that it simulates.
 //
 //   bench_engine [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
 //
-// Time is per iteration of the engine. `by_hand_ns` is a plain loop that keeps the same accounts, measured beside each
-// benchmark; `x_by_hand` their ratio; `iterations/s` what a simulation gets.
+// Time is per iteration of the engine. `by_hand_ns` is a plain loop that keeps the same accounts, measured next to each
+// benchmark; `x_by_hand` is their ratio; `iterations/s` is a simulation's rate.
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/model/device/named.hpp"
@@ -36,11 +36,11 @@ double cpu_ns() {
   return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-constexpr Tokens never{std::int64_t{1} << 40}; // tokens of output: nobody ends while it is measured
+constexpr Tokens never{std::int64_t{1} << 40}; // tokens of output: no request ends during the measurement
 
 Roofline roofline() { return {llama3_8b(), a100_80()}; }
 
-/// A rotating order, as far as the engine knows: it asks in every step.
+/// An order that the engine must assume to rotate, so it asks the policy in every step.
 struct Asked : Fcfs {
   static constexpr bool steady = false;
 };
@@ -49,7 +49,7 @@ struct Asked : Fcfs {
 // -----------------------------------------------------------------------------------------------------------
 
 /// The same accounts without an engine: tokens, blocks, the ledger, the sums for the cost model, the clock, deliveries,
-/// and who has ended. What somebody writes who needs this one composition and nothing else.
+/// and ended requests. A program that needs only this composition would be written so.
 class ByHand {
  public:
   explicit ByHand(std::size_t batch) : requests_(batch) {
@@ -62,7 +62,7 @@ class ByHand {
     work_.decodes = work_.samples = static_cast<std::int64_t>(batch);
   }
 
-  // Not inlined, as a step of the engine is not: a caller pays for one call.
+  // Not inlined, like the engine's step, so that both pay for one call.
   [[gnu::noinline]] bool step() {
     for (Request& request : requests_) {
       if (request.slack == 0) {
@@ -145,7 +145,7 @@ E engine(int batch) {
   }
 }
 
-/// `running` decoding requests, and `waiting` behind them that find no place.
+/// `running` decoding requests, and `waiting` ones that do not fit.
 template <class E>
 E crowded(int running, std::int64_t waiting, Tokens output = never) {
   E e = engine<E>(running);
@@ -171,7 +171,7 @@ void bm_step(benchmark::State& state) {
   if (e.view().running.size() != static_cast<std::size_t>(running)) std::abort();
 }
 
-/// Requests of 256 tokens of output: who ends is followed by a new one, so that admission and planning have work.
+/// Requests with 256 output tokens: a new one replaces each that ends, so that admission and planning have work.
 template <class E>
 void bm_turnover(benchmark::State& state) {
   const auto running = static_cast<int>(state.range(0));
@@ -202,7 +202,7 @@ BENCHMARK_TEMPLATE(bm_step, Observed)->WITH_WAITING;
 BENCHMARK_TEMPLATE(bm_step, AskedEngine)->WITH_WAITING->Args({4, 100});
 BENCHMARK_TEMPLATE(bm_step, VirtualAsked)->WITH_WAITING->Args({4, 100});
 BENCHMARK_TEMPLATE(bm_step, EveryStepEngine)->WITH_WAITING->Args({4, 100});
-// KV fetched in every iteration, under a plan made once.
+// KV is fetched in every iteration under one constant plan.
 BENCHMARK_TEMPLATE(bm_step, Offloading)->BATCH_OF_FOUR->Args({32, 10'000});
 BENCHMARK_TEMPLATE(bm_turnover, Engine<>)->WITH_WAITING;
 

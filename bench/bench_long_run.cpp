@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_long_run: a day of Llama-3-70B on a tensor-parallel group of eight: what it costs to simulate.
+// bench_long_run: cost of simulating a day of Llama-3-70B on a tensor-parallel group of eight.
 //
 //   bench_long_run [DEVICE [RATE]]        (a device by name, default a100-80; requests per second, default 0.4)
 //
-// Per system a tenth of the day and then the day: ShareGPT-like requests, 1,500 token blocks of KV, 32 at once. A rate
-// that the group cannot serve fills memory with those who wait. CPU seconds, so that others on the machine do not
-// count; and the most memory that the process has used so far: if a day needs no more than a tenth of it did, memory
-// does not grow with the run. No observer watches: `Summary` keeps 16 bytes an iteration for its exact quantiles.
+// Simulates a tenth of the day and then the day for each system: ShareGPT-like requests, 1,500 token blocks of KV, 32
+// at once. At a rate beyond the group's capacity, waiting requests fill memory. Prints CPU seconds, so that other load
+// does not count, and the process's peak memory so far: if the day needs no more than its tenth, memory does not grow
+// with the run. No observer watches: `Summary` keeps 16 bytes an iteration for its exact quantiles.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
 #include "sluice/engine/systems/vllm.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OrbitFlow's Fig. 15: what placements by distance leave out. Runs OrbitFlow on the traces of its artifact and solves a
-// sample of the planner's own inputs again: over all even placements, and over any. Prints a table of
+// OrbitFlow's Fig. 15: the loss from restricting placements to distances. Runs OrbitFlow on its artifact's traces and
+// solves a sample of the planner's inputs again, over all even placements and over any placements. Prints a table of
 // docs/reproductions.md.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
@@ -28,25 +28,26 @@ using namespace sluice;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// One planner's answers beside those of the pruned space.
+/// One planner's answers, compared with those of the pruned space.
 struct Beside {
   std::int64_t identical = 0, as_long = 0, shorter = 0, longer = 0;
-  std::int64_t between = 0; ///< of the shorter: some request has a count of layers that no distance gives
+  std::int64_t between = 0; ///< shorter plans in which some request has a number of layers that no distance gives
   std::int64_t proven = 0;
   double seconds = 0;
   std::vector<double> gains; ///< of the shorter
 };
 
-/// What was solved again. One for the program: the engine makes its planners itself.
+/// The inputs that were solved again. Global, because the engine constructs its planners itself.
 struct Sample {
   std::int64_t every = 1, most = 0, nodes = 0;            ///< of the inputs; of a search
-  std::int64_t inputs = 0, fit = 0, asked = 0, taken = 0; ///< with a plan; of these with nothing offloaded; the others
+  std::int64_t inputs = 0, fit = 0, asked = 0, taken = 0; ///< inputs with a plan; of these, those with nothing
+                                                          ///< offloaded; the others
   double seconds = 0;                                     ///< of the pruned space
   Beside even{}, any{};
 };
 Sample sample;
 
-constexpr double same = 1e-4; // relative: shorter by less than this is as long
+constexpr double same = 1e-4; // relative: plans that differ by less count as equally long
 
 template <class Space, class Rule>
 void solve_beside(const Instance& instance, const Solution& pruned, ExactSearch<Space, Rule>& planner, Beside& out) {
@@ -73,14 +74,14 @@ void solve_beside(const Instance& instance, const Solution& pruned, ExactSearch<
   }
 }
 
-/// OrbitFlow's planner; now and then it hands what it was asked to the others.
+/// OrbitFlow's planner; it passes a sample of its inputs to the other planners.
 template <class Space, class Rule>
 struct Sampling {
   const Solution& solve(const Instance& instance, const Hint& hint) {
     const double begin = cpu_seconds();
     const Solution& solution = pruned.solve(instance, hint);
     const double took = cpu_seconds() - begin;
-    // Where everything fits there is nothing to choose.
+    // If everything fits, only one plan makes sense.
     const bool chosen = solution.feasible && std::any_of(solution.offloaded.begin(), solution.offloaded.end(),
                                                          [](const LayerSet& set) { return set.count() > 0; });
     sample.inputs += solution.feasible;
@@ -145,11 +146,11 @@ int main(int argc, char** argv) {
   sample.every = 1;
   sample.most = 1000;
   sample.nodes = 20'000;
-  CLI::App app{"OrbitFlow's Fig. 15: placements by distance beside any, on the planner's own inputs"};
+  CLI::App app{"OrbitFlow's Fig. 15: compares placements by distance with any placements, on the planner's own inputs"};
   app.add_option("--data", data, "folder of the public traces and profiles");
-  app.add_option("--every", sample.every, "solve one input in so many again");
-  app.add_option("--most", sample.most, "of each trace at most so many");
-  app.add_option("--nodes", sample.nodes, "end each search after so many");
+  app.add_option("--every", sample.every, "solve every N-th input again");
+  app.add_option("--most", sample.most, "at most N inputs of each trace");
+  app.add_option("--nodes", sample.nodes, "end each search after N nodes");
   CLI11_PARSE(app, argc, argv);
 
   const ModelShape model = llama3_8b();

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_overlap: does computing hide transfers as the evaluator says that it does, with real bytes on this machine?
+// bench_overlap: measures, with real bytes on this machine, whether compute hides transfers as the evaluator predicts.
 //
 //   bench_overlap [--layers N] [--hidden N] [--context N] [--requests N] [--tokens N] [--turns N] [--system NAME]
 //                 [--gb-per-s N]
 //
-// One compute thread decodes. For each system and link: the median step with offloading (`offloaded`); the median step
-// of AllResident while a copy engine moves as many bytes a step, or what the link lets through, to scratch memory
-// beside it (`resident`: link and compute share this machine's memory, so like is compared with like); and the
-// evaluator's step, from the layer times of that resident run and the link as told (`predicted`). Where the prediction
-// has no stall a perfect pipeline hides the link: wanted is offloaded <= 1.05 resident there, and <= 1.10 predicted
-// where it stalls.
+// One compute thread decodes. For each system and link: the median step of AllResident while a copy engine moves the
+// same bytes per step, at most those that the link lets through, to scratch memory (`resident`: link and compute share
+// this machine's memory, so both runs must load it equally); and the evaluator's step, from that resident run's layer
+// times and the configured link (`predicted`). If the prediction has no stall, a perfect pipeline hides the link; the
+// aim is then offloaded <= 1.05 resident, and with stalls offloaded <= 1.10 predicted.
 //
-// A virtual machine whose owner takes its cores away for some milliseconds stops two threads more often than one, and
-// ruins the comparison unseen. So figures are medians of the half of the turns of which least was stolen (of all where
-// nothing was, or nobody tells), ratios of each turn's ratio; `stolen` is the most of one of them. Pie moves nothing
-// where its KV has room, and is not asked.
+// A hypervisor that takes a virtual machine's cores away for some milliseconds stops two threads more often than one,
+// and so distorts the comparison. Figures are therefore medians over the half of the turns with the least stolen time
+// (over all turns if none was stolen, or the system does not report it), and ratios are medians of each turn's ratio;
+// `stolen` is the largest value among these turns. Pie is left out: it moves nothing while its KV fits.
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/policy/placement/fixed_distance.hpp"
@@ -48,7 +47,7 @@ struct Bench {
   Limits limits;
 };
 
-/// Iterations in which everybody decodes, by their durations.
+/// Durations of the iterations in which all requests decode.
 struct Steps {
   using role = roles::Observer;
   using hears = Events<events::Iterated>;
@@ -73,7 +72,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// The layer times that a resident run showed.
+/// The layer times of a resident run.
 struct Shown {
   using role = roles::Cost;
   struct State {};
@@ -85,7 +84,7 @@ struct Shown {
   void observe(State&, const Observation&) const {}
 };
 
-/// As many bytes, once for every step, block by block, into scratch memory.
+/// Copies the same number of bytes in every step, block by block, into scratch memory.
 class Beside {
  public:
   Beside(std::int64_t bytes, std::int64_t block, LinkRates rates)
@@ -100,7 +99,7 @@ class Beside {
   void step() {
     {
       const std::lock_guard lock{mutex_};
-      left_ += copies_; // what the step before left is moved too
+      left_ += copies_; // the previous step's remainder is moved too
     }
     engine_->wake();
   }
@@ -120,7 +119,7 @@ class Beside {
   std::unique_ptr<CopyEngine<Beside>> engine_;
 };
 
-/// What the machine's owner has taken of its cores so far, where Linux tells; else nothing.
+/// CPU time that the hypervisor has stolen so far, if Linux reports it; else 0.
 double stolen_s() {
   std::ifstream file{"/proc/stat"};
   std::string cpu;
@@ -135,7 +134,7 @@ struct Measured {
   StepTime time;
 };
 
-/// Median steps of an engine on this machine; `before_step` is called before each iteration.
+/// Median steps of an engine on this machine. Calls `before_step` before each iteration.
 template <class E>
 Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& believed,
              const std::function<void()>& before_step) {
@@ -196,7 +195,7 @@ Measured run(const Bench& bench, double kv_share, LinkRates link, const Shown& b
   return measured;
 }
 
-/// The same requests by the evaluator.
+/// The evaluator's prediction for the same requests.
 template <class E>
 Measured predict(const Bench& bench, double kv_share, const Shown& world) {
   using Observed = With<E, BasicSimulated<Shown>, Shown, Steps>;
@@ -224,7 +223,7 @@ Measured predict(const Bench& bench, double kv_share, const Shown& world) {
   return {median(steps.seconds), median(steps.stalls), 0, {}};
 }
 
-/// One turn: the three, one after the other.
+/// One turn: the three measurements, one after the other.
 struct Turn {
   double stolen = 0; ///< of its time
   double resident = 0, offloaded = 0, predicted = 0, stall = 0;
@@ -281,13 +280,13 @@ void compare(const Bench& bench, const char* name, double kv_share, double rate)
 
 int main(int argc, char** argv) {
   Bench bench;
-  CLI::App app{"Offloaded steps against resident ones and the evaluator's"};
+  CLI::App app{"Compares offloaded steps with resident ones and with the evaluator's"};
   app.add_option("--layers", bench.layers)->check(CLI::Range(2, 128));
   app.add_option("--hidden", bench.hidden)->check(CLI::Range(64, 8192));
   app.add_option("--context", bench.context)->check(CLI::Range(16, 1 << 16));
   app.add_option("--requests", bench.requests)->check(CLI::Range(1, 64));
   app.add_option("--tokens", bench.tokens)->check(CLI::Range(4, 1000));
-  app.add_option("--turns", bench.turns, "of each row")->check(CLI::Range(1, 1000));
+  app.add_option("--turns", bench.turns, "turns of each row")->check(CLI::Range(1, 1000));
   std::string only;
   double only_link = 0;
   app.add_option("--system", only, "only this system");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_placement: how long the planner takes, how near its bound comes, and a MILP solver on the same instances.
+// bench_placement: the planner's time and optimality gap, and a MILP solver's on the same instances.
 //
 //   bench_placement [--instances N] [--seed S] [--milp N]
 #include "sluice/policy/placement/solver/planner.hpp"
@@ -31,7 +31,7 @@ double quantile(std::vector<double> values, double q) { // nearest rank
   return values[rank == 0 ? 0 : rank - 1];
 }
 
-/// Of this thread: what the solver cost, however busy the machine is. Elsewhere than on POSIX, the wall's.
+/// This thread's CPU time: the solver's cost, independent of other load. Without POSIX, wall time.
 double cpu_seconds() {
 #ifdef CLOCK_THREAD_CPUTIME_ID
   timespec now{};
@@ -42,7 +42,7 @@ double cpu_seconds() {
 #endif
 }
 
-constexpr double proof_guard_s = 2; // a proof that takes longer is reported as missing, never waited for
+constexpr double proof_guard_s = 2; // a proof that would take longer is reported as missing
 
 struct Case {
   const char* space;
@@ -60,7 +60,7 @@ void run(const Case& what, int instances, std::uint64_t seed) {
     instance.deadline_s = what.deadline_s;
     return instance;
   };
-  planner.solve(draw()); // its memory, once
+  planner.solve(draw()); // allocates its memory once
   std::vector<double> us, cpu_us, gaps, nodes;
   int proven = 0;
   int feasible = 0;
@@ -92,7 +92,7 @@ void run(const Case& what, int instances, std::uint64_t seed) {
 }
 
 #ifdef SLUICE_HAVE_GLPK
-/// The same instances by both. A MILP that the time limit ends counts with the limit, and is not compared.
+/// Solves the same instances with both. A MILP that reaches the time limit counts with the limit and is not compared.
 int compare_with_milp(int instances, std::uint64_t seed, int limit_ms) {
   Random random{seed + 1000};
   ExactSearch<DistanceSpace, DeadlinePool> planner;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_promises: what a server promises under twice its capacity, and what becomes of it, with gates and without.
+// bench_promises: a server's forecasts under twice its capacity, and how many it keeps, with and without gates.
 //
-// On a virtual clock, so that every figure but the forecasts' time is the same on every machine.
+// It runs on a virtual clock, so every figure except the forecasts' time is the same on every machine.
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
@@ -78,9 +78,10 @@ void run(std::string_view name, const Wanted& wanted) {
 
 int main(int argc, char** argv) {
   Wanted wanted;
-  CLI::App app{"What a server promises under twice its capacity, and what becomes of it."};
+  CLI::App app{"Measures a server's forecasts under twice its capacity, and how many it keeps."};
   app.add_option("--clients", wanted.clients, "that come, each once")->capture_default_str();
-  app.add_option("--replayed", wanted.replayed, "refusals of each run that are replayed, about")->capture_default_str();
+  app.add_option("--replayed", wanted.replayed, "approximate number of refusals to replay per run")
+      ->capture_default_str();
   app.add_option("--seed", wanted.seed, "of the workload")->capture_default_str();
   app.add_option("--load", wanted.load, "times the capacity")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

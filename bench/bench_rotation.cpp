@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_rotation: what a decision of LargestVirtualLagFirst (RotaSched) costs, by how many wait.
+// bench_rotation: cost of a LargestVirtualLagFirst (RotaSched) decision, over the length of the queue.
 //
 //   bench_rotation [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
 //
-// A full device, 256 requests that run, as many on the host, and a queue of the given length whose head has waited
-// beyond its SLO: everybody is ranked, and some change places. `worst` is a queue of which nobody fits what is left, so
-// that all of it is read.
+// A full device, 256 running requests, as many on the host, and a queue of the given length whose head has waited
+// beyond its SLO: every request is ranked, and some change places. `worst` is a queue in which no request fits the
+// remaining memory, so that all of it is read.
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 
 #include <benchmark/benchmark.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace sluice;
 
-/// Rows, lists and a ledger, as an engine would show them.
+/// Rows, lists and a ledger as an engine has them.
 struct Scene {
   std::vector<RequestRow> rows;
   std::vector<Slot> running, preempted;

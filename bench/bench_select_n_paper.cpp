@@ -25,17 +25,17 @@ using namespace sluice;
 constexpr Tokens block_tokens{16};
 constexpr Seconds never{std::numeric_limits<double>::infinity()};
 
-/// Exact intervals: what is compared is the mechanism. The record's rounding is shown by itself.
+/// Exact intervals, to compare only the mechanism. The record's rounding is a separate column.
 using Exact = With<SelectN, SloInterval>;
 
-/// A batch of one length, served from 0 to its end.
+/// A batch of requests of one length, served from time 0 until all end.
 struct Batch {
   std::int64_t size;
   Tokens prompt, output;
   Slo slo;
 };
 
-/// The decodes of a batch, after the slots have filled.
+/// A batch's decode iterations, once the slots are full.
 struct Served {
   std::int64_t refused = 0;
   Seconds mean{0};
@@ -64,7 +64,7 @@ Served serve_batch(const ModelShape& model, const Device& device, const Batch& b
     served.refused += engine.submit({Seconds{0}, batch.prompt, batch.output, batch.slo}) ? 0 : 1;
   std::int64_t decodes = 0;
   int settled = -3;
-  const auto everybody = [&](Tokens tokens) { // has generated so many tokens, and decodes
+  const auto everybody = [&](Tokens tokens) { // whether every request has generated so many tokens and decodes
     const View view = engine.view();
     bool all = true;
     for (const Slot slot : view.running)
@@ -96,7 +96,7 @@ Served serve_batch(const ModelShape& model, const Device& device, const Batch& b
 
 constexpr auto as_it_is = [](auto&) {};
 
-/// FlexGen's estimate: the data sheet.
+/// FlexGen's estimate: the data sheet's rates.
 auto peak_of(const ModelShape& model, Device device) {
   device.compute_fraction = device.bandwidth_fraction = 1;
   return [=](auto& weights) { weights.peak.emplace(model, device); };
@@ -113,7 +113,7 @@ Geometry geometry_of(const ModelShape& model) {
   return {model.layers, model.layer_block_bytes(block_tokens), model.layer_weight_bytes(), Bytes{0}};
 }
 
-/// Prompts of one batch after the other, on a prefill instance: the time of each but the first.
+/// Runs one batch's prompts after another's on a prefill instance; returns the time of each batch but the first.
 template <class System, class Tune>
 Seconds longest_prefill(const ModelShape& model, const Device& device, std::int64_t batch, Tokens prompt, Seconds ttft,
                         int& streamed, Tune&& tune) {
@@ -170,7 +170,7 @@ void slo_table() {
   }
 }
 
-/// Weights that FlexGen keeps on the host by its estimate, layers' worth.
+/// Weights that FlexGen's estimate keeps on the host, in layers.
 double flexgen_layers(const ModelShape& model, const Roofline& estimate, const Work& work, Seconds slo) {
   std::vector<RequestRow> rows(1);
   rows[0].spec.slo.tbt = slo;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a comparison pays for eight engines of its own: published systems that differ in placement, rule, relief and
-// delivery, each with one policy replaced, so that no library has them.
+// Compile cost of a comparison with eight engines of its own: published systems that differ in placement, rule, relief
+// and delivery, each with one policy replaced, so that no library contains them.
 #include "sluice/engine/systems/deepspeed_inference.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
 #include "sluice/engine/systems/flexgen.hpp"
@@ -8,7 +8,7 @@
 #include "sluice/engine/systems/slo_aware.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
-namespace mine { // a name of its own, as in one_engine.cpp
+namespace mine { // a named namespace, as in one_engine.cpp
 
 template <class Policy>
 struct Mine : Policy {};

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick: a header that C++ programs include without a second thought.
+// The reference for compile times: a header that C++ programs commonly include.
 #include <nlohmann/json.hpp>

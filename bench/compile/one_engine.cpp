@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program pays for one engine of its own: the most expensive of the published systems, with one policy replaced,
-// so that no library has it.
+// Compile cost of a program with one engine of its own: the most expensive of the published systems, with one policy
+// replaced, so that no library contains it.
 #include "sluice/engine/systems/orbitflow.hpp"
 
-namespace mine { // a name of its own: what is made of types without one is nobody's, and the compiler drops it
+namespace mine { // named: instantiations with types of an anonymous namespace are local, and the compiler drops them
 
 struct MyDelivery : sluice::TokenDeposit {};
 using MyEngine = sluice::With<sluice::OrbitFlow, MyDelivery>;

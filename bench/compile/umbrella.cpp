@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every file that includes Sluice pays before it names a policy.
+// Compile cost of including Sluice, before a policy is named.
 #include "sluice/sluice.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program pays that uses eight published engines out of sluice::compiled.
+// Compile cost of a program that uses eight published engines from sluice::compiled.
 #include "sluice/engine/systems/deepspeed_inference.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
 #include "sluice/engine/systems/flexgen.hpp"

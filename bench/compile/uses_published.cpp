@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program pays that uses a published engine out of sluice::compiled.
+// Compile cost of a program that uses a published engine from sluice::compiled.
 #include "sluice/engine/systems/orbitflow.hpp"
 
 sluice::Stepped serve(sluice::OrbitFlow::Config config, const sluice::RequestSpec& request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention at a model's sizes: decoding, bytes of K and V beside a device copy's; prompts, operations beside a
-// product's.
+// Attention at a model's sizes: for decoding, bytes of K and V compared with a device copy's; for prompts, operations
+// compared with a product's.
 #include "bench.hpp"
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/rows/rope_turns.hpp"
@@ -23,7 +23,7 @@ struct AttentionSize {
   int rows = 1;   ///< of each: 1 decodes
 };
 
-/// Sequences whose blocks lie in a pool in an order that is none, and what a launch of attention needs beside.
+/// Sequences whose blocks lie in a pool in arbitrary order, and the other inputs of an attention launch.
 template <ElementType element, int dim, int warps>
 class Attention {
  public:
@@ -102,7 +102,7 @@ class Attention {
     device_.template launch<merge>(merging);
   }
 
-  /// Of some rows and heads, against softmax in double.
+  /// Compares some rows and heads with softmax in double.
   [[nodiscard]] Refcheck check() {
     RelativeError error;
     const int heads = kv_heads_ * group;
@@ -170,7 +170,7 @@ class Attention {
   Memory pool_, table_, first_, tiles_, merged_, values_, maxima_, totals_, query_, result_;
 };
 
-/// The ceiling is a device copy's rate where rows decode, and cuBLAS's where they are prompts on tensor cores.
+/// The ceiling is a device copy's rate for decoding rows, and cuBLAS's rate for prompts on tensor cores.
 template <int warps, ElementType element = ElementType::bf16, int dim = 128>
 void attention(Bench& bench, const std::string& name, AttentionSize size) {
   using Launch = Attention<element, dim, warps>;
@@ -200,7 +200,7 @@ void attention(Bench& bench, const std::string& name, AttentionSize size) {
   });
 }
 
-/// One launch of both, in microseconds: K and V of a prefix from its hidden states, while others decode.
+/// One launch of both, in microseconds: rebuilds a prefix's K and V from its hidden states while other rows decode.
 void rebuild_and_decode(Bench& bench) {
   constexpr ElementType element = ElementType::bf16;
   constexpr int dim = 128;
@@ -288,7 +288,7 @@ void rebuild_and_decode(Bench& bench) {
     }
     row.checks = true;
     row.check = {std::max(error.value(), attended.error), error_limit<T>, error.count() + attended.cases};
-    if (std::isnan(error.value())) row.check.error = error.value(); // of which max knows nothing
+    if (std::isnan(error.value())) row.check.error = error.value(); // which max would ignore
     row.samples = bench.device.time(bench.repetitions, 1, [&](int) { enqueue(); });
     row.unit = "us";
     for (double& one : row.samples) one *= 1e6;

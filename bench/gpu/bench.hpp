@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench: a stage of a program here: which device, how much to do, and its rows as they come.
+// Bench: one stage of a program in this folder: its device, its amount of work, and its rows as they complete.
 #pragma once
 
 #include "bench_device.hpp"
@@ -14,7 +14,7 @@
 
 namespace gpu_bench {
 
-/// The device does nothing more for this process.
+/// The device context has failed; this process can use the device no more.
 struct ContextLost : Failed {
   using Failed::Failed;
 };
@@ -32,14 +32,14 @@ class Bench {
   }
 
   Device& device;
-  bool tiny; ///< sizes for the emulator and for compute-sanitizer, which say nothing of speed
+  bool tiny; ///< sizes for the emulator and for compute-sanitizer, whose speed is meaningless
   int repetitions;
 
   [[nodiscard]] int size(int full, int small) const { return tiny ? small : full; }
 
-  /// A row that `measure` fills. What it throws is the row's failure; one that ended the device's context ends the
-  /// stage (ContextLost), and a new process goes on behind it: --after. A line says that the row begins, so that
-  /// whoever waits knows which it was that died or hung; no row needs what another has left.
+  /// A row that `measure` fills. An exception fails the row; one that ended the device's context ends the stage
+  /// (ContextLost), and a new process continues after it (--after). A line is printed before the row begins, so that
+  /// the caller knows which row died or hung. No row needs data that another has left.
   template <class Measure>
   void row(const std::string& name, const std::string& config, Measure&& measure) {
     if (rows_++ < after_) return;
@@ -61,14 +61,14 @@ class Bench {
     if (!print(row, seconds, program_)) ++failed_;
     if (!row.failed.empty() && !device.alive()) throw ContextLost(row.failed);
   }
-  /// Rows that are not measured here, and why.
+  /// Skips rows, with the reason.
   void skip(const std::string& name, int times, const std::string& reason) {
     for (int i = 0; i < times; ++i) row(name, "", [&](Row& row) { row.skipped = reason; });
   }
   [[nodiscard]] int failed() const { return failed_; }
 
-  /// How many sets of buffers calls rotate among, so that none finds its inputs in a cache: four times the device's
-  /// second level together, and at most `calls`.
+  /// Number of buffer sets among which calls rotate, so that no call finds its inputs in a cache: together four times
+  /// the device's L2 cache, and at most `calls` sets.
   [[nodiscard]] int sets(double bytes_of_one) const {
     if (tiny) return 1;
     const int wanted = static_cast<int>(4 * device.cache_bytes() / bytes_of_one) + 1;
@@ -89,7 +89,7 @@ void row_rates(Bench& bench);
 void attention_rates(Bench& bench);
 void product_rates(Bench& bench);
 void environment(Bench& bench);
-/// The other elements, head sizes and kinds, on a device alone: after the rows that claims stand on.
+/// The other elements, head sizes and kinds, only on a device, after the rows that the claims need.
 void row_configurations(Bench& bench);
 void attention_configurations(Bench& bench);
 void product_configurations(Bench& bench);

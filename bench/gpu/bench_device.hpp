@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BenchDevice: what the programs of this folder ask of a device; Device: the one that this program is built for.
+// BenchDevice: the device interface of this folder's programs; Device: the model for which the program is built.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -9,8 +9,7 @@
 
 namespace gpu_bench {
 
-/// What a row ends with, where the device or a reference says no. Programs of measurements throw it; the library does
-/// not.
+/// Fails a row after a device error or a wrong result. Only these measuring programs throw it, not the library.
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -20,17 +19,17 @@ inline void require(const sluice::Status& status) {
 
 } // namespace gpu_bench
 
-/// Two models, chosen at compile time so that one source serves both: a GPU through the CUDA runtime, with the kernels
-/// that nvcc compiled, and the emulator, which instantiates them. Both have
+/// Two types model it, chosen at compile time so that one source serves both: a GPU through the CUDA runtime, with the
+/// kernels that nvcc compiled, and the emulator, which instantiates them. Both have
 ///
-/// - `name()`; `real`: whether its times are a device's; `cache_bytes()`: of its second level
-/// - `memory(bytes)`, `pinned(bytes)`: owned, with `data()` and `size()`; exactly so many bytes
+/// - `name()`; `real`: whether its times are a device's; `cache_bytes()`: size of its L2 cache
+/// - `memory(bytes)`, `pinned(bytes)`: owning, with `data()` and `size()`, of exactly that size
 /// - `up`, `down` (`to`, `from`, `bytes`): done when they return. `poison(memory)`: every byte 0xff.
 ///   `fill(to, count, numbers)`: Numbers, from number 0 on
 /// - `launch<config>(params)`: the kernel of a listed configuration; `launch_kernel<K>(params)`: one that is not listed
-/// - `finish()`: waits, and throws what went wrong; `alive()`: whether what went wrong has left it usable
+/// - `finish()`: waits, and throws any error; `alive()`: whether the device is still usable after an error
 /// - `time(repetitions, calls, enqueue)`: seconds of each repetition per call; `enqueue(i)` enqueues call i of a
-///   repetition, 0 .. calls - 1, which a device repeats as a graph, several times where they are short
+///   repetition, 0 .. calls - 1, which a device repeats as a graph, several times if they are short
 /// - `repeat(repetitions, calls, enqueue)`: the same without a graph, `enqueue()` for a whole repetition;
 ///   `repeat_both(other, repetitions, one, two)`: two at once; `be_brief()`: from here on no warm-up and no more calls
 ///   than asked for

@@ -45,7 +45,7 @@ def ours(served, name, asked):
     system = SYSTEM_OF[name]
     served.wants(system)
     model = served.shape(asked.layers)
-    layers = 2 if system == "DeepSpeedInference" else None  # as theirs: the layer that computes, and the next
+    layers = 2 if system == "DeepSpeedInference" else None  # as in theirs: the layer that computes, and the next
     memory = kv_bytes(model, asked.requests, asked.prompt + asked.generated, layers)
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--system", system, *served.model("sluice-run", folder, asked.layers)]

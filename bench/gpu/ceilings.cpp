@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device and its link can do at most, which every other row stands beside: a device copy, and pinned copies
-// each way and both ways. (cuBLAS's rate is gpu_gemm's, a program of its own: where the library is missing, the rest
-// still runs.)
+// The maximum rates of the device and its link, with which every other row is compared: a device copy, and pinned
+// copies each way and both ways. (cuBLAS's rate is gpu_gemm's, a program of its own: if the library is missing, the
+// rest still runs.)
 #include "bench.hpp"
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using Memory = Device::Memory;
 
-/// Of whole memories, that the second holds what the first does.
+/// Compares two whole memories.
 Refcheck same(Device& device, const Memory& of_device, const Memory& of_host) {
   std::int64_t wrong = 0;
   const std::size_t piece = 1U << 22U, size = of_host.size();
@@ -79,7 +79,7 @@ void ceilings(Bench& bench) {
         [&] { other.copy(down.data(), from.data(), bytes); });
     row.unit = "GB/s";
     row.amount = static_cast<double>(bytes) * 2e-9;
-    row.against = "ceilings/to the device"; // of one way: two are the 1.7 and more
+    row.against = "ceilings/to the device"; // one direction's rate; both directions should reach 1.7 times as much
     const Refcheck one = same(device, to, up), two = same(device, from, down);
     row.checks = true;
     row.check = {one.error + two.error, 0, one.cases + two.cases};

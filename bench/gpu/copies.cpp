@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of many blocks between scattered places of pinned and of device memory: by size, count and way. What a backend
-// chooses its threshold from (copy engines or the kernel), and DuplexKV's case.
+// Copies of many blocks between scattered places of pinned and of device memory: by size, count and method. A backend
+// chooses its threshold between copy engines and the kernel from such figures; DuplexKV's case is among them.
 #include "bench.hpp"
 #include "kernels/copy/copy_segments.hpp"
 
@@ -153,7 +153,7 @@ void copies(Bench& bench) {
       for (const bool up : {true, false}) copy_blocks(bench, way, {bytes, count}, up);
     }
   };
-  // Bulk copies last: what they may do wrong to a device's context takes nothing else.
+  // Bulk copies are last, so that an error of theirs that ends the device's context costs no other row.
   for (const Way way : {Way::single, Way::batch, Way::machine, Way::kernel, Way::bulk}) with(way);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaBench: a GPU through the CUDA runtime (bench_device.hpp). Host code alone: the kernels are sluice::kernels'.
+// CudaBench: a GPU through the CUDA runtime (bench_device.hpp). Only host code: the kernels are in sluice::kernels.
 #pragma once
 
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
@@ -37,7 +37,7 @@ class CudaBench {
  public:
   static constexpr bool real = true;
 
-  /// The current device, or an exception that says why there is none.
+  /// Uses the current device; throws with the reason if there is none.
   CudaBench() {
     require(cudaSetDevice(0), "cudaSetDevice");
     cudaStream_t stream = nullptr;
@@ -108,24 +108,24 @@ class CudaBench {
   }
   void finish() { require(cudaStreamSynchronize(stream()), "the stream"); }
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
-  /// False once an error has ended the device's context: from then on every call of this process says the same error.
+  /// False once an error has ended the device's context: then every call of this process returns the same error.
   [[nodiscard]] bool alive() const {
-    static_cast<void>(cudaGetLastError()); // one that ends nothing is forgotten here
+    static_cast<void>(cudaGetLastError()); // clears an error that did not end the context
     void* at = nullptr;
     if (cudaMalloc(&at, 1) != cudaSuccess || cudaFree(at) != cudaSuccess) return false;
     return cudaDeviceSynchronize() == cudaSuccess;
   }
-  /// Of the second level.
+  /// Size of the L2 cache.
   [[nodiscard]] double cache_bytes() const {
     int bytes = 0;
     require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "cudaDeviceGetAttribute");
     return bytes;
   }
-  /// No more calls than there have to be: compute-sanitizer makes each of them hundreds of times slower.
+  /// Makes as few calls as possible: compute-sanitizer makes each of them hundreds of times slower.
   void be_brief() { brief_ = true; }
 
-  /// A graph of the calls, of at least 16 and of about a millisecond, so that launches leave no gaps and an event's own
-  /// time is none of theirs. What is loaded or chosen at a first launch is no part of a time.
+  /// Times a graph of at least 16 calls and about a millisecond, so that launches leave no gaps and the events' own
+  /// time is negligible. Loading and choices at a first launch are not timed.
   template <class Enqueue>
   [[nodiscard]] std::vector<double> time(int repetitions, int calls, Enqueue&& enqueue) {
     const auto all = [&](int times) {
@@ -160,9 +160,9 @@ class CudaBench {
     return repeat(repetitions, rounds * calls, [&] { require(cudaGraphLaunch(made, stream()), "cudaGraphLaunch"); });
   }
 
-  /// Without a graph, for calls that no graph takes. `enqueue()` does a whole repetition. Each is enqueued behind
-  /// another that is not timed: on an idle stream the first event would be stamped before the host has launched
-  /// anything, and the launch's 5 to 10 us would be the sample's.
+  /// The same without a graph, for calls that cannot be captured. `enqueue()` does a whole repetition. Each is enqueued
+  /// behind another that is not timed: on an idle stream the first event would be stamped before the host has launched
+  /// anything, and the sample would include the launch's 5 to 10 us.
   template <class Enqueue>
   [[nodiscard]] std::vector<double> repeat(int repetitions, int calls, Enqueue&& enqueue) {
     using Clock = std::chrono::steady_clock;
@@ -183,7 +183,7 @@ class CudaBench {
     return seconds;
   }
 
-  /// Two directions at once, on this device's stream and another's: from when the first begins until both have ended.
+  /// Two directions at once, on this device's stream and another's: from the start of the first until both have ended.
   template <class One, class Other>
   [[nodiscard]] std::vector<double> repeat_both(CudaBench& other, int repetitions, One&& one, Other&& two) {
     const Event begun = event(), done = event();
@@ -199,8 +199,8 @@ class CudaBench {
   void copy(void* to, const void* from, std::size_t bytes) {
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
   }
-  /// All of them in one call of the driver. Sources are read in the stream's order, as a machine that writes a block
-  /// and then evicts it has to have it.
+  /// All copies in one driver call. Sources are read in the stream's order, which a machine needs that writes a block
+  /// and then evicts it.
   void copy_batch(std::vector<void*>& to, std::vector<const void*>& from, std::vector<std::size_t>& bytes) {
     cudaMemcpyAttributes attributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
@@ -209,11 +209,11 @@ class CudaBench {
             "cudaMemcpyBatchAsync");
   }
 
-  /// A machine's link alone: its memory and streams (CudaMemory), which choose between calls and CopySegments by the
-  /// sizes that are measured when a GPU is opened, and its batches (FedStream).
+  /// Only a machine's link: its memory and streams (CudaMemory), which choose between driver calls and CopySegments by
+  /// the sizes measured when a GPU is opened, and its batches (FedStream).
   class MachineLink {
    public:
-    /// So many bytes of each memory.
+    /// `bytes`: size of each memory.
     MachineLink(const CudaBench& bench, std::size_t bytes) : brief_(bench.brief_) {
       auto memory = sluice::CudaMemory::make();
       if (!memory) throw Failed(memory.error().line());
@@ -222,7 +222,7 @@ class CudaBench {
       const sluice::Bytes all{static_cast<std::int64_t>(bytes)};
       gpu_bench::require(memory_->reserve(all, sluice::Bytes{0}, all));
     }
-    /// Copies of fewer bytes are a kernel's: measured when it is asked for the first time.
+    /// A kernel makes copies of fewer bytes. Measured at the first call.
     static const sluice::GatherBelow& gathered() {
       static const sluice::GatherBelow below = [] {
         gpu_bench::require(sluice::kernels::prepare_cuda_gather());
@@ -234,7 +234,7 @@ class CudaBench {
     }
     [[nodiscard]] std::byte* host() const { return memory_->host_arena(); }
     [[nodiscard]] std::byte* device() const { return memory_->device_arena(); }
-    /// Seconds of all copies, by the stream: until the link's clocks have risen, and then each repetition.
+    /// Seconds of all copies of each repetition, by the stream, after a warm-up that raises the link's clocks.
     [[nodiscard]] std::vector<double> repeat(int repetitions, std::span<const sluice::Copy> copies, bool to_device) {
       using Clock = std::chrono::steady_clock;
       const auto begun = Clock::now();
@@ -265,7 +265,7 @@ class CudaBench {
   }
 
  private:
-  /// Since `begin` was recorded, until everything that is enqueued has ended.
+  /// Time from the recording of `begin` until all enqueued work has ended.
   [[nodiscard]] double seconds_between(const Event& begin, const Event& end) const {
     require(cudaEventRecord(end.get(), stream()), "cudaEventRecord");
     require(cudaEventSynchronize(end.get()), "cudaEventSynchronize");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: random numbers of which each is known from its index: a card fills gigabytes with them in milliseconds, and
-// a reference on the host needs no copy of them.
+// Numbers: random numbers, each computed from its index: a GPU fills gigabytes with them in milliseconds, and a
+// reference on the host needs no copy of them.
 #pragma once
 
 #include "kernels/element.hpp"

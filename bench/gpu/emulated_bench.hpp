@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EmulatedBench: the rehearsal of a device (bench_device.hpp). Its seconds are the emulator's and say nothing of a GPU.
+// EmulatedBench: rehearses the measurements on the emulator (bench_device.hpp). Its times say nothing about a GPU.
 #pragma once
 
 #include "sluice/world/machine/copy.hpp"
@@ -30,7 +30,7 @@ class EmulatedBench {
     Memory() = default;
     explicit Memory(std::size_t bytes)
         : at_(static_cast<std::byte*>(::operator new(bytes + 1, alignment))),
-          size_(bytes) {} // nothing has an address too
+          size_(bytes) {} // an empty memory has an address too
     [[nodiscard]] std::byte* data() const { return at_.get(); }
     [[nodiscard]] std::size_t size() const { return size_; }
 

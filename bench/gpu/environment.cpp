@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device says of itself. bench/gpu/run adds what the machine around it does.
+// The device's own properties. bench/gpu/run adds those of the machine around it.
 #include "bench.hpp"
 
 namespace gpu_bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fill: the device's own kernel for Numbers. The host would take tens of seconds for what `rates` is given.
+// fill: writes Numbers with a kernel on the device. The host would take tens of seconds for the inputs of `rates`.
 #pragma once
 
 #include "drawn.hpp"
@@ -7,7 +7,7 @@
 
 namespace gpu_bench {
 
-/// Enqueues that `count` numbers are written from `to` on: those from number 0 on.
+/// Enqueues a kernel that writes the numbers 0 to `count` - 1 to `to`.
 template <sluice::kernels::Element T>
 cudaError_t fill(T* to, std::uint64_t count, const Numbers& numbers, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_gemm: cuBLASLt's rate for bf16 products, the ceiling of prompts and of own tiles. A program of its own: a machine
-// may lack the library, and the other rows do not need it.
+// gpu_gemm: cuBLASLt's rate for bf16 products, the ceiling of prompts and of our own tiles. It is a separate program,
+// because a machine may lack the library, and the other rows do not need it.
 #include "kernels/products/cublas_lt.cuh"
 #include "row.hpp"
 
@@ -21,7 +21,8 @@ void require(const sluice::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.error().line());
 }
 
-/// Random bits of bf16 in [-2, 2): zeros would run faster than numbers do. Of number i, so that the host knows it.
+/// Random bits of bf16 in [-2, 2): zeros would run faster than numbers do. Computed from i, so that the host can repeat
+/// it.
 __host__ __device__ unsigned short number(unsigned long long i) {
   unsigned long long x = (i + 1) * 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 29U)) * 0xbf58476d1ce4e5b9ULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_bench: the stages of bench/gpu/run that ask a device. A line of JSON for each row.
+// gpu_bench: the stages of bench/gpu/run that use a device. It prints a line of JSON for each row.
 #include "bench.hpp"
 
 #include <cstdio>
@@ -43,7 +43,7 @@ int main(int count, char** arguments) {
     Bench bench(device, stage, tiny, repetitions, program, after);
     for (const auto part : stages.at(stage)) part(bench);
     return bench.failed() == 0 ? 0 : 1;
-  } catch (const ContextLost&) { // the row says of what
+  } catch (const ContextLost&) { // the row has the reason
     return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_bench %s: %s\n", stage.c_str(), error.what());

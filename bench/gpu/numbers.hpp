@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of Numbers, which a reference on the host knows, and how far a result is from such a reference.
+// Tensors of Numbers, which a reference on the host can recompute, and a result's distance from such a reference.
 #pragma once
 
 #include "bench_device.hpp"
@@ -22,7 +22,7 @@ using sluice::kernels::F16;
 using sluice::kernels::narrow;
 using sluice::kernels::widen;
 
-/// So many numbers in the device's memory.
+/// `count` Numbers in the device's memory.
 template <Element T = Bf16>
 [[nodiscard]] Device::Memory filled(Device& device, const Numbers& numbers, std::uint64_t count) {
   Device::Memory memory = device.memory(count * sizeof(T));
@@ -39,7 +39,7 @@ template <class T>
 [[nodiscard]] Device::Memory uploaded(Device& device, const std::vector<T>& values) {
   return uploaded(device, std::span<const T>{values});
 }
-/// Memory that holds no number before a kernel writes it.
+/// Memory that holds NaNs until a kernel writes it.
 [[nodiscard]] inline Device::Memory poisoned(Device& device, std::uint64_t bytes) {
   Device::Memory memory = device.memory(bytes);
   device.poison(memory);
@@ -53,7 +53,7 @@ template <class T>
   return values;
 }
 
-/// |result - exact| / |exact| of what is added, and of how many.
+/// |result - exact| / |exact| over the added pairs, and their number.
 class RelativeError {
  public:
   void add(double result, double exact) {
@@ -69,8 +69,8 @@ class RelativeError {
   std::int64_t count_ = 0;
 };
 
-/// What a relative error may be, as in the tests of the kernels. Of f32 a card is given more than the emulator: its
-/// `ex2.approx` is 2 ulp off.
+/// The largest relative error allowed, as in the kernels' tests. For f32 the limit is larger than the emulator's, since
+/// a GPU's `ex2.approx` is off by 2 ulp.
 template <Element T>
 inline constexpr double error_limit = std::is_same_v<T, float> ? 2e-6
                                       : std::is_same_v<T, F16> ? 1e-3
@@ -79,7 +79,7 @@ inline constexpr double error_limit = std::is_same_v<T, float> ? 2e-6
 [[nodiscard]] constexpr const char* name_of(ElementType element) {
   return element == ElementType::f32 ? "f32" : element == ElementType::f16 ? "f16" : "bf16";
 }
-/// f(of an element) for each: `f.template operator()<element>()`.
+/// Calls `f.template operator()<element>()` for each element type.
 template <class F>
 void each_element(F&& f) {
   f.template operator()<ElementType::f32>();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What others make of the work of beside_peers.py, a line of JSON for each row: transformers with its default and its
+"""Measures the work of beside_peers.py with other projects, a line of JSON for each row: transformers with its default and its
 offloaded cache, accelerate's weight hooks, torch's attention. What is not installed is skipped and named. bench/gpu/run
 calls it.
 
@@ -234,8 +234,8 @@ def own_output():
 
 def main():
     options = argparse.ArgumentParser(description="Measures this project's peers.")
-    options.add_argument("--tiny", action="store_true", help="on the processor, small: a rehearsal")
-    options.add_argument("--after", type=int, default=0, help="go on behind so many rows")
+    options.add_argument("--tiny", action="store_true", help="rehearse on the processor, with small sizes")
+    options.add_argument("--after", type=int, default=0, help="continue after so many rows")
     options = options.parse_args()
     out = own_output()
     peers = Peers(options.tiny)

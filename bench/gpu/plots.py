@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/gpu.md shows of a result file: attention over contexts, copies over sizes, each beside its ceiling.
+"""The plots of docs/gpu.md from a result file: attention over contexts, copies over sizes, each with its ceiling.
 
 SVG by hand: two plots of lines need no library, and the same rows give the same bytes, so that a test can tell whether
 a picture is that of its file."""

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrimitiveKernel: every member of the Cta, each in a case that writes what a host can compute. What the emulator
-// cannot see is whether the PTX behind them says the same (kernels/cuda_cta.cuh); this is what a GPU is asked first.
+// PrimitiveKernel: runs every member of the Cta in a case whose output a host can compute. The emulator cannot check
+// whether the PTX behind them does the same (kernels/cuda_cta.cuh), so this is the first test on a GPU.
 #pragma once
 
 #include "kernels/cta.hpp"
@@ -45,7 +45,7 @@ struct PrimitiveParams {
   static constexpr int words = 1024;
 };
 
-/// One kernel and not one for each: nothing here is to be fast, and nvcc reads the headers once.
+/// One kernel for all members: speed does not matter here, and nvcc parses the headers once.
 struct PrimitiveKernel {
   using Params = PrimitiveParams;
   static constexpr int threads = 128, ctas_per_sm = 1, words = Params::words;
@@ -62,7 +62,7 @@ struct PrimitiveKernel {
 
   static sluice::kernels::Grid grid(const Params& params) { return {params.blocks, 1}; }
 
-  /// What a block leaves in `fence`: something that depends on it.
+  /// A value that depends on the block, which the block writes in `fence`.
   SLUICE_HOST_DEVICE static constexpr std::uint32_t share(int block) {
     return 2654435761U * static_cast<std::uint32_t>(block + 1);
   }
@@ -82,7 +82,7 @@ struct PrimitiveKernel {
       break;
     case Primitive::sync: {
       std::uint32_t value = in[thread];
-      for (int round = 0; round < 8; ++round) { // who reads too early finds another round's
+      for (int round = 0; round < 8; ++round) { // a thread that reads too early finds another round's value
         mine[thread] = value;
         cta.sync();
         value = mine[(thread * 37 + 1) % threads] + 1;
@@ -129,7 +129,7 @@ struct PrimitiveKernel {
       out[thread] = cta.any(warp == 2 && lane == 19) ? 1 : 0;
       if (lane < 4) out[threads + thread] = cta.any(lane == warp, 0xfU) ? 1 : 0;
       break;
-    case Primitive::atomic_add: // of each old value there is one: the host counts them
+    case Primitive::atomic_add: // each old value occurs once, which the host checks
       if (thread == 0) shared.counter = 0;
       cta.sync();
       out[thread] = static_cast<std::uint32_t>(cta.atomic_add(reinterpret_cast<int*>(&shared.counter), 1));
@@ -268,7 +268,7 @@ struct PrimitiveKernel {
 #endif
   }
 
-  /// Each warp: 16 x 16 by 16 x 8 of small whole numbers, in the fragments that PTX lays out, three times added.
+  /// Each warp: 16 x 16 by 16 x 8 of small whole numbers, in PTX's fragment layout, accumulated three times.
   template <class T, class C>
   SLUICE_DEVICE static void multiply(const C& cta, const std::uint32_t* in, std::uint32_t* out) {
     const int lane = cta.lane();
@@ -294,7 +294,7 @@ struct PrimitiveKernel {
     }
   }
 
-  /// Two phases of one barrier: pieces come by bulk loads, threads add one, the result leaves by bulk stores.
+  /// Two phases of one barrier: bulk loads bring pieces, threads add one, bulk stores write the result.
   template <class C>
   SLUICE_DEVICE static void bulk(const C& cta, Shared& shared, const std::uint32_t* in, std::uint32_t* out) {
     if constexpr (sluice::kernels::HopperCta<C>) {

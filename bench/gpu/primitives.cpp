@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of the Cta against what a host computes. If one is wrong, nothing that is measured means anything.
+// Compares the members of the Cta with a host's results. If one is wrong, no measurement means anything.
 #include "bench.hpp"
 #include "primitive_kernel.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace sluice::kernels;
 constexpr int threads = PrimitiveKernel::threads, words = PrimitiveKernel::words;
-constexpr std::uint32_t poison = 0xffffffffU; // what no case may leave where it says what stands there
+constexpr std::uint32_t poison = 0xffffffffU; // no case may leave this in a word that it must write
 using Words = std::vector<std::uint32_t>;
 
 struct Ran {
@@ -43,7 +43,7 @@ Ran run(Bench& bench, Primitive what, std::uint64_t seed, int blocks) {
   return ran;
 }
 
-/// Words that the case should leave in its first block, `poison` where nothing is said.
+/// Words that the case should leave in its first block; `poison` in words that it need not write.
 using Expected = std::function<std::uint32_t(const Ran&, int thread, int slot)>; // slot: out[slot * threads + thread]
 struct Slots {
   Primitive what;
@@ -69,8 +69,8 @@ std::uint32_t in_rounds(const Ran& ran, int thread, bool of_warp) {
   return now[static_cast<std::size_t>(thread)];
 }
 
-/// Row i of matrix m is what lane m * 8 + i says; this lane gets two neighbours of row lane / 4, or of column where it
-/// is transposed.
+/// Lane m * 8 + i gives the address of row i of matrix m. This lane gets two neighbours of row lane / 4, or, if
+/// transposed, of that column.
 std::uint32_t of_matrix(const Ran& ran, int thread, int matrix, bool transposed) {
   const int lane = thread % 32, warp = thread / 32;
   const auto number = [&](int row, int column) -> std::uint32_t {
@@ -187,7 +187,7 @@ std::vector<Slots> slots() {
   };
 }
 
-/// Whatever the order of threads: each old value of a counter once.
+/// In any order of threads, each old value of a counter occurs once.
 std::int64_t missing(Words values, std::uint32_t first) {
   std::sort(values.begin(), values.end());
   std::int64_t wrong = 0;
@@ -197,7 +197,7 @@ std::int64_t missing(Words values, std::uint32_t first) {
 
 float as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 
-/// NaNs have many bits, and are one number.
+/// NaNs with different bits count as equal.
 bool alike(std::uint32_t a, std::uint32_t b) { return a == b || (std::isnan(as_float(a)) && std::isnan(as_float(b))); }
 
 std::int64_t wrong_arithmetic(const Ran& ran) {
@@ -209,7 +209,7 @@ std::int64_t wrong_arithmetic(const Ran& ran) {
     const float a = number(0), b = number(1), c = number(2);
     const auto got = [&](std::size_t slot) { return ran.out[slot * threads + t]; };
     wrong += got(0) == std::bit_cast<std::uint32_t>(std::fma(a, b, c)) ? 0 : 1;
-    const volatile float product = a * b; // rounded, and only then added to
+    const volatile float product = a * b; // rounded before the addition
     wrong += got(1) == std::bit_cast<std::uint32_t>(product + c) ? 0 : 1;
     const double exactly = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c); // 48 bits: exact
     wrong += got(2) == std::bit_cast<std::uint32_t>(static_cast<float>(exactly)) ? 0 : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TileProduct and GroupedProduct at a model's sizes: bytes of weights beside a device copy's where rows are few,
-// operations beside cuBLAS's where they are many.
+// TileProduct and GroupedProduct at a model's sizes: with few rows, bytes of weights compared with a device copy's;
+// with many, operations compared with cuBLAS's.
 #include "bench.hpp"
 #include "kernels/products/product_call.hpp"
 
@@ -24,8 +24,8 @@ double exact(std::uint64_t row, std::uint64_t output, int inputs) {
   return sum;
 }
 
-/// Some numbers of y, the first and the last row and output among them. `weights(row)`: whose weights are row's,
-/// counted in outputs.
+/// Checks some numbers of y, including the first and the last row and output. `weights(row)`: first output of the row's
+/// weights.
 template <Element T, class Weights>
 Refcheck some(Bench& bench, const Memory& y, int rows, int outputs, int inputs, Weights&& first_output) {
   RelativeError error;
@@ -40,13 +40,14 @@ Refcheck some(Bench& bench, const Memory& y, int rows, int outputs, int inputs, 
           static_cast<double>(widen(got[static_cast<std::size_t>(output)])),
           exact<T>(static_cast<std::uint64_t>(row), first_output(row) + static_cast<std::uint64_t>(output), inputs));
     }
-    for (const T one : got) // what was not written is poison
+    for (const T one : got) // unwritten numbers are poison
       if (std::isnan(widen(one))) throw Failed("row " + std::to_string(row) + " has numbers that are none");
   }
   return {error.value(), error_limit<T>, error.count()};
 }
 
-/// Weights are read where rows are few; many of 16 bits are for tensor cores. Of f32 there is no ceiling here.
+/// Few rows are bound by reading weights; many rows of 16-bit elements run on tensor cores. There is no ceiling for
+/// f32.
 template <ElementType element>
 const char* ceiling(bool few) {
   if (few) return "ceilings/device copy";
@@ -96,7 +97,7 @@ void product(Bench& bench, const std::string& name, int rows, int outputs, int i
             });
 }
 
-/// Rows in the order of their experts, as many of each.
+/// Rows in the order of their experts, equally many for each.
 template <int tile_rows, ElementType element = ElementType::bf16>
 void grouped(Bench& bench, const std::string& name, int of_each, int outputs, int inputs) {
   using T = ElementOf<element>;

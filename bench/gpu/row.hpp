@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row: one line of a result file, and how often it was timed. check.py has the schema; this writes it.
+// Row: one line of a result file, with its repetitions. check.py has the schema.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,25 @@
 
 namespace gpu_bench {
 
-/// How far a result was from the host's, and of how many numbers that was asked.
+/// A result's distance from the host's, and how many numbers were compared.
 struct Refcheck {
-  double error = 0; ///< relative, in the Euclidean norm; of whole numbers and bytes, how many are wrong
+  double error = 0; ///< relative, in the Euclidean norm; for whole numbers and bytes, how many are wrong
   double limit = 0;
   std::int64_t cases = 0;
 
-  [[nodiscard]] bool passed() const { return cases > 0 && error <= limit; } // no number passes nothing
+  [[nodiscard]] bool passed() const { return cases > 0 && error <= limit; } // a NaN never passes
 };
 
-/// What is measured of one configuration. `against` names the row (`stage/name`) that is this row's ceiling:
-/// bench/gpu/run has all rows and puts its value in.
+/// The measurement of one configuration. `against` names the row (`stage/name`) that is this row's ceiling;
+/// bench/gpu/run, which has all rows, fills in its value.
 struct Row {
   std::string stage, name, config, unit, against;
-  double amount = 0;           ///< what one repetition does, in the unit times a second; 0: samples are values
+  double amount = 0;           ///< work of one repetition, in the unit times a second; 0: samples are values
   std::vector<double> samples; ///< seconds of each repetition, or values
   Refcheck check;
-  bool checks = false; ///< whether there was anything to compare with
-  std::string skipped; ///< why there is nothing, if there is nothing
-  std::string failed;  ///< what went wrong, if something did
+  bool checks = false; ///< whether there is a reference
+  std::string skipped; ///< the reason, if it was skipped
+  std::string failed;  ///< the error, if it failed
 };
 
 [[nodiscard]] inline std::string quoted(std::string_view text) {
@@ -45,7 +45,7 @@ struct Row {
   }
   return all + '"';
 }
-/// null where there is no number: JSON has no NaN, and a row may not have one either.
+/// null for a NaN: JSON has none, and a row may not have one either.
 [[nodiscard]] inline std::string number(double value) {
   if (!std::isfinite(value)) return "null";
   char text[32];
@@ -53,8 +53,8 @@ struct Row {
   return text;
 }
 
-/// The row as one line on standard output, at once: what comes before a cut is kept. `seconds`: that the row took.
-/// Returns whether it passed.
+/// Prints the row as one line on standard output and flushes it, so that a cut run keeps its rows. `seconds`: the row's
+/// duration. Returns whether it passed.
 inline bool print(const Row& row, double seconds, const std::string& repro) {
   std::vector<double> values;
   for (const double sample : row.samples) values.push_back(row.amount > 0 ? row.amount / sample : sample);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norm, RopeAndStore, Activation, Embed, experts and sampling at a model's sizes: gigabytes each second beside a device
-// copy's, and microseconds inside of a graph where few rows decode.
+// Norm, RopeAndStore, Activation, Embed, experts and sampling at a model's sizes: GB/s compared with a device copy's,
+// and microseconds within a graph for few decoding rows.
 #include "bench.hpp"
 #include "kernels/rows/rope_turns.hpp"
 #include "kernels/sample/sample_way.hpp"
@@ -19,12 +19,12 @@ constexpr auto bf16 = ElementType::bf16;
 constexpr const char* elsewhere = "the tests of the kernels run it on the emulator";
 using Memory = Device::Memory;
 
-/// `bytes` a call moves, timed over sets of buffers. `of(set)` makes the parameters of one.
+/// Times a call over sets of buffers. `bytes`: moved by a call; `of(set)`: makes a set's parameters.
 template <auto config, class Make>
 void time_bytes(Bench& bench, Row& row, double bytes, bool decoding, Make&& of) {
   using Params = decltype(of(0));
   std::vector<Params> params;
-  const int sets = decoding ? 1 : bench.sets(bytes); // decode sizes stay in the L2, as they do inside of an iteration
+  const int sets = decoding ? 1 : bench.sets(bytes); // decode sizes stay in the L2 cache, as in an iteration
   for (int i = 0; i < sets; ++i) params.push_back(of(i));
   row.samples = bench.device.time(bench.repetitions, bench.tiny ? 1 : Bench::calls, [&](int i) {
     bench.device.launch<config>(params[static_cast<std::size_t>(i % sets)]);
@@ -315,7 +315,7 @@ void sampling(Bench& bench, int rows) {
       });
 }
 
-/// Route, Place, GatherRows and ScatterRows: Mixtral's eight experts, two of each row.
+/// Route, Place, GatherRows and ScatterRows: Mixtral's eight experts, two per row.
 void experts(Bench& bench, int rows) {
   constexpr int all = 8, taken = 2;
   const int features = bench.size(4096, 264);
@@ -327,7 +327,7 @@ void experts(Bench& bench, int rows) {
     logits[i] = static_cast<float>(drawn.at(i) + 1e-3 * static_cast<double>(i % all));
   const std::string text = std::to_string(rows) + " rows, 2 of 8 experts";
   const auto ints = [](const Memory& memory) { return reinterpret_cast<int*>(memory.data()); };
-  // What the host computes, and each row is given or compared with: none needs what another left on the device.
+  // The host's results, which are each row's inputs or references, so that no row needs another's device memory.
   std::vector<int> chosen_of_host, slots_of_host(count);
   for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
     const float* const mine = &logits[i * all];
@@ -409,7 +409,7 @@ void experts(Bench& bench, int rows) {
     constexpr ScatterRowsConfig config{bf16};
     bench.device.launch<config>(params);
     bench.device.finish();
-    RelativeError error; // the experts did nothing to them, and shares add up to 1
+    RelativeError error; // the experts are the identity, and shares add up to 1
     for (const int one : {0, rows / 2, rows - 1}) {
       const auto at = static_cast<std::uint64_t>(one) * width;
       const auto got = downloaded<Bf16>(bench.device, out, at, static_cast<std::size_t>(width));

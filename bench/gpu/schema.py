@@ -143,7 +143,7 @@ SYSTEMS = [
     "MirageNoReversion",
     "OneAtATime",
 ]
-OVERLAPS = ["KV", "weights"]  # what crosses the link
+OVERLAPS = ["KV", "weights"]  # the data that crosses the link
 # Rows that must name a certain row in `against`.
 AGAINST = {("peers", name): asked.against for name, asked in PEERS.items() if asked.against}
 

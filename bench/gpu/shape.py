@@ -60,7 +60,8 @@ REHEARSED = Size(
 )
 LINKS = {"KV": "20MB/s", "weights": "100MB/s"}  # of a rehearsal, slow enough to be the bottleneck
 GATHERING = "what copies without the gathering kernel cost, KV"
-SYSTEM_OF = {"KV": "DeepSpeedInference", "weights": "DeepSpeedWeights"}  # all of it crosses the link in each iteration
+SYSTEM_OF = {"KV": "DeepSpeedInference", "weights": "DeepSpeedWeights"}  # all of this data crosses the link in each
+                                                                         # iteration
 
 
 def shape(run):
@@ -69,7 +70,7 @@ def shape(run):
     size = REHEARSED if served.emulated else CARD
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        resident, streamed = None, {}  # the decoding iterations, by what crosses the link
+        resident, streamed = None, {}  # the decoding iterations, by the data that crosses the link
         for what in OVERLAPS:
             name = f"iteration beside max(compute, transfers), {what}"
             try:
@@ -128,8 +129,8 @@ def overlap(run, served, folder, size, what, name, resident, streamed):
     )
     streamed[what] = took
     rate = rate_of_link(run, served, what)
-    # What the first of them needs came in behind the prompts, and in the last nothing is fetched for the next. Of
-    # prompts in one iteration no K and V are fetched; of weights all are, in that as in every other.
+    # The first decoding iteration's data arrived behind the prompts, and the last fetches nothing for a next one. A
+    # prompt that takes one iteration fetches no K and V; weights are all fetched in every iteration.
     offloaded, alone = took[1:-1], resident[0]
     moved /= len(took) if what == "KV" else all_of_them
     copying = moved / rate

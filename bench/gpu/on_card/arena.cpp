@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// operator new from pinned memory that a GPU reads and writes at the same addresses: what the tests of kernels
-// allocate, as if the device were the host. Rejected: managed memory, whose pages fault and move, and a copy at each
-// launch, which would have to know what a struct of parameters points to.
+// operator new from pinned memory, which a GPU reads and writes at the same addresses. The kernels' tests allocate with
+// it as if the device were the host. Rejected: managed memory, whose pages fault and move, and a copy at each launch,
+// which would need to follow the pointers in a struct of parameters.
 #include "arena.hpp"
 
 #include <cuda_runtime_api.h>
@@ -15,9 +15,9 @@
 
 namespace {
 
-/// Blocks of powers of two, from 256 bytes on; of each size a list of those that are free. The block's first 256 bytes
-/// say its size, so that what is given out is aligned to as much. Never given back to CUDA, which ends before the last
-/// free.
+/// Blocks whose sizes are powers of two of at least 256 bytes, with a free list per size. A block's first 256 bytes
+/// hold its size, so that allocations are aligned to 256 bytes. Memory is never returned to CUDA, which shuts down
+/// before the last free.
 class Arena {
  public:
   const char* take(std::size_t bytes) {
@@ -30,7 +30,7 @@ class Arena {
   }
   [[nodiscard]] bool has(const void* at) const { return at >= begin_ && at < end_; }
 
-  /// Null where there is no arena, or none of it is left.
+  /// Null if there is no arena, or it is full.
   void* allocate(std::size_t bytes) {
     if (begin_ == nullptr) return nullptr;
     const auto kind = static_cast<std::size_t>(std::bit_width(bytes + head - 1));
@@ -91,7 +91,7 @@ namespace gpu_bench {
 const char* take_pinned_memory(std::size_t bytes) { return arena.take(bytes); }
 } // namespace gpu_bench
 
-// Alignments up to malloc's, and from the arena up to 256 bytes: more than any test asks for.
+// Alignments up to malloc's, and up to 256 bytes from the arena, which is more than any test needs.
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new(std::size_t bytes, std::align_val_t) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }

@@ -17,5 +17,5 @@ int main(int count, char** arguments) {
   const int result = context.run();
   std::cout.flush();
   std::fflush(nullptr);
-  std::_Exit(result); // what destructors of static objects free lies in memory that CUDA has taken back by then
+  std::_Exit(result); // destructors of static objects would free memory that CUDA has already released
 }

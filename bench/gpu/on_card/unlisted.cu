@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of kernels launch beside the configurations that are compiled for models.
+// Kernels that tests launch in addition to the configurations compiled for models.
 #include "kernels/lookup.cuh"
 #include "kernels/rows/activation.hpp"
 

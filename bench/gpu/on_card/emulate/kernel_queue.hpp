@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelQueue and Device, as tests/emulate has them, of a GPU: found before the emulator's header, so that the tests of
-// tests/kernels/decoder, as they are, ask the queue that a machine's runner has (kernels/decoder/cuda_queue.cuh).
+// KernelQueue and Device, with the interface of tests/emulate, on a GPU. This header is found before the emulator's, so
+// that the unchanged tests of tests/kernels/decoder use the queue of a machine's runner
+// (kernels/decoder/cuda_queue.cuh).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -18,7 +19,7 @@
 
 namespace sluice::emulate {
 
-/// Memory that a kernel reaches: pinned, as is all that a test allocates (arena.cpp). It is full of what is no number.
+/// Memory that a kernel can access: pinned, like every allocation of a test (arena.cpp). It is filled with NaNs.
 class Memory {
  public:
   Memory() = default;
@@ -30,7 +31,7 @@ class Memory {
   mutable std::vector<std::byte> bytes_;
 };
 
-/// The GPU, whose streams run as they will: the seed is nobody's.
+/// The GPU. Its streams run in their own order, so the seed is ignored.
 class Device {
  public:
   Device(int /*streams*/, std::uint64_t /*seed*/) {
@@ -39,7 +40,7 @@ class Device {
     memory_ = *std::move(made);
   }
   void finish() { memory_->synchronize(memory_->record(StreamId::compute)); }
-  /// What the driver says of all that was launched.
+  /// The driver's result for all launches.
   [[nodiscard]] const Report& report() {
     if (const Status& status = memory_->check(); !status && report_.errors.empty())
       report_.errors.push_back(status.error().line());
@@ -56,7 +57,7 @@ class KernelQueue : public kernels::CudaQueue {
  public:
   KernelQueue(Device& device, int /*stream*/) : CudaQueue(device.memory()) {}
   void leave_out(kernels::QueueWait /*why*/) {
-    SLUICE_ASSERT(false, "what a GPU's queue waits for is not left out: the test that asks for it is the emulator's");
+    SLUICE_ASSERT(false, "a GPU's queue cannot leave out a wait; a test that needs it runs only on the emulator");
   }
 };
 static_assert(kernels::KernelQueue<KernelQueue>);

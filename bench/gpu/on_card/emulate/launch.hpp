@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch, as tests/emulate has it, on a GPU: found before the emulator's header, so that the tests of tests/kernels, as
-// they are, ask the kernels that nvcc compiled. Memory is the host's, pinned (arena.cpp): what a test allocates a
-// kernel reads.
+// launch, with the interface of tests/emulate, on a GPU. This header is found before the emulator's, so that the
+// unchanged tests of tests/kernels use the kernels that nvcc compiled. Tests allocate pinned host memory (arena.cpp),
+// which kernels can read.
 #pragma once
 
 #include "emulate/report.hpp"
@@ -15,7 +15,7 @@ namespace sluice::emulate {
 
 inline constexpr bool watched_for_races = false;
 
-/// The seed is nobody's: a GPU draws its own orders. What the driver says is the report's error.
+/// Ignores the seed: a GPU chooses its own order. The report's error is the driver's.
 template <kernels::BlockProgram K>
 Report launch(kernels::Grid grid, const typename K::Params& params, std::uint64_t /*seed*/,
               const Limits& /*limits*/ = {}) {
