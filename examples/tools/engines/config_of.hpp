@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config_of<E>: what the command line says, as the configuration of one engine type, whatever it runs on.
+// config_of<E>: an engine type's configuration from the command line's setup, for a simulated or a real backend.
 #pragma once
 
 #include "sluice/model/device/device.hpp"
@@ -12,7 +12,7 @@
 
 namespace engines {
 
-/// The cost model of the command line, as engines of this program or of another take it.
+/// The command line's cost model, as the engine's cost type: CostChoice itself, or a cost model calibrated from it.
 template <class Cost>
 Cost cost_of(const Setup& setup) {
   if constexpr (std::is_same_v<Cost, CostChoice>)
@@ -22,7 +22,7 @@ Cost cost_of(const Setup& setup) {
                 setup.calibrates ? sluice::CalibrationPace::of_machine() : sluice::CalibrationPace::at_rest()};
 }
 
-/// `E`'s configuration: what every system gets alike, and the parameters of single policies.
+/// `E`'s configuration: the setup that all systems share, and the parameters of single policies.
 template <class E>
 typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::backend_type backend) {
   typename E::Config config{.limits = setup.limits,
@@ -45,7 +45,7 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
   }
   if constexpr (requires { config.weights.peak; }) {
     sluice::Device peak = setup.device;
-    peak.compute_fraction = peak.bandwidth_fraction = 1; // of the data sheet
+    peak.compute_fraction = peak.bandwidth_fraction = 1; // the data sheet's peak rates
     config.weights.peak.emplace(setup.model, peak);
   }
   if constexpr (requires { config.weights.engines_on_bus; }) config.weights.engines_on_bus = setup.engines_on_bus;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four cost models of CostChoice.
+// CostChoice's four cost models.
 #include "engines/cost_choice.hpp"
 
 #include "sluice/policy/cost/linear_profile.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CostChoice: whichever cost model the command line asked for.
+// CostChoice: the cost model that the command line selects.
 #pragma once
 
 #include "sluice/policy/cost/cost_model.hpp"
@@ -16,9 +16,9 @@ struct ModelShape;
 
 namespace engines {
 
-/// One cost model of four, chosen at run time: a comparison instantiates each engine once instead of three times. It
-/// stays at the edge of this program; an engine that is built for something names its model. Copies share the model,
-/// which nothing changes.
+/// One of four cost models, selected at run time, so that a comparison instantiates each engine once instead of four
+/// times. Only these programs need it: an engine built for one purpose names its cost model as a type. Copies share the
+/// model, which is never modified.
 class CostChoice {
  public:
   using role = sluice::roles::Cost;
@@ -27,7 +27,7 @@ class CostChoice {
   explicit CostChoice(sluice::Roofline model);
   explicit CostChoice(sluice::LinearProfile model);
   explicit CostChoice(sluice::TableProfile model);
-  /// Of a tensor-parallel group.
+  /// The cost model of a tensor-parallel group.
   CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce);
 
   [[nodiscard]] sluice::StepTime step(const sluice::Work& work) const;

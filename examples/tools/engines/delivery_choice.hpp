@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeliveryChoice: with or without a deposit, as the row asks for.
+// DeliveryChoice: delivery with or without a deposit, selected per row.
 #pragma once
 
 #include "sluice/policy/delivery/immediate.hpp"
@@ -7,8 +7,9 @@
 
 namespace engines {
 
-/// `TokenDeposit` or `Immediate`, chosen at run time: every system is shown with and without, and this halves the
-/// engines that the program instantiates. One branch a token; an engine that is built for something names its policy.
+/// `TokenDeposit` or `Immediate`, selected at run time: every system runs with both, and one type for both halves the
+/// number of engines that the program instantiates. It costs one branch per token; an engine built for one purpose
+/// names its policy as a type.
 struct DeliveryChoice {
   using role = sluice::roles::Delivery;
   static constexpr bool deposits = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// entry<E>: the registry's row of an engine type. Instantiates the engine: once in a program, in the system's own file.
+// entry<E>: an engine type's row in the registry. It instantiates the engine: once per program, in the system's own
+// file.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -26,7 +27,7 @@ namespace engines {
 
 namespace detail {
 
-/// The policy's name, or nothing where it is the role's default.
+/// The policy's name; empty if it is the role's default.
 template <class Role, class P>
 std::string choice() {
   if constexpr (std::is_same_v<P, typename sluice::Default<Role>::type>)
@@ -35,7 +36,7 @@ std::string choice() {
     return sluice::type_name<P>();
 }
 
-/// What differs from the defaults, in the order of a decision.
+/// The policies that differ from the defaults, in the order of a decision.
 template <class E>
 Composed composed_of(bool deposit) {
   namespace roles = sluice::roles;
@@ -48,7 +49,7 @@ Composed composed_of(bool deposit) {
            choice<roles::Lookahead, typename E::lookahead_type>(), choice<roles::Layout, typename E::layout_type>()}};
 }
 
-/// The system's engine with what a program chooses at run time.
+/// The system's engine, with the policies that a program selects at run time.
 template <class E>
 using Dressed = sluice::With<E, CostChoice, DeliveryChoice, sluice::BasicSimulated<CostChoice>, Observer>;
 
@@ -69,12 +70,13 @@ sluice::Expected<Simulated> simulate(const Simulation& of) {
   return Simulated{*std::move(engine), composed_of<E>(of.deposit)};
 }
 
-/// An engine whose KV never waits on the host has no use for another rule: it is not instantiated for them.
+/// An engine whose KV is never on the host makes no transfers that a rule could order: other rules are not
+/// instantiated.
 template <class E>
 inline constexpr bool offloads =
     E::placement_type::places_layers || !typename E::placement_type().least(2).all_resident();
 
-/// On the rule that is asked for: the system's own, or one of `Rules`.
+/// Simulates on the requested rule: the system's own, or one of `Rules`.
 template <class System, class... Rules>
 sluice::Expected<Simulated> simulate_on(const Simulation& of, sluice::Parts<Rules...>) {
   using Own = typename System::transfer_type;
@@ -111,15 +113,15 @@ RealComposed real_composed() {
           System::composition::delivery_type::deposits};
 }
 
-/// Whether the system computes K and V of a prefix again: a placement that forgets KV (eLLM), or a retention that keeps
-/// hidden states instead (HCache).
+/// Whether the system recomputes K and V of a prefix: its placement drops KV (eLLM), or its retention keeps hidden
+/// states instead (HCache).
 template <class System>
 inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
   config.placement.states;
 }
 || System::composition::retention_type::keeps_hidden;
 
-/// `Count` tenants under `Coordinator` to the end.
+/// Simulates `Count` tenants under `Coordinator` to the end.
 template <class System, class Coordinator, std::size_t Count>
 sluice::Expected<NodeEnd> simulate_tenants(const NodeSimulation& of) {
   using E = Dressed<System>;
@@ -142,7 +144,7 @@ sluice::Expected<NodeEnd> simulate_tenants(const NodeSimulation& of) {
   (std::make_index_sequence<Count>{});
 }
 
-/// Each number of tenants is a node type.
+/// Each number of tenants is a separate node type.
 template <class System, class Coordinator>
 sluice::Expected<NodeEnd> simulate_node(const NodeSimulation& of) {
   switch (of.tenants.size()) {
@@ -157,7 +159,7 @@ sluice::Expected<NodeEnd> simulate_node(const NodeSimulation& of) {
 
 } // namespace detail
 
-/// A system that is only simulated, by `name`, on its own transfer rule and those of `Also`.
+/// A system that is only simulated, under the name `name`, on its own transfer rule and those in `Also`.
 template <class E, class Also = OtherRules>
 System simulated_entry(std::string_view name, std::string_view what) {
   System system{.name = name, .what = what};
@@ -165,7 +167,7 @@ System simulated_entry(std::string_view name, std::string_view what) {
   return system;
 }
 
-/// Lets the system run for real as the engine type `E`.
+/// Makes the system run for real, as the engine type `E`.
 template <class E>
 void add_real(System& system) {
   system.run = &detail::real<E>;
@@ -182,7 +184,7 @@ System entry(std::string_view name, std::string_view what) {
   return system;
 }
 
-/// A system that serves several tenants in a node as well, under `Coordinator`.
+/// A system that can also serve several tenants in a node, under `Coordinator`.
 template <class E, class Coordinator>
 System tenants_entry(std::string_view name, std::string_view what) {
   System system = entry<E>(name, what);

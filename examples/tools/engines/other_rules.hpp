@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OtherRules: the transfer rules that systems are compiled for besides their own.
+// OtherRules: the transfer rules that systems are compiled for in addition to their own.
 #pragma once
 
 #include "sluice/core/role.hpp"
@@ -10,11 +10,11 @@
 
 namespace engines {
 
-/// Each is one more engine type per system. A build that only checks (other compilers, sanitizers) leaves them out:
+/// Each rule adds one engine type per system. Builds that only run checks (other compilers, sanitizers) leave them out:
 /// -DSLUICE_COMPARE_RULES=own, which defines SLUICE_OWN_RULES.
 #ifdef SLUICE_OWN_RULES
 using OtherRules = sluice::Parts<>;
-using OrbitFlowRules = sluice::Parts<sluice::DeadlinePool>; // the row OrbitFlowPool is in every build
+using OrbitFlowRules = sluice::Parts<sluice::DeadlinePool>; // every build has the row OrbitFlowPool
 #else
 using OtherRules =
     sluice::Parts<sluice::NextLayer, sluice::FairShare, sluice::EarliestDeadlineFirst, sluice::DeadlinePool>;

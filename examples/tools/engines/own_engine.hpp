@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnEngine: what sluice_add_comparison asks of a type that it is given. Included before anything dear: what is wrong
-// with a name is said in the first line.
+// OwnEngine: the requirements of sluice_add_comparison for its engine types. Included before any header that is slow to
+// compile, so that the compiler's first line reports a wrong name.
 #pragma once
 
 namespace engines {
 
-/// An engine has a policy for every role. (A policy has none, and that is what is easily named instead.)
+/// An engine has a policy for every role. (The usual mistake is to name a policy instead of an engine: a policy has
+/// none.)
 template <class T>
 concept OwnEngine = requires {
   typename T::Config;

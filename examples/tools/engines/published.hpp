@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the registry, one function each: families/ defines them beside the engine types that they instantiate.
+// The rows of the registry, one function each; families/ defines each next to the engine type that it instantiates.
 #pragma once
 
 #include "engines/system.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the registry.
+// The registry's order.
 #include "engines/registry.hpp"
 
 #include "engines/other_rules.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: every published system that the library of engines holds.
+// The registry: all published systems in the engine library.
 #pragma once
 
 #include "engines/system.hpp"
@@ -10,17 +10,17 @@
 
 namespace engines {
 
-/// In the order of the programs' tables: some descriptions refer to the row before.
+/// In the order of the programs' tables: some descriptions refer to the previous row.
 std::span<const System> published();
 
-/// Those that are simulated, and those that run for real.
+/// The systems that can be simulated, and those that can run for real.
 std::span<const System> simulated_systems();
 std::span<const System> real_systems();
 
-/// The published systems of these names, in the order of the registry, and behind them one's own.
+/// The published systems with these names, in the registry's order, followed by `own`.
 std::vector<System> with_own(std::span<const std::string_view> names, std::vector<System> own);
 
-/// Whether this build's systems run on the transfer rule of that name besides their own.
+/// Whether this build's systems were compiled for the transfer rule with that name, in addition to their own.
 bool built_on(std::string_view rule);
 
 } // namespace engines

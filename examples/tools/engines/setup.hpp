@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setup: what every system of a program gets alike: machine, limits, and the parameters of single policies.
+// Setup: what all systems of a program share: machine, limits, and the parameters of single policies.
 #pragma once
 
 #include "sluice/model/device/device.hpp"
@@ -19,15 +19,15 @@ class IntervalRecord;
 
 namespace engines {
 
-/// Parameters of single policies, where the command line gives them; else their own.
+/// Parameters of single policies that the command line sets; empty: the policy's default.
 struct Tuned {
-  double alpha = 1;                         ///< misses per step that OrbitFlow's plans may take
-  std::optional<std::int64_t> plan_nodes{}; ///< placements that its planner evaluates at most
+  double alpha = 1;                         ///< misses per step that OrbitFlow's plans may accept
+  std::optional<std::int64_t> plan_nodes{}; ///< most placements that its planner evaluates
   sluice::Seconds max_wait{std::numeric_limits<double>::infinity()}; ///< OrbitFlow's longest pause
-  std::optional<sluice::TokenBlocks> rotation{};                     ///< that SuperInfer may move beyond what is free
-  std::optional<double> lag_alpha{}, lag_first{}, lag_next{};        ///< SuperInfer's alpha, beta_F, beta_B
-  std::optional<int> interval{};                                     ///< DeepSpeedWeights': 1 is DeepSpeed's
-  std::optional<int> remapped{};                                     ///< the most layers whose memory Mirage lends
+  std::optional<sluice::TokenBlocks> rotation{}; ///< blocks that SuperInfer may move beyond the free memory
+  std::optional<double> lag_alpha{}, lag_first{}, lag_next{}; ///< SuperInfer's alpha, beta_F, beta_B
+  std::optional<int> interval{};                              ///< for DeepSpeedWeights; 1 is DeepSpeed's
+  std::optional<int> remapped{};                              ///< the most layers whose memory Mirage lends
 };
 
 struct Setup {
@@ -37,12 +37,12 @@ struct Setup {
   sluice::LayerBlocks host_blocks{0};
   sluice::TokenBlocks worst_batch{0}; ///< for FlexGen
   Tuned tuned{};
-  CostChoice cost;                                        ///< the planner's and the simulated world's
-  std::shared_ptr<const sluice::IntervalRecord> record{}; ///< that Select-N looks up; null: it makes its own
+  CostChoice cost;                                        ///< for the planner and for the simulated machine
+  std::shared_ptr<const sluice::IntervalRecord> record{}; ///< the record that Select-N looks up; null: it makes its own
   sluice::ModelShape model;                               ///< for FlexGen's estimate by peak rates
   sluice::Device device;
   int engines_on_bus = 1;
-  bool calibrates = false; ///< a cost model that can learn from measured iterations does
+  bool calibrates = false; ///< whether cost models that can learn from measured iterations do so
 };
 
 } // namespace engines

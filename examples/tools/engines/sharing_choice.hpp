@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharingChoice: how tenants share devices, chosen while the program runs, so that each system is one node type.
+// SharingChoice: how tenants share devices, selected at run time, so that each system is one node type.
 #pragma once
 
 #include "sluice/engine/node/sharing.hpp"
@@ -12,7 +12,7 @@ namespace engines {
 enum class SharingKind : std::uint8_t {
   turns,    ///< one device, one tenant at a time
   together, ///< one device, all at once
-  apart,    ///< each its own device, or a part of one that nobody else uses
+  apart,    ///< each on its own device, or on its own part of one
 };
 
 struct SharingChoice {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// System: a published system as a program links it, its engine type hidden behind functions that make engines.
+// System: a published system as programs link it; functions that make engines hide its engine type.
 #pragma once
 
 #include "sluice/engine/any_engine.hpp"
@@ -27,13 +27,13 @@ namespace engines {
 
 using Observer = sluice::AnyObserver<true>;
 
-/// An engine in a simulated world.
+/// An engine on a simulated machine.
 using SimulatedEngine = sluice::AnyEngine<sluice::BasicSimulated<CostChoice>, CostChoice, Observer>;
 
-/// What planners of a real machine believe: what was measured before the run, corrected by what iterations show if
+/// The cost model of planners on a real machine: the times measured before the run, corrected by measured iterations if
 /// `Setup::calibrates`.
 using Believed = sluice::Calibrated<CostChoice>;
-/// An engine on a real machine. `Cpu` stands for every real backend: an engine sees a BackendWorld and nothing of a
+/// An engine on a real machine. `Cpu` represents every real backend: an engine sees only a BackendWorld, not the
 /// device.
 using RealEngine = sluice::AnyEngine<sluice::Cpu, Believed, Observer>;
 
@@ -42,14 +42,14 @@ struct Simulation {
   const Setup& setup;
   sluice::Slo slo;
   bool deposit = false;
-  std::string_view rule{}; ///< a transfer rule's name; empty: the system's own
+  std::string_view rule{}; ///< name of a transfer rule; empty: the system's own
   sluice::EventListener* listener = nullptr;
 };
 
-/// What a system is composed of, by the names of the policies' types.
+/// A system's composition, by the names of its policies' types.
 struct Composed {
   std::string_view transfer;           ///< the transfer rule's name
-  std::array<std::string, 10> choices; ///< in the order of a decision; empty where a role has its default
+  std::array<std::string, 10> choices; ///< in the order of a decision; empty: the role's default
 };
 
 struct Simulated {
@@ -73,18 +73,18 @@ struct NodeSimulation {
 };
 struct NodeEnd {
   sluice::Seconds now{0};
-  sluice::Status status; ///< ok, or `livelocked`: what was served until then was told
+  sluice::Status status; ///< ok, or `livelocked`: `tell` has received the requests served before
   Composed composed;
 };
 
-/// What a program that runs a system for real reports of it.
+/// What a program reports about a system that it runs for real.
 struct RealComposed {
   std::string engine; ///< `Engine<…>`
   std::string_view transfer;
   bool deposits = false;
 };
 
-/// A row of the registry. The functions are null where a system does not run in that way.
+/// A row of the registry. A function is null if the system does not support that kind of run.
 struct System {
   std::string_view name;
   std::string_view what; ///< one line for --list
@@ -92,17 +92,17 @@ struct System {
   /// Errors: no engine of that type can be made with this setup.
   sluice::Expected<Simulated> (*simulate)(const Simulation&) = nullptr;
   sluice::Expected<RealEngine> (*run)(const Setup&, sluice::Slo, sluice::Cpu, Observer) = nullptr;
-  /// Errors: as `simulate`, and a trace that cannot be read.
+  /// Errors: those of `simulate`, and an unreadable trace.
   sluice::Expected<NodeEnd> (*simulate_node)(const NodeSimulation&) = nullptr;
   RealComposed (*composed)() = nullptr;
 
-  bool knows_lengths = false;   ///< its admission looks at output lengths, which a server cannot know
-  bool rebuilds_kv = false;     ///< it computes K and V again: iterations need buffers for that
-  std::string_view rule{};      ///< a row that is another system on this transfer rule
+  bool knows_lengths = false;   ///< its admission uses output lengths, which a server cannot know
+  bool rebuilds_kv = false;     ///< it recomputes K and V, so iterations need buffers for that
+  std::string_view rule{};      ///< set in a row that is another system on this transfer rule
   bool control = false;         ///< a control row: never ranked
-  bool deposit_never = false;   ///< an ablation that leaves the deposit out
+  bool deposit_never = false;   ///< an ablation without the deposit
   bool streams_weights = false; ///< the model may be larger than the device
-  bool variant = false;         ///< a system with one part replaced: simulated by name, not with `all`
+  bool variant = false;         ///< a system with one part replaced: simulated only by name, not by `all`
 };
 
 } // namespace engines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants: systems with one part replaced, for the experiments of a paper that replaces it.
+// Variants: systems with one part replaced, for papers' experiments with such variants.
 #pragma once
 
 #include "sluice/engine/systems/orbitflow.hpp"
@@ -14,11 +14,11 @@ using OrbitFlowSrtf =
     sluice::With<sluice::OrbitFlow,
                  sluice::BasicShortestRemainingFirst<sluice::Batching::prefill_first, sluice::Newcomers::required>>;
 
-/// OrbitFlow, Fig. 14c: who is paused.
+/// OrbitFlow, Fig. 14c: the choice of the request to pause.
 using OrbitFlowPauseShortest = sluice::With<sluice::OrbitFlow, sluice::PauseShortest>;
 using OrbitFlowPauseRandom = sluice::With<sluice::OrbitFlow, sluice::PauseRandom>;
 
-/// OrbitFlow, Fig. 15: any number of evenly spaced layers, the intermediate counts too which a distance skips.
+/// OrbitFlow, Fig. 15: any number of evenly spaced layers, including the counts that a distance skips.
 using OrbitFlowEven = sluice::With<sluice::OrbitFlow, sluice::EvenPlacement>;
 
 } // namespace engines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From figures to a ranking, a front, and what each choice of a model is worth.
+// Turns figures into a ranking, a Pareto front, and the effect of each choice of a policy.
 #include "explore/exploration.hpp"
 
 #include <algorithm>
@@ -18,15 +18,15 @@ using namespace sluice;
 
 namespace {
 
-/// Of the whole workload: what a livelocked engine served before is none.
+/// The attainment over the whole workload: a livelocked engine has none, whatever it served before.
 double attained_by(const Row& row) {
   return row.livelock.empty() ? row.metrics.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
 }
-/// An attainment that does not exist ranks behind all that do.
+/// An attainment that does not exist ranks after all that do.
 double attainment(const Row& row) { return std::isnan(attained_by(row)) ? -1 : attained_by(row); }
 double or_last(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
-/// Figures that users see: two engines with the same of them did the same, whatever the planner took to get there.
+/// The figures that users see. Two engines with equal figures behaved the same, whatever their planners' effort.
 auto figures(const Row& row) {
   const Metrics& m = row.metrics;
   return std::tuple{attainment(row),        or_last(m.mean_e2e_s), or_last(m.longest_gap_s),
@@ -35,7 +35,8 @@ auto figures(const Row& row) {
                     m.times_preempted};
 }
 
-/// By attainment, then by mean E2E; the published first where all is equal, then by number; the control last.
+/// Orders by attainment, then by mean E2E; if both are equal, published systems first, then by number; the control
+/// last.
 bool ranks_before(const Row& a, const Row& b) {
   const auto key = [](const Row& row) {
     return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_s),
@@ -46,7 +47,7 @@ bool ranks_before(const Row& a, const Row& b) {
   return std::tuple{!a.published, a.number} < std::tuple{!b.published, b.number};
 }
 
-/// Tokens a second against tokens in time. A control is not on it.
+/// Marks the Pareto front of tokens per second and tokens in time. A control is not on it.
 void mark_front(std::vector<Row>& rows) {
   const auto dominates = [](const Metrics& a, const Metrics& b) {
     return a.throughput_tokens_per_s >= b.throughput_tokens_per_s && a.tbt_attainment >= b.tbt_attainment &&
@@ -59,8 +60,8 @@ void mark_front(std::vector<Row>& rows) {
         });
 }
 
-/// The attainment of every combination, by number: NaN of those whose parts conflict. Of one seed by its place, or in
-/// the mean.
+/// Every combination's attainment, by number; NaN if its parts conflict. For one seed, by its index, or the mean of
+/// all.
 std::vector<double> attainments(const Exploration& found, std::optional<std::size_t> seed = std::nullopt) {
   const double absent = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> of_engine(found.space.combinations.size(), absent);
@@ -111,7 +112,7 @@ RoleMarginals marginals_of(const Space& space, std::size_t role, const std::vect
   return result;
 }
 
-/// What one seed cannot say: every row against the best published one, and every gain with its interval.
+/// Comparisons that need several seeds: every row with the best published system, and every gain with its interval.
 void judge_by_seeds(Exploration& found) {
   const Row* reference = found.best(true);
   const auto values = [](const Row& row) {

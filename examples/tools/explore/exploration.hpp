@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exploration: every engine of the space and every published system on one workload, ranked; and what each choice of a
-// model is worth.
+// Exploration: every engine of the space and every published system on one workload, ranked; and the effect of each
+// choice of a policy.
 #pragma once
 
 #include "sluice/report/report.hpp"
@@ -21,35 +21,36 @@ namespace explored {
 
 /// One row of the ranking: an engine of the space, or a published system.
 struct Row {
-  std::string name;   ///< `Engine<…>`, or the system's
-  std::string engine; ///< `Engine<…>` of either
+  std::string name;   ///< `Engine<…>`, or the system's name
+  std::string engine; ///< `Engine<…>` in both cases
   bool published = false;
   bool control = false;   ///< never ranked
-  std::size_t number = 0; ///< of the combination; of a published system its place in the comparison
+  std::size_t number = 0; ///< the combination's; for a published system its index in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
-  std::string transfer;    ///< the rule's name
-  std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Ranks behind all others
-  sluice::Metrics metrics; ///< of several seeds their means
-  std::vector<sluice::Metrics> per_seed; ///< empty of one seed
-  std::vector<std::string> livelocks;    ///< of each of these; empty of one seed
-  sluice::Paired against;                ///< of several seeds: the TBT attainment less Exploration::reference's
+  std::string transfer;                  ///< the rule's name
+  std::string livelock;                  ///< why the run was ended early; empty: it was not. Ranks after all others
+  sluice::Metrics metrics;               ///< with several seeds their means
+  std::vector<sluice::Metrics> per_seed; ///< empty with one seed
+  std::vector<std::string> livelocks;    ///< one per seed; empty with one seed
+  sluice::Paired against;                ///< with several seeds: TBT attainment minus that of Exploration::reference
 
-  std::size_t rank = 0;               ///< from 1, of all rows but the control; equal figures, equal rank
-  std::optional<std::size_t> same_as; ///< the row, by place in `Exploration::rows`, that has the same figures
-  bool pareto = false;                ///< none has both more tokens a second and more of them in time
+  std::size_t rank = 0;               ///< from 1, over all rows except the control; equal figures have equal ranks
+  std::optional<std::size_t> same_as; ///< index in `Exploration::rows` of a row with the same figures
+  bool pareto = false;                ///< no other row has both more tokens per second and more of them in time
 };
 
-/// What one model of a role is worth, over all combinations that work. A combination that repeats an engine counts with
-/// that engine's figures: else a role would be judged by the company that it could not be pruned from.
+/// The effect of one policy of a role, over all combinations that work. A combination that repeats an engine counts
+/// with that engine's figures. Otherwise a role's policies would be averaged over different combinations of the other
+/// roles.
 struct Marginal {
   std::size_t combinations = 0;
   double best = std::numeric_limits<double>::quiet_NaN(); ///< TBT attainment
   double mean = std::numeric_limits<double>::quiet_NaN();
-  // All else equal, against the role's first model: over the pairs of combinations that differ in this role alone.
+  // Compared with the role's first policy: over the pairs of combinations that differ only in this role.
   std::size_t pairs = 0;
   std::size_t better = 0, worse = 0; ///< pairs
   double gain = 0;                   ///< mean difference of TBT attainment
-  sluice::Interval gain_of_seeds;    ///< of several seeds: the same of each seed
+  sluice::Interval gain_of_seeds;    ///< with several seeds: each seed's gain
 };
 
 struct RoleMarginals {
@@ -65,18 +66,18 @@ struct Exploration {
   double slo_scale = 1, slo_tbt_s = 0;
   bool deposit = false;
   std::vector<Row> rows;                ///< by rank, the control last
-  std::string reference;                ///< of several seeds: the published system that rows are judged against
-  std::vector<RoleMarginals> marginals; ///< the role that matters most first
+  std::string reference;                ///< with several seeds: the published system that rows are compared with
+  std::vector<RoleMarginals> marginals; ///< largest spread first
   sluice::RunCount runs{};
 
   [[nodiscard]] bool of_seeds() const { return workload.seeds.size() > 1; }
   [[nodiscard]] const Row* best(bool published) const;
-  /// Engines that have a higher TBT attainment than every published system, best first, no two of the same figures. Of
-  /// several seeds in the mean: who of them is no tie, `Row::against` says.
+  /// Engines with a higher TBT attainment than every published system, best first, without rows of equal figures. With
+  /// several seeds by their means: `Row::against` says which of them are ties.
   [[nodiscard]] std::vector<const Row*> beats_published() const;
 };
 
-/// The figure of a row over its seeds; of one seed without limits.
+/// A row's figure over its seeds; with one seed without an interval.
 template <class Figure>
 [[nodiscard]] sluice::Interval spread_of(const Row& row, Figure figure) {
   std::vector<double> values;
@@ -85,15 +86,15 @@ template <class Figure>
   return sluice::mean_interval(values);
 }
 
-/// Runs everything, with progress on stderr unless quiet. The same whoever runs what. Where the crew is led by another
-/// process there is nothing to tell: no rows. After an interrupt the rows are those that have run on every seed.
+/// Runs everything, with progress on stderr unless quiet. Results do not depend on how runs are distributed. If another
+/// process leads the crew, there are no rows. After an interrupt the rows are those that have run on every seed.
 sluice::Expected<Exploration> explore(const compared::Options& options, const compared::Comparison& comparison,
                                       sluice::Crew& crew);
 
-/// Rank, equal figures, the front and the marginals of rows that hold their figures.
+/// Computes ranks, equal figures, the front and the marginals from rows that have their figures.
 void analyse(Exploration& exploration);
 
-// What it found, as text for a terminal, for programs and as one page that needs no network.
+// The findings as text for a terminal, as JSON for programs and as one page that needs no network.
 std::string exploration_text(const Exploration& exploration, std::size_t top);
 std::string exploration_json(const Exploration& exploration);
 std::string exploration_html(const Exploration& exploration);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every engine of the space and every published system, beside one another.
+// Runs every engine of the space and every published system, in parallel.
 #include "sluice/report/seeds.hpp"
 
 #include "compare/rows.hpp"
@@ -31,7 +31,7 @@ struct Task {
   std::string_view rule;
 };
 
-/// A task's runs, one of each seed, as jobs of a crew.
+/// The runs of all tasks, one per seed, as jobs of a crew.
 class Runs {
  public:
   Runs(const Comparison& comparison, Slo slo, bool deposit, std::vector<Task> tasks)
@@ -45,9 +45,9 @@ class Runs {
 
   Status run(Crew& crew, bool quiet) {
     Progress progress(static_cast<double>(total()), stderr, quiet ? Progress::Style::silent : Progress::Style::detect);
-    std::mutex telling; // of `progress` and of what has ended
+    std::mutex telling; // guards `progress` and the counts of finished runs
     std::int64_t ended = 0;
-    std::size_t finished = 0; // of those told of
+    std::size_t finished = 0; // counted in `progress`
     std::vector<std::int64_t> told(outcomes_.size(), 0);
     const auto tell = [&](std::size_t i, std::int64_t of) {
       ended += of - std::exchange(told[i], of);
@@ -68,7 +68,7 @@ class Runs {
                                         tell(i, of);
                                       }};
       Status ran = task.run(request, outcomes_[i]);
-      compared::forget_curves(outcomes_[i]); // a hundred rows of them, of every seed, that nobody draws
+      compared::forget_curves(outcomes_[i]); // there are hundreds of rows with a curve per seed, which no page draws
       return ran;
     };
     jobs.pack = [&](std::size_t i) { return compared::packed(outcomes_[i]); };
@@ -94,7 +94,7 @@ class Runs {
     return true;
   }
 
-  /// What a task's runs gave, one of each seed, as one.
+  /// The results of a task's runs, one per seed, as one report.
   [[nodiscard]] SystemReport report(std::size_t task) {
     const std::size_t first = task * setups_.size();
     if (setups_.size() == 1) return std::move(outcomes_[first].report);
@@ -112,7 +112,7 @@ class Runs {
   Slo slo_;
   bool deposit_;
   std::vector<Task> tasks_;
-  std::vector<compared::Setup> setups_; ///< one of each seed
+  std::vector<compared::Setup> setups_; ///< one per seed
   std::vector<compared::Outcome> outcomes_;
   std::vector<bool> finished_;
 };

@@ -20,7 +20,7 @@
 
 namespace explored {
 
-// The first model of each role is what the others are compared with, all else equal.
+// The others are compared with the first policy of each role.
 using Compositions = sluice::Product<
     sluice::Choices<sluice::AllResident, sluice::FewestLayers, sluice::DistancePlacement, sluice::TokenWise>,
     sluice::Choices<sluice::DeadlinePool, sluice::FairShare>,
@@ -32,8 +32,8 @@ using Compositions = sluice::Product<
 
 inline constexpr const char* product_name = "full";
 
-/// Translation units: one for each placement on each transfer rule, with and without lent weights. Read by
-/// CMakeLists.txt.
+/// The number of translation units: one for each placement on each transfer rule, with and without lent weights.
+/// CMakeLists.txt reads it.
 inline constexpr std::size_t parts = 16;
 
 } // namespace explored

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// explore.html: the page of an exploration, its data, its table and its finding.
+// explore.html: the page of an exploration: its data, its table and its finding.
 #include "sluice/report/html.hpp"
 
 #include "explore/exploration.hpp"
@@ -26,7 +26,7 @@ std::string judgement(const Exploration& found, const Row& row) {
                      found.reference, verdict_of(row.against));
 }
 
-/// What report/pages/exploration.js draws.
+/// The data that report/pages/exploration.js draws.
 std::string page_data(const Exploration& found) {
   constexpr int digits = 6;
   std::string text;
@@ -51,7 +51,7 @@ std::string page_data(const Exploration& found) {
     }
     const Metrics& m = row.metrics;
     json.key("m").begin_object();
-    // What a livelocked engine served before is no attainment of the workload: the picture leaves it out.
+    // A livelocked engine has no attainment over the workload, so the plot leaves it out.
     const double attained = row.livelock.empty() ? m.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
     for (const auto& [name, value] :
          {std::pair{"tbt_attainment", attained}, std::pair{"per_token_attainment", m.per_token_attainment},
@@ -89,10 +89,10 @@ std::string page_data(const Exploration& found) {
   return text;
 }
 
-/// One table of all rows. Sorted by a click on a head; readable without a script.
+/// One table of all rows. A click on a head sorts it; it is readable without a script.
 std::string row_table(const Exploration& found) {
   struct Column {
-    std::string_view head, key; ///< for a person; of explore.json
+    std::string_view head, key; ///< text for a reader; key in explore.json
     double (*number)(const Metrics&);
     std::string (*text)(double);
   };
@@ -157,13 +157,14 @@ std::string finding(const Exploration& found) {
     out += "No composition has a higher TBT attainment here than the best published system, <b>" +
            escaped(published->name) + "</b> (" + figures(*published) + ").";
   else
-    out += fmt::format("<b>{}</b> compositions of different figures have a higher TBT attainment than every published "
-                       "system; the best of those is <b>{}</b> ({}).",
-                       better.size(), escaped(published->name), figures(*published));
+    out += fmt::format(
+        "<b>{}</b> compositions (with equal figures counted once) have a higher TBT attainment than every published "
+        "system; the best of those is <b>{}</b> ({}).",
+        better.size(), escaped(published->name), figures(*published));
   if (found.of_seeds() && !better.empty()) {
     std::size_t surely = 0;
     for (const Row* row : better) surely += row->against.tie() ? 0U : 1U;
-    out += fmt::format(" That is in the mean of {} seeds; seed by seed <b>{}</b> of them {} better beyond a tie.",
+    out += fmt::format(" These are means of {} seeds; in paired comparisons <b>{}</b> of them {} better and not tied.",
                        found.workload.seeds.size(), surely, surely == 1 ? "is" : "are");
   }
   out += " The best composition (" + figures(*own) + (better.empty() ? "):" : "), to paste:");

@@ -30,7 +30,9 @@ void write_space(JsonWriter& json, const Space& space) {
     json.end_array().end_object();
   }
   json.end_array();
-  json.line(3).key("originals").begin_array(); // by number: whose figures count; null where the parts conflict
+  json.line(3)
+      .key("originals")
+      .begin_array(); // by number: the combination whose figures count; null if the parts conflict
   for (const Combination& combination : space.combinations)
     if (combination.works)
       json.value(combination.original);

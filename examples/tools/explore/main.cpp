@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-explore: every engine that can be composed of some models per role, ranked on one workload.
+// sluice-explore: ranks every engine that some policies per role can compose, on one workload.
 //
-// The problem: each paper compares its system with a few others, so that nobody knows which of its parts did it, or
-// whether parts of two papers together would do better. Goals of this program: enumerate the compositions at compile
-// time (include/sluice/engine/product.hpp), run them all, and say what each choice is worth, on the workload at hand.
+// The problem: each paper compares its system with a few others, so it is unclear which part of a system made it
+// better, and whether parts of two papers together would be better still. Goals of this program: enumerate the
+// compositions at compile time (include/sluice/engine/product.hpp), run them all, and measure the effect of each choice
+// on the given workload.
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
@@ -42,7 +43,7 @@ int fail(const Error& error) {
   return 2;
 }
 
-/// What can be explored: one engine a line, as it would be typed.
+/// Prints every composition that can be explored, one engine per line, as C++ source.
 void list_space() {
   const explored::Space space = explored::space();
   for (const explored::Candidate& engine : space.engines) fmt::print("{}\n", engine.name);
@@ -51,7 +52,7 @@ void list_space() {
 Status check(const Options& options) {
   if (options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "on or off");
-  if (options.slo_scales.size() != 1) return flag_error("--slo-scale", "there are several", "one scale to rank by");
+  if (options.slo_scales.size() != 1) return flag_error("--slo-scale", "there are several", "one scale");
   return {};
 }
 
@@ -102,8 +103,8 @@ int program(int argc, char** argv) {
   if (!crew) return fail(crew.error());
   Options options;
   options.deposit = "off";
-  Flags flags{"sluice-explore", "Serves one workload with every engine that some models per role compose, simulated, "
-                                "ranks them beside the published systems, and says what each choice is worth."};
+  Flags flags{"sluice-explore", "Serves one workload with every engine that some policies per role compose, simulated, "
+                                "ranks them together with published systems, and shows the effect of each choice."};
   CLI::App& app = flags.app();
   constexpr std::int64_t many = 1'000'000'000;
   add_trace_flags(flags, options, "a trace file (default: a generated workload, \"demo\")");
@@ -118,21 +119,21 @@ int program(int argc, char** argv) {
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags.whole("--kv-blocks", options.kv_blocks, 1, many,
-              "device memory for KV, in token blocks of 16 tokens (all layers; default: as sluice-compare's)");
+              "device memory for KV, in token blocks of 16 tokens (all layers; default: as in sluice-compare)");
   flags.whole("--batch", options.batch, 1, 1'000'000,
               "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
   flags.whole("--max-batch-tokens", options.batch_tokens, 1, many,
               "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
-  flags.numbers("--slo-scale", options.slo_scales, 0, false, "of the base SLO: one (default: 1.5)");
+  flags.numbers("--slo-scale", options.slo_scales, 0, false, "a multiple of the base SLO (default: 1.5)");
   flags.number("--slo-tbt", options.slo_tbt, 0, false,
                "the base SLO, seconds per token (default: a step that fills the budget)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
-  app.add_option("--systems", options.systems, "published systems to rank beside: names with commas, or all")
+  app.add_option("--systems", options.systems, "published systems to rank as well: names with commas, or all")
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "on or off: token deposit for every engine and system")
       ->capture_default_str();
   flags.number("--alpha", options.alpha, 0, true,
-               "misses a step that DistancePlacement's plans may take (default: 1, OrbitFlow's)");
+               "misses per step that DistancePlacement's plans may accept (default: 1, OrbitFlow's)");
   flags.number("--max-pause", options.max_pause, 0, true,
                "seconds after which paused requests may return (default: never bounded)");
   flags.whole(
@@ -142,7 +143,7 @@ int program(int argc, char** argv) {
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   app.add_option("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
   compared::add_seed_flags(flags, options);
-  app.add_flag("--list", options.list, "write every composition as one would type it, and stop");
+  app.add_flag("--list", options.list, "print every composition as C++ source, and stop");
   app.add_flag("--quiet", options.quiet, "show no progress");
   app.add_flag("--mpi", options.mpi, compared::mpi_help);
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;

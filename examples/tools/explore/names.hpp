@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the models of sluice-explore are written where they are aliases.
+// The names under which sluice-explore prints policies that are aliases.
 #pragma once
 
 #include "sluice/engine/product.hpp"
@@ -10,7 +10,7 @@
 #include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 
-// A name that is wrong does not compile where it is pasted, and a test pastes all of them.
+// A wrong name does not compile where it is pasted, and a test pastes all of them.
 template <>
 inline constexpr std::string_view sluice::alias_of<sluice::Fcfs> = "Fcfs";
 template <>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of the product: its combinations and engines, appended to a Space. Each part is an object of its own
-// (part.cpp).
+// A part of the product: appends its combinations and engines to a Space. Each part is a separate object (part.cpp).
 #pragma once
 
 #include "explore/space.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published systems that sluice-explore ranks its engines beside.
+// The published systems that sluice-explore ranks together with its engines.
 #include "compare/run.hpp"
 #include "engines/registry.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small product of sluice-explore: what every build compiles.
+// The small product of sluice-explore, which every build compiles.
 #pragma once
 
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
@@ -16,7 +16,7 @@
 
 namespace explored {
 
-// The first model of each role is what the others are compared with, all else equal.
+// The others are compared with the first policy of each role.
 using Compositions =
     sluice::Product<sluice::Choices<sluice::AllResident, sluice::FewestLayers, sluice::DistancePlacement>,
                     sluice::Choices<sluice::DeadlinePool, sluice::FairShare>,
@@ -26,7 +26,7 @@ using Compositions =
 
 inline constexpr const char* product_name = "small";
 
-/// Translation units: one for each placement on each transfer rule. Read by CMakeLists.txt.
+/// The number of translation units: one for each placement on each transfer rule. CMakeLists.txt reads it.
 inline constexpr std::size_t parts = 6;
 
 } // namespace explored

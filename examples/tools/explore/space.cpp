@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of this build, of its parts.
+// Assembles this build's product from its parts.
 #include "explore/space.hpp"
 
 #include "sluice/core/type_name.hpp"
@@ -18,7 +18,7 @@ std::vector<std::string> names_of(sluice::Choices<Models...>) {
   return {sluice::policy_name<Models>()...};
 }
 
-/// What the product is made of.
+/// The product's roles and policies.
 template <class... Lists>
 void add_roles(Space& space, sluice::Product<Lists...>) {
   (space.roles.push_back({sluice::type_name<typename Lists::role>().substr(7), names_of(Lists{})}), ...);

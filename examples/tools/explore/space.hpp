@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Space: the product that was compiled, as values: roles, models, combinations and engines.
+// Space: the compiled product as values: roles, policies, combinations and engines.
 #pragma once
 
 #include "engines/system.hpp"
@@ -18,12 +18,12 @@ struct RoleChoices {
 /// One combination of models, by its number in the product.
 struct Combination {
   bool works = false;       ///< its parts work together
-  std::size_t original = 0; ///< the number of the combination whose engine does the same; its own mostly
+  std::size_t original = 0; ///< the number of the combination with the same engine; usually its own
 };
 
 /// An engine that can be run.
 struct Candidate {
-  std::size_t number = 0; ///< of its combination
+  std::size_t number = 0; ///< its combination's
   std::string name;       ///< `Engine<…>`
   sluice::Expected<engines::Simulated> (*simulate)(const engines::Simulation&) = nullptr;
 };
@@ -34,13 +34,13 @@ struct Space {
   std::vector<Combination> combinations;
   std::vector<Candidate> engines; ///< by number
 
-  /// Which model of role `r` a combination has.
+  /// The index of a combination's policy for role `r`.
   [[nodiscard]] std::size_t model_of(std::size_t number, std::size_t r) const {
     std::size_t stride = 1;
     for (std::size_t later = r + 1; later < roles.size(); ++later) stride *= roles[later].models.size();
     return number / stride % roles[r].models.size();
   }
-  /// How far combinations lie apart that differ in role `r` alone, by neighbouring models.
+  /// The distance between the numbers of two combinations that differ only in role `r`, by neighbouring policies.
   [[nodiscard]] std::size_t stride_of(std::size_t r) const {
     std::size_t stride = 1;
     for (std::size_t later = r + 1; later < roles.size(); ++later) stride *= roles[later].models.size();

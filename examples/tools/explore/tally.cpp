@@ -21,7 +21,7 @@ Status run_tallied(Expected<engines::Simulated> (*simulate)(const engines::Simul
   report.transfer = ended->composed.transfer;
   report.livelock = ended->livelock;
   collect(report, summary.state, ended->now);
-  report.ttft_cdf.clear(); // a hundred rows of curves that nobody draws
+  report.ttft_cdf.clear(); // there are hundreds of rows, and no page draws their curves
   report.tbt_cdf.clear();
   report.e2e_cdf.clear();
   return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exploration for a terminal.
+// An exploration as text for a terminal.
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
@@ -38,7 +38,7 @@ constexpr Column columns[] = {{"TBT", "%", [](M m) { return m.tbt_attainment; },
                               {"through-", "put, t/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
                               {"", "refused", [](M m) { return static_cast<double>(m.refused); }, short_text}};
 
-/// Cells under heads, aligned right, and the engine, however long, behind them.
+/// Cells under heads, aligned to the right; the engine, of any length, follows them.
 class Ranking {
  public:
   explicit Ranking(const Exploration& found) : found_(found) {
@@ -65,7 +65,7 @@ class Ranking {
                     (row.control            ? " (control)"
                      : row.livelock.empty() ? ""
                                             : " (livelocked)") +
-                    (alike > 0 ? fmt::format(" (and {} alike)", alike) : ""));
+                    (alike > 0 ? fmt::format(" (and {} with equal figures)", alike) : ""));
     lines_.push_back(std::move(cells));
   }
   [[nodiscard]] std::string text() const {
@@ -93,7 +93,7 @@ class Ranking {
   std::vector<std::vector<std::string>> lines_;
 };
 
-/// The first `most` of the published, or of the others, those of equal figures as one.
+/// Appends the first `most` published rows, or others; rows with equal figures count once.
 void append_rows(std::string& out, const Exploration& found, bool published, std::size_t most) {
   Ranking ranking(found);
   std::size_t shown = 0;
@@ -114,7 +114,7 @@ void append_rows(std::string& out, const Exploration& found, bool published, std
   out += ranking.text();
 }
 
-/// How many run and get nowhere, and the first of them with what it is caught in.
+/// Appends the number of engines that livelock, and the first of them with its livelock.
 void append_livelocked(std::string& out, const Exploration& found) {
   std::size_t count = 0;
   const Row* first = nullptr;
@@ -124,22 +124,22 @@ void append_livelocked(std::string& out, const Exploration& found) {
     if (first == nullptr || row.number < first->number) first = &row;
   }
   if (first == nullptr) return;
-  out +=
-      fmt::format("{} engines livelock on this workload: they rank last and count nowhere below. The first:\n  {}\n  "
-                  "{}\n\n",
-                  count, first->engine, first->livelock);
+  out += fmt::format(
+      "{} engines livelock on this workload: they rank last and count in no figure below. The first:\n  {}\n  "
+      "{}\n\n",
+      count, first->engine, first->livelock);
 }
 
-/// Of several seeds: what the gain may be off by.
+/// With several seeds: half the width of the gain's interval.
 std::string half_width(const Marginal& marginal) {
   const Interval& of = marginal.gain_of_seeds;
   return of.known() ? fmt::format(" +-{:.1f}", 100 * of.half_width()) : "";
 }
 
 void append_marginals(std::string& out, const Exploration& found) {
-  out += "What each choice is worth: TBT attainment over all combinations that work; on the right against the role's "
+  out += "Effect of each choice: TBT attainment over all combinations that work; on the right compared with the role's "
          "first\n"
-         "model, all else equal, in points\n\n";
+         "policy in the same combinations, in points\n\n";
   std::size_t width = 5;
   for (const RoleChoices& role : found.space.roles)
     for (const std::string& model : role.models) width = std::max(width, model.size());
@@ -177,8 +177,9 @@ void append_finding(std::string& out, const Exploration& found) {
   }));
   const Metrics& ours = better.front()->metrics;
   out += fmt::format(
-      "{} compositions of different figures have a higher TBT attainment than every published system (the best: "
-      "{}, {} %),\n{} of them with neither a longer mean E2E nor a longer longest gap. The best, to paste where "
+      "{} compositions (with equal figures counted once) have a higher TBT attainment than every published system (the "
+      "best: "
+      "{}, {} %),\n{} of them have neither a longer mean E2E nor a longer longest gap. The best, to paste where "
       "`using namespace sluice;` holds:\n\n  using Found = {};\n\n  TBT attainment {} % against {} %, mean "
       "E2E {} s against {} s, longest gap {} s against {} s\n",
       better.size(), published->name, percent_text(theirs.tbt_attainment), also, better.front()->engine,
@@ -187,9 +188,9 @@ void append_finding(std::string& out, const Exploration& found) {
   if (!found.of_seeds()) return;
   const auto surely = static_cast<std::size_t>(
       std::count_if(better.begin(), better.end(), [](const Row* row) { return !row->against.tie(); }));
-  out += fmt::format("  That is in the mean. Seed by seed {} of the {} {} better than {} beyond a tie; the best: {}.\n",
-                     surely, better.size(), surely == 1 ? "is" : "are", found.reference,
-                     verdict_of(better.front()->against));
+  out += fmt::format(
+      "  These are means. In paired comparisons {} of the {} {} better than {} and not tied; the best: {}.\n", surely,
+      better.size(), surely == 1 ? "is" : "are", found.reference, verdict_of(better.front()->against));
 }
 
 } // namespace
@@ -211,8 +212,8 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
     out +=
         fmt::format("Means of {} seeds, +- half of the 95 % interval{}\n\n", w.seeds.size(),
                     found.reference.empty() ? ""
-                                            : fmt::format("; judged seed by seed against {}, the best published; of a "
-                                                          "hundred equals some five are no tie by chance",
+                                            : fmt::format("; compared seed by seed with {}, the best published; of a "
+                                                          "hundred equal systems about five differ by chance",
                                                           found.reference));
   const auto ran = std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return !row.published; });
   out += fmt::format("The best compositions of {}{}\n\n", ran,
@@ -224,7 +225,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   append_livelocked(out, found);
   append_marginals(out, found);
   out += '\n';
-  if (found.runs.whole()) append_finding(out, found); // which is of every published system
+  if (found.runs.whole()) append_finding(out, found); // it compares with all published systems
   if (const std::string note = one_seed_note(w); !note.empty()) out += note + "\n";
   return out;
 }

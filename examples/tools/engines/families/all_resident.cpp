@@ -6,7 +6,7 @@
 
 namespace engines {
 
-/// Only run for real: in a comparison OneAtATime is the control.
+/// Runs only for real: comparisons have OneAtATime as the control.
 System all_resident() {
   System system{.name = "AllResident",
                 .what = "everything on the device, first come, first served: what the others are compared with"};

@@ -7,7 +7,8 @@
 namespace engines {
 
 System dynamic_heuristic() {
-  return entry<sluice::DynamicHeuristic>("DynamicHeuristic", "every step the fewest even layers that fit");
+  return entry<sluice::DynamicHeuristic>("DynamicHeuristic",
+                                         "the fewest evenly spaced layers that fit, chosen in every step");
 }
 
 } // namespace engines

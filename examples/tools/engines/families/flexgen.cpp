@@ -6,7 +6,7 @@
 
 namespace engines {
 
-System flexgen() { return entry<sluice::FlexGen>("FlexGen", "one even placement for good, for the worst batch"); }
+System flexgen() { return entry<sluice::FlexGen>("FlexGen", "one fixed even placement, for the worst batch"); }
 System flexgen_plus() { return entry<sluice::FlexGenPlus>("FlexGenPlus", "the same, for each batch's worst lengths"); }
 
 } // namespace engines

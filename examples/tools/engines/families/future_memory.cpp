@@ -7,7 +7,7 @@
 namespace engines {
 
 System future_memory() {
-  return entry<sluice::FutureMemory>("FutureMemory", "LightLLM: whom the memory expected to be needed has room for");
+  return entry<sluice::FutureMemory>("FutureMemory", "LightLLM: admits requests whose expected memory fits");
 }
 
 } // namespace engines

@@ -18,8 +18,8 @@ System orbitflow_pause_shortest() {
   return system;
 }
 System orbitflow_pause_random() {
-  System system =
-      simulated_entry<OrbitFlowPauseRandom, sluice::Parts<>>("OrbitFlowPauseRandom", "variant: anybody is paused");
+  System system = simulated_entry<OrbitFlowPauseRandom, sluice::Parts<>>("OrbitFlowPauseRandom",
+                                                                         "variant: a random request is paused");
   system.variant = true;
   return system;
 }

@@ -6,6 +6,6 @@
 
 namespace engines {
 
-System waiting_first() { return entry<sluice::WaitingFirst>("WaitingFirst", "newcomers before who was swapped out"); }
+System waiting_first() { return entry<sluice::WaitingFirst>("WaitingFirst", "newcomers before swapped-out requests"); }
 
 } // namespace engines

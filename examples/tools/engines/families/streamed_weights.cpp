@@ -20,7 +20,7 @@ System flexgen_weights() {
 }
 System select_n() {
   System system = tenants_entry<sluice::SelectN, sluice::BusCoordinator>(
-      "SelectN", "weights of one layer in every few on the host, as the SLO has time");
+      "SelectN", "weights of every n-th layer on the host, as many as the SLO leaves time for");
   system.streams_weights = true;
   return system;
 }
@@ -29,10 +29,10 @@ System mirage() {
       "Mirage", "weights' memory becomes KV when KV runs out, an inactive tenant's first");
 }
 System mirage_one_slot() {
-  return entry<sluice::MirageOneSlot>("MirageOneSlot", "ablation: one slot also where it delays the computation");
+  return entry<sluice::MirageOneSlot>("MirageOneSlot", "ablation: always one slot, even where it delays computation");
 }
 System mirage_no_reversion() {
-  return entry<sluice::MirageNoReversion>("MirageNoReversion", "ablation: memory that was lent once stays KV");
+  return entry<sluice::MirageNoReversion>("MirageNoReversion", "ablation: memory that was lent stays with KV");
 }
 
 } // namespace engines

@@ -15,7 +15,7 @@ System vllm_swap() {
                                                                 "vLLM: preempt the newest, swap it out and in");
 }
 System swapped_first() {
-  return simulated_entry<sluice::VllmSwap>("SwappedFirst", "who was swapped out returns before newcomers");
+  return simulated_entry<sluice::VllmSwap>("SwappedFirst", "swapped-out requests return before newcomers");
 }
 
 } // namespace engines
